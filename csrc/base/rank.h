@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace rocecoll {
+
+// A rank within a group. Messages to people show global ranks; only the engine maps between them.
+using Rank = uint32_t;
+
+}  // namespace rocecoll

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors as values. Status says what happened; Result<T> is a value or the Status why not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+
+namespace rocecoll {
+
+enum class StatusCode : uint8_t {
+  kOk = 0,
+  kInvalidArgument,  // refused before anything was sent
+  kMismatch,         // ranks called different operations, or with different arguments
+  kTimeout,          // the deadline of an operation or of a connection passed
+  kPeerLost,         // a rank died or became unreachable
+  kPeerLeft,         // a rank closed its side in good order
+  kAborted,          // the user, or another rank, aborted the group
+  kNetwork,          // the local network or socket refused to work
+  kUnsupported,      // not offered for these arguments
+  kInternal,         // a bug in rocecoll
+};
+
+constexpr std::string_view ToString(StatusCode code) {
+  switch (code) {
+    case StatusCode::kOk:
+      return "ok";
+    case StatusCode::kInvalidArgument:
+      return "invalid argument";
+    case StatusCode::kMismatch:
+      return "mismatch";
+    case StatusCode::kTimeout:
+      return "timeout";
+    case StatusCode::kPeerLost:
+      return "peer lost";
+    case StatusCode::kPeerLeft:
+      return "peer left";
+    case StatusCode::kAborted:
+      return "aborted";
+    case StatusCode::kNetwork:
+      return "network";
+    case StatusCode::kUnsupported:
+      return "unsupported";
+    case StatusCode::kInternal:
+      return "internal error";
+  }
+  return "unknown";
+}
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  bool ok() const { return code_ == StatusCode::kOk; }
+  StatusCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  StatusCode code_ = StatusCode::kOk;
+  std::string message_;
+};
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}        // NOLINT: implicit
+  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {  // NOLINT: implicit
+    ROCECOLL_CHECK(!std::get<1>(state_).ok());
+  }
+
+  bool ok() const { return state_.index() == 0; }
+  T& value() {
+    ROCECOLL_CHECK(ok());
+    return std::get<0>(state_);
+  }
+  const T& value() const {
+    ROCECOLL_CHECK(ok());
+    return std::get<0>(state_);
+  }
+  T&& take() {
+    ROCECOLL_CHECK(ok());
+    return std::move(std::get<0>(state_));
+  }
+  Status status() const { return ok() ? Status() : std::get<1>(state_); }
+
+ private:
+  std::variant<T, Status> state_;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time as a value. Everything below the progress thread and the ports is told the time as an
+// argument and never asks a clock, so that tests and the simulator own it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace rocecoll {
+
+using Duration = std::chrono::nanoseconds;
+
+// Nanoseconds since an arbitrary origin that does not change within a process.
+struct MonotonicTag {
+  using rep = int64_t;
+  using period = std::nano;
+  using duration = Duration;
+};
+using Instant = std::chrono::time_point<MonotonicTag, Duration>;
+
+inline constexpr Instant kNever = Instant::max();
+
+constexpr double Microseconds(Duration d) { return static_cast<double>(d.count()) / 1e3; }
+constexpr double Seconds(Duration d) { return static_cast<double>(d.count()) / 1e9; }
+
+}  // namespace rocecoll

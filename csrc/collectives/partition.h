@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the blocks of a buffer lie, in elements from the buffer's base address.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+
+namespace rocecoll {
+
+struct ElementRange {
+  uint64_t offset = 0;
+  uint64_t count = 0;
+};
+
+// Three ways to cut: evenly (the first `total % blocks` blocks have one element more), with a fixed
+// stride between equal blocks, or explicitly. lane(k, lanes) is the part of every block that lane k
+// of an operation works on: even cuts of even partitions (the whole buffer is cut, so a lane is one
+// contiguous piece), else the k-th even part of each block.
+class Partition {
+ public:
+  Partition() = default;
+  static Partition Even(uint64_t total, uint32_t blocks, uint64_t offset = 0);
+  static Partition Strided(uint32_t blocks, uint64_t count, uint64_t stride, uint64_t offset = 0);
+  static Partition Explicit(std::vector<ElementRange> blocks);
+
+  uint32_t blocks() const { return blocks_; }
+  ElementRange block(uint32_t index) const;
+  uint64_t total() const;      // elements in all blocks
+  uint64_t max_block() const;  // elements in the largest block
+  Partition lane(uint32_t index, uint32_t lanes) const;
+
+ private:
+  enum class Kind : uint8_t { kEven, kStrided, kExplicit };
+  Kind kind_ = Kind::kEven;
+  uint32_t blocks_ = 0;
+  uint64_t offset_ = 0;
+  uint64_t total_ = 0;   // kEven
+  uint64_t count_ = 0;   // kStrided
+  uint64_t stride_ = 0;  // kStrided
+  std::shared_ptr<const std::vector<ElementRange>> explicit_;
+};
+
+}  // namespace rocecoll

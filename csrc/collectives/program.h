@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// L4: a collective algorithm is a pure function of (rank, step). No state, no I/O, no time, no
+// memory: the engine executes the same programs that the checker proves and the simulator times.
+//
+// Data is addressed in blocks. Each buffer of an operation is a sequence of blocks (partition.h
+// says where a block lies and how many elements it has, possibly none); programs know block numbers
+// only.
+//
+// Execution rules, which the checker proves for every program:
+//  1. Step numbers are global: a Send at step i has exactly one equal Recv or RecvReduce at step i
+//  on
+//     its peer, in the same order among the transfers between the two ranks in that step.
+//  2. Within a step: first the copies, in order; then all sends and receives at once; when all of
+//     them are complete, the reductions, in order. So a step never sends what it receives, and what
+//     it sends is not overwritten until the step is over.
+//  3. What one step receives does not overlap what it sends or receives elsewhere in that step
+//     (a RecvReduce lands in scratch, so it may target what the step sends).
+//  4. A transfer whose blocks hold no elements is skipped, on both sides.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/rank.h"
+
+namespace rocecoll {
+
+enum class Collective : uint8_t {
+  kAllreduce,
+  kReduce,
+  kReduceScatter,
+  kBroadcast,
+  kAllgather,
+  kGather,
+  kScatter,
+  kAlltoall,
+  kBarrier,
+  kSend,
+  kRecv,
+};
+std::string_view ToString(Collective collective);
+
+// The buffers of an operation, as blocks (p ranks):
+//   collective      input            output           notes
+//   allreduce       p                p                output may be the input
+//   reduce          p                p (root only*)   *elsewhere output is bound to scratch
+//   reduce_scatter  p                1
+//   broadcast       -                p                root's output holds the data
+//   allgather       1                p
+//   gather          1                p (root only)
+//   scatter         p (root only)    1
+//   alltoall        p                p                block i goes to / comes from rank i
+//   barrier         1 (one byte)     1 (one byte)     contents without meaning
+//   send / recv     1 / -            - / 1
+// kWork is scratch of Program::work_blocks() blocks, block i as large as the largest block of the
+// operation (reduce_scatter, reduce: as input block i).
+enum class Buffer : uint8_t { kInput, kOutput, kWork };
+
+// Blocks first + (i / run) * stride + i % run for i in [0, count), modulo the buffer's block count.
+// With run == count (Run()) this is one cyclic run.
+struct Blocks {
+  Buffer buffer = Buffer::kInput;
+  uint32_t first = 0;
+  uint32_t count = 0;
+  uint32_t run = 0;
+  uint32_t stride = 0;
+
+  static constexpr Blocks Run(Buffer buffer, uint32_t first, uint32_t count) {
+    return {buffer, first, count, count, count};
+  }
+  constexpr uint32_t at(uint32_t i, uint32_t blocks_in_buffer) const {
+    return (first + (i / run) * stride + i % run) % blocks_in_buffer;
+  }
+};
+
+struct Transfer {
+  enum class Kind : uint8_t {
+    kSend,         // blocks to peer
+    kRecv,         // blocks from peer
+    kRecvReduce,   // blocks (op)= what comes from peer; the lower rank's value is the left operand
+    kCopy,         // blocks = source (equal counts; a no-op where both are the same memory)
+    kReduceLocal,  // blocks (op)= source, within this rank; runs with the reductions of the step
+  };
+  Kind kind = Kind::kSend;
+  Rank peer = 0;
+  Blocks blocks;
+  Blocks source;  // kCopy and kReduceLocal only
+};
+
+class Step {
+ public:
+  static constexpr uint32_t kMaxTransfers = 16;
+
+  void send(Rank peer, Blocks blocks) { add({Transfer::Kind::kSend, peer, blocks, {}}); }
+  void recv(Rank peer, Blocks blocks) { add({Transfer::Kind::kRecv, peer, blocks, {}}); }
+  void recv_reduce(Rank peer, Blocks blocks) {
+    add({Transfer::Kind::kRecvReduce, peer, blocks, {}});
+  }
+  void copy(Blocks to, Blocks from) { add({Transfer::Kind::kCopy, 0, to, from}); }
+  void reduce_local(Blocks to, Blocks from) { add({Transfer::Kind::kReduceLocal, 0, to, from}); }
+
+  const Transfer* begin() const { return transfers_.data(); }
+  const Transfer* end() const { return transfers_.data() + count_; }
+  uint32_t size() const { return count_; }
+  const Transfer& operator[](uint32_t i) const { return transfers_[i]; }
+
+ private:
+  void add(const Transfer& transfer) {
+    ROCECOLL_CHECK(count_ < kMaxTransfers);
+    transfers_[count_++] = transfer;
+  }
+  std::array<Transfer, kMaxTransfers> transfers_{};
+  uint32_t count_ = 0;
+};
+
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual std::string_view name() const = 0;
+  virtual uint32_t ranks() const = 0;
+  // The same number on every rank; a step may be empty for some ranks.
+  virtual uint32_t steps() const = 0;
+  virtual Step step(Rank rank, uint32_t index) const = 0;
+  virtual uint32_t work_blocks() const { return 0; }
+  // The largest number of blocks that one RecvReduce of this program takes, for sizing scratch.
+  virtual uint32_t max_reduce_blocks() const { return 0; }
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// L5: runs the operations of all groups of a process over one transport. Passive: whoever holds the
+// progress lock (progress.h) calls step(). Not thread safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "engine/operation.h"
+#include "transport/messenger.h"
+#include "transport/transport.h"
+
+namespace rocecoll {
+
+using GroupId = uint32_t;
+
+struct GroupSpec {
+  std::string name;       // for messages
+  uint64_t key_high = 0;  // 128 bits that all ranks of the group agree on, never reused
+  uint64_t key_low = 0;
+  Rank rank = 0;
+  std::vector<Address> addresses;  // by group rank
+  std::vector<Rank> global_ranks;  // by group rank; empty: the same numbers
+  Duration timeout = std::chrono::minutes(30);
+  MessengerOptions messenger;
+};
+
+struct EngineOptions {
+  size_t lane_bytes = 512 * 1024;           // an operation is cut into lanes of about this size
+  uint32_t max_lanes_in_flight = 4;         // per operation
+  uint32_t max_operations_in_flight = 8;    // collectives per group; further ones wait in order
+  size_t scratch_bytes = 64 * 1024 * 1024;  // bound of all scratch of the process
+};
+
+class Engine {
+ public:
+  Engine(Transport& transport, const EngineOptions& options);
+  ~Engine();
+
+  Result<GroupId> add_group(GroupSpec spec);
+  // Ends the group: pending operations fail with kAborted, links close in good order.
+  void remove_group(GroupId group);
+  void set_timeout(GroupId group, Duration timeout);
+  // Checks everything that can be checked here (arguments, reduction, root, partition) and refuses
+  // with a Status before anything is sent. Otherwise the operation will complete, in order.
+  Status submit(Instant now, GroupId group, OperationPtr operation);
+  // Fails the group for good: its operations complete with `why`, all its ranks are told, later
+  // operations are refused with the same status.
+  void abort(GroupId group, const Status& why);
+  Status group_status(GroupId group) const;  // ok, or why the group failed
+  // Moves everything that can move. True if something happened.
+  bool step(Instant now);
+  // Operations completed since the last call, to be finished outside the lock.
+  std::vector<OperationPtr> take_completed();
+  bool has_pending() const;  // operations not yet complete
+  bool lingering() const;    // closed links still deliver their last frames
+  Instant next_deadline() const;
+  WaitHandle wait_handle() const;
+  Transport& transport();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rocecoll

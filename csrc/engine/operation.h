@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// One collective or point-to-point call, as submitted by a caller and completed by the engine.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "collectives/data_type.h"
+#include "collectives/partition.h"
+#include "collectives/program.h"
+
+namespace rocecoll {
+
+// The caller's memory behind one buffer of the operation. `partition` cuts it into the blocks that
+// collectives/program.h lists for the collective; offsets count elements from `data`.
+struct OperationBuffer {
+  void* data = nullptr;
+  Partition partition;
+};
+
+struct OperationSpec {
+  Collective collective = Collective::kBarrier;
+  DataType type = DataType::kUint8;
+  ReduceOp reduce_op = ReduceOp::kSum;
+  double premul_factor = 1.0;  // kPremulSum
+  Rank root = 0;               // rooted collectives; the peer (group rank) of kSend and kRecv
+  uint32_t user_tag = 0;       // kSend, kRecv: below 2^31
+  OperationBuffer input;
+  OperationBuffer output;  // broadcast, allreduce, reduce: may be the input's memory
+  Duration timeout{0};     // 0: the group's
+  std::string algorithm;   // empty: chosen by size (tests and benchmarks name one)
+};
+
+// Shared by the caller and the engine. The caller must keep the buffers alive until done(): put
+// what owns them into `owner`, which is dropped on completion, outside all locks.
+class Operation {
+ public:
+  Operation(OperationSpec spec, std::shared_ptr<void> owner)
+      : spec_(std::move(spec)), owner_(std::move(owner)) {}
+
+  const OperationSpec& spec() const { return spec_; }
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  // Valid once done().
+  const Status& status() const { return status_; }
+  // Sequence number within the group (collectives) or among the sends/receives; set by submit.
+  uint64_t sequence() const { return sequence_; }
+
+  // Runs once, on some thread, after done() became true, while no lock of rocecoll is held. Set
+  // before submit.
+  void set_on_complete(std::function<void(const Operation&)> callback) {
+    on_complete_ = std::move(callback);
+  }
+
+ private:
+  friend class Group;
+  friend class Engine;
+  friend class Progress;
+
+  OperationSpec spec_;
+  std::shared_ptr<void> owner_;
+  std::function<void(const Operation&)> on_complete_;
+  Status status_;
+  uint64_t sequence_ = 0;
+  std::atomic<bool> done_{false};
+};
+using OperationPtr = std::shared_ptr<Operation>;
+
+}  // namespace rocecoll

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who drives the engine. One background thread per process does while callers compute; a caller in
+// wait() does it itself, because a hand-over between threads costs four times a whole small
+// all_reduce. Thread safe. The only place above the ports that reads a clock.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "engine/engine.h"
+#include "engine/operation.h"
+
+namespace rocecoll {
+
+struct ProgressOptions {
+  // Busy polling before blocking in epoll. 0 when there are more local ranks than cores: then
+  // yielding for `yield_time`, which lets the peer on the same core run.
+  Duration spin_time = std::chrono::microseconds(50);
+  Duration yield_time = std::chrono::microseconds(20);
+};
+
+class Progress {
+ public:
+  // Owns the engine and, through `keep`, what it runs on. Starts the thread.
+  Progress(std::unique_ptr<Transport> transport, const EngineOptions& engine,
+           const ProgressOptions& options);
+  // shutdown(), then joins the thread.
+  ~Progress();
+
+  Address address() const;
+  Result<GroupId> add_group(GroupSpec spec);
+  void remove_group(GroupId group);
+  void set_timeout(GroupId group, Duration timeout);
+  Status group_status(GroupId group);
+  void abort(GroupId group, const Status& why);
+  TransportStats stats();
+  // `asynchronous`: the caller will not wait() at once, so the thread is told to take over.
+  Status submit(GroupId group, const OperationPtr& operation, bool asynchronous);
+  // Drives until the operation is done or `timeout` passed (kTimeout; the operation stays pending).
+  // Returns the operation's status. Callable from many threads.
+  Status wait(const OperationPtr& operation, Duration timeout = Duration::max());
+  // Lets closed links deliver their last frames, for at most `limit`. Idempotent.
+  void shutdown(Duration limit);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rocecoll

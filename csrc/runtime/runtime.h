@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// From options to a running engine: picks and builds the transport, starts the progress thread.
+// The one place that knows every transport. Python's option table names the same fields.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/engine.h"
+#include "engine/progress.h"
+#include "transport/datagram/fault_options.h"
+#include "transport/reliability/connection.h"
+
+namespace rocecoll {
+
+struct RuntimeOptions {
+  std::string transport = "udp";
+  std::string host = "127.0.0.1";  // numeric address that peers use; the socket binds to all
+  uint16_t port_low = 0;           // 0, 0: any port
+  uint16_t port_high = 0;
+  size_t max_datagram_bytes = 8192;  // cap; the route's MTU may be less
+  size_t socket_buffer_bytes = 4 * 1024 * 1024;
+  bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
+  FaultOptions fault;
+  ConnectionOptions connection;
+  MessengerOptions messenger;
+  EngineOptions engine;
+  ProgressOptions progress;
+};
+
+// Sets one field from text, e.g. ("udp.max_datagram_bytes", "1400"). Names: RuntimeOptionNames().
+// Times are in microseconds. kInvalidArgument names the option, the value and what is accepted.
+Status SetRuntimeOption(RuntimeOptions& options, std::string_view name, std::string_view value);
+std::vector<std::string> RuntimeOptionNames();
+
+// A runtime of its own (tests run several ranks in one process).
+Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options);
+// The process's runtime: started by the first caller, with its options; ends with the last holder.
+Result<std::shared_ptr<Progress>> SharedRuntime(const RuntimeOptions& options);
+// "192.0.2.1:4000" or "[2001:db8::1]:4000" to what Transport::open takes.
+Result<Address> ParseAddress(std::string_view transport, std::string_view text);
+
+}  // namespace rocecoll

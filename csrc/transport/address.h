@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a process can be reached. Opaque above the port that made it: copied into the Store's
+// record, handed back to the same kind of port at the other end.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/check.h"
+
+namespace rocecoll {
+
+class Address {
+ public:
+  static constexpr size_t kMaxBytes = 64;
+
+  Address() = default;
+  // `text` is what messages show to people, e.g. "10.0.0.3:40123".
+  Address(std::span<const std::byte> bytes, std::string text)
+      : size_(static_cast<uint8_t>(bytes.size())), text_(std::move(text)) {
+    ROCECOLL_CHECK(bytes.size() <= kMaxBytes);
+    for (size_t i = 0; i < bytes.size(); ++i) bytes_[i] = bytes[i];
+  }
+
+  std::span<const std::byte> bytes() const { return {bytes_.data(), size_}; }
+  const std::string& text() const { return text_; }
+  bool empty() const { return size_ == 0; }
+  friend bool operator==(const Address& a, const Address& b) {
+    return a.size_ == b.size_ && a.bytes_ == b.bytes_;
+  }
+
+ private:
+  std::array<std::byte, kMaxBytes> bytes_{};
+  uint8_t size_ = 0;
+  std::string text_;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// L1: unreliable packets. A port may lose, duplicate, reorder, delay or truncate; it never blocks
+// and never allocates per packet. Implemented by UDP sockets, UD queue pairs, the simulator, and by
+// a fault-injecting decorator over any of them. Used by one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/status.h"
+#include "transport/address.h"
+#include "transport/wait_handle.h"
+
+namespace rocecoll {
+
+struct PortLimits {
+  size_t max_datagram_bytes = 0;      // largest datagram towards any peer (see peer_limit)
+  size_t max_burst = 0;               // datagrams worth handing to one send()
+  size_t receive_buffer_bytes = 0;    // payload that may be in flight towards us without drops
+  bool segmentation_offload = false;  // equal-sized datagrams to one peer cost about one
+};
+
+struct PeerHandle {
+  uint32_t index = 0;
+};
+
+// One packet to send: header then payload. The header is copied before send() returns; the payload
+// is lent until flush() or until send() of a port without asynchronous completions returns.
+struct TxDatagram {
+  PeerHandle to;
+  std::span<const std::byte> header;
+  std::span<const std::byte> payload;
+};
+
+// One received packet. `bytes` and `from` are lent until release().
+struct RxDatagram {
+  std::span<const std::byte> bytes;
+  const Address* from = nullptr;
+  uint32_t lease = 0;  // the port's own bookkeeping
+};
+
+// The network said that `peer` cannot be reached (e.g. ICMP port unreachable). A hint, forgeable,
+// never a verdict: the owner probes the peer.
+struct UnreachableHint {
+  PeerHandle peer;
+};
+
+class DatagramPort {
+ public:
+  virtual ~DatagramPort() = default;
+
+  virtual PortLimits limits() const = 0;
+  // Where peers reach this port. Stable for the port's life.
+  virtual Address address() const = 0;
+  // Idempotent: the same address yields the same handle. kInvalidArgument for a foreign address.
+  virtual Result<PeerHandle> add_peer(const Address& address) = 0;
+  // Largest datagram on the path to this peer (its route's MTU, capped by limits()).
+  virtual size_t peer_limit(PeerHandle peer) const = 0;
+  // Sends a prefix of the batch and returns its length; less than the whole when buffers are full
+  // (try again later; wait_handle does not announce this, the caller retries on its next timer).
+  // A datagram the network refuses for good counts as sent and lost.
+  virtual size_t send(std::span<const TxDatagram> batch) = 0;
+  // Fills a prefix of `batch` and returns its length; 0 when nothing waits.
+  virtual size_t receive(std::span<RxDatagram> batch) = 0;
+  virtual void release(std::span<const RxDatagram> batch) = 0;
+  // True and fills `hint` while unread hints are queued (bounded, oldest dropped).
+  virtual bool poll_unreachable(UnreachableHint& hint) = 0;
+  // On return every lent payload slice is the caller's again.
+  virtual void flush() = 0;
+  virtual WaitHandle wait_handle() = 0;
+};
+
+}  // namespace rocecoll

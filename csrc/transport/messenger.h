@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// L3: tagged messages between the ranks of one group, written once for all transports.
+//
+// A message of at most eager_bytes() goes as one frame as soon as it is sent, on credits that bound
+// what a receiver must buffer. A larger one waits until the receiver, having posted its buffer,
+// exposes it and sends clear-to-send; then it is written in place. A sender without credit tells
+// the receiver so once (STARVED), which then clears its posted small receives to be sent, too: a
+// posted receive always gets its message, whatever unexpected ones are buffered before it.
+//
+// Passive: completions and failures are polled; nothing calls back. Belongs to one group.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "transport/transport.h"
+
+namespace rocecoll {
+
+// Pairs a send with its receive: unique among the messages of a group that are outstanding between
+// two ranks in one direction.
+struct Tag {
+  uint64_t operation = 0;  // sequence number of a collective; for send/recv bit 63 set, user's tag
+                           // in bits 32..62, number of the message with that tag in bits 0..31
+  uint32_t step = 0;
+  uint32_t slot = 0;  // lane << 16 | index of the transfer's segment in the step
+  friend bool operator==(const Tag&, const Tag&) = default;
+};
+
+// What the operation is, as its caller described it. Travels in every message so that ranks that
+// call different things learn so instead of mixing bytes. Made by engine/fingerprint.h; opaque
+// here.
+using Fingerprint = std::array<std::byte, 24>;
+
+struct MessageCompletion {
+  uint64_t token = 0;
+};
+
+// The first thing that went wrong; the messenger stops working after it.
+struct MessengerFailure {
+  Status status;
+  Rank peer = 0;
+  // kMismatch: what we posted and what the peer sent under the same tag.
+  Fingerprint ours{};
+  Fingerprint theirs{};
+  bool fingerprints_differ = false;  // false with kMismatch: the lengths differ
+  uint64_t our_bytes = 0;
+  uint64_t their_bytes = 0;
+  Tag tag;
+};
+
+struct MessengerOptions {
+  size_t eager_bytes = 0;       // 0: what the transport prefers
+  uint32_t eager_credits = 64;  // frames per link that the receiver agrees to buffer
+  uint32_t max_early_clear_to_send = 1u << 16;  // per link, before the link fails
+  Duration connect_timeout = std::chrono::seconds(30);
+};
+
+class Messenger {
+ public:
+  // `addresses[r]` reaches rank r of the group; `self` is this rank. Links open on first use.
+  Messenger(Transport& transport, uint64_t group_high, uint64_t group_low, Rank self,
+            std::vector<Address> addresses, const MessengerOptions& options);
+  ~Messenger();  // closes all links in good order unless failed
+
+  size_t eager_bytes() const;
+  // Both complete through poll() with `token`, in any order. `from` / `into` are lent until then or
+  // until fail() returns. Zero-size messages are allowed. The sizes at both ends must agree.
+  void send(Instant now, Rank to, const Tag& tag, const Fingerprint& fingerprint, LocalSlice from,
+            uint64_t token);
+  void recv(Instant now, Rank from, const Tag& tag, const Fingerprint& fingerprint, LocalSlice into,
+            uint64_t token);
+  // Feeds an event of one of this messenger's links. True if the link is one of ours.
+  bool on_event(Instant now, const Event& event);
+  // Retries what had found no room. Call once per engine step.
+  void flush(Instant now);
+  bool poll(MessageCompletion& completion);
+  // Set once a link went down while something was pending on it, or a mismatch was found.
+  const MessengerFailure* failure() const;
+  // Ranks that pending sends and receives wait for, ascending, for messages to people.
+  std::vector<Rank> waiting_for(const Tag& first_of_operation) const;
+  // Closes all links with `why`; on return every lent slice is the caller's again. No completion
+  // follows.
+  void fail(const Status& why);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// L1.5: reliability without I/O. One Connection is one end of one link. It owns no socket, no
+// thread and no clock: datagrams, timers and commands go in, datagrams and events come out.
+// docs/protocol.md describes every byte it reads and writes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/random.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "transport/datagram/port.h"
+#include "transport/reliability/path.h"
+#include "transport/transport.h"
+
+namespace rocecoll {
+
+struct ConnectionOptions {
+  size_t max_datagram_bytes = 1452;  // towards this peer, from DatagramPort::peer_limit
+  Duration max_ack_delay = std::chrono::milliseconds(1);
+  Duration min_probe_timeout = std::chrono::milliseconds(5);
+  Duration max_probe_timeout = std::chrono::milliseconds(50);  // back-off's cap, also in a blackout
+  Duration connect_timeout = std::chrono::seconds(30);
+  Duration heartbeat_interval = std::chrono::milliseconds(500);  // silence before a ping
+  Duration peer_timeout = std::chrono::seconds(10);              // silence before kPeerLost
+  Duration close_timeout = std::chrono::seconds(1);  // lingering for the last acknowledgements
+  size_t frame_queue_bytes = 256 * 1024;             // bound of frames not yet acknowledged
+  uint32_t max_pending_writes = 256;
+};
+
+class Connection {
+ public:
+  // `path` is shared by all connections to the same peer process and outlives them.
+  // `local_id` is random, not zero and unique in the process.
+  Connection(const ConnectionOptions& options, const LinkId& link, uint64_t local_id, Path& path,
+             Instant now);
+  ~Connection();
+
+  // -- getters
+  uint64_t local_id() const;
+  const LinkId& link() const;
+  bool established() const;  // the peer's connection id is known
+  bool down() const;         // for good; status() says why
+  const Status& status() const;
+  bool idle() const;      // nothing unacknowledged, nothing to send
+  bool finished() const;  // closed, and has nothing more to say: may be destroyed
+
+  // -- events in
+  // A datagram whose packet header named this connection (or, for INIT, this link), CRC already
+  // verified by the demultiplexer (packet_wire.h). Frame events it causes lend from `bytes`, so
+  // `bytes` must stay until poll_event() returned false.
+  void on_datagram(Instant now, std::span<const std::byte> bytes);
+  void on_timeout(Instant now);           // call when now >= next_deadline()
+  void on_unreachable_hint(Instant now);  // starts fast probing; death is proven by silence
+  // The peer answered with RESET: it knows no such connection (it restarted, or has long closed).
+  void on_reset(Instant now);
+
+  // -- commands: as in Link
+  bool send_frame(std::span<const std::byte> frame);
+  bool write(const RemoteSlice& to, LocalSlice from, uint32_t token);
+  RemoteSlice expose(LocalSlice into, uint32_t token);
+  void unexpose(const RemoteSlice& slice);
+  // Drops all lent memory at once. Afterwards only the closing handshake goes on, until finished().
+  void close(Instant now, const Status& why);
+  size_t max_frame_bytes() const;
+  // How many bytes in flight towards us the peer may have; advertised in acknowledgements.
+  void set_receive_window(uint64_t bytes);
+
+  // -- effects out
+  // Builds the next datagram that may be sent now. The header (all but the DATA payload) is written
+  // into `space` (at least max_datagram_bytes); the payload lends from write()'s source. False:
+  // nothing may be sent now; next_deadline() says when the pacer, if that is the reason, allows it.
+  // `out.to` is left alone. A datagram the port did not accept is lost as far as this knows.
+  bool poll_transmit(Instant now, std::span<std::byte> space, TxDatagram& out);
+  // kFrame, kWritten, kLanded, kDown; `event.link` is left alone.
+  bool poll_event(Event& event);
+  Instant next_deadline() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The packet header: what a demultiplexer reads. docs/protocol.md has the same table in words.
+//
+//   offset  size  field
+//        0     1  version, kProtocolVersion
+//        1     1  type, PacketType
+//        2     2  zero
+//        4     4  key epoch, zero (authentication will count it)
+//        8     8  destination connection id; zero in INIT and NOTICE
+//       16     8  packet number, never reused within a connection; zero in RESET and NOTICE
+//       24    16  integrity: CRC32C of the whole datagram with these 16 bytes as zero, then 12 zero
+//                 bytes. A 128-bit authentication tag will take the same place.
+//       40        body: sub-frames (INIT, PACKET: reliability/frame_wire.h), or the notice
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transport/transport.h"
+
+namespace rocecoll {
+
+inline constexpr uint8_t kProtocolVersion = 1;
+inline constexpr size_t kPacketHeaderBytes = 40;
+inline constexpr size_t kIntegrityOffset = 24;
+inline constexpr size_t kIntegrityBytes = 16;
+
+enum class PacketType : uint8_t {
+  kInit = 1,    // opens a connection, or answers an INIT; body starts with InitBody
+  kPacket = 2,  // everything between two ends that know each other's id
+  kReset = 3,  // the sender knows no connection with this id. The id is the unknown one, which only
+               // its peer and whoever saw its packets can name
+  kNotice = 4,  // Transport::notify
+};
+
+struct PacketHeader {
+  PacketType type = PacketType::kPacket;
+  uint64_t connection_id = 0;
+  uint64_t packet_number = 0;
+};
+
+// Starts the body of INIT: which link, and the sender's connection id for it.
+struct InitBody {
+  static constexpr size_t kWireBytes = 24 + 8 + 8;
+  LinkId link;                  // as the sender names it
+  uint64_t source_id = 0;       // the sender's connection id
+  uint64_t destination_id = 0;  // the receiver's, zero while unknown to the sender
+};
+
+// nullopt for anything that is not one of our packets: short, other version, unknown type.
+std::optional<PacketHeader> ParsePacketHeader(std::span<const std::byte> datagram);
+std::optional<InitBody> ParseInitBody(std::span<const std::byte> datagram);
+// Writes the header with zero integrity bytes; returns kPacketHeaderBytes.
+size_t WritePacketHeader(std::span<std::byte> to, const PacketHeader& header);
+// CRC32C over `header_and_control` then `payload`, stored into the integrity field.
+void SealPacket(std::span<std::byte> header_and_control, std::span<const std::byte> payload);
+bool VerifyPacket(std::span<const std::byte> datagram);
+
+}  // namespace rocecoll

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// L2: a reliable path to one peer (Link) and the process's set of them (Transport). Two verbs only:
+// ordered small frames, and placed writes into memory that the receiver has exposed. RC queue pairs
+// have both natively; over datagrams the reliability layer offers them; the simulator models them.
+// Used by one thread at a time. All effects leave through poll().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/rank.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "transport/address.h"
+#include "transport/wait_handle.h"
+
+namespace rocecoll {
+
+// Names one link at both of its ends: within the group whose 128-bit key both hold, `local` talks
+// to `remote`. The peer's id for the same link is mirrored(). A key is never reused.
+struct LinkId {
+  uint64_t group_high = 0;
+  uint64_t group_low = 0;
+  Rank local = 0;
+  Rank remote = 0;
+
+  LinkId mirrored() const { return {group_high, group_low, remote, local}; }
+  friend bool operator==(const LinkId&, const LinkId&) = default;
+};
+
+using RegistrationId = uint32_t;
+inline constexpr RegistrationId kUnregistered = 0;
+
+// Memory of this process that is lent to a link. `registration` is what MemoryDomain gave for the
+// memory around it; transports that need none ignore it.
+struct LocalSlice {
+  std::byte* data = nullptr;
+  size_t size = 0;
+  RegistrationId registration = kUnregistered;
+};
+
+// Memory of the peer that it has exposed. Opaque to all but the transport that made it; travels in
+// a frame (kWireBytes, little endian).
+struct RemoteSlice {
+  static constexpr size_t kWireBytes = 24;
+  uint64_t base = 0;    // address, or region id
+  uint64_t length = 0;  // bytes
+  uint64_t key = 0;     // rkey, or a random cookie
+
+  void store(ByteWriter& to) const {
+    to.Write(base);
+    to.Write(length);
+    to.Write(key);
+  }
+  static RemoteSlice load(ByteReader& from) {
+    RemoteSlice slice;
+    slice.base = from.Read<uint64_t>();
+    slice.length = from.Read<uint64_t>();
+    slice.key = from.Read<uint64_t>();
+    return slice;
+  }
+};
+
+class Link {
+ public:
+  virtual ~Link() = default;
+
+  virtual LinkId id() const = 0;
+  // Copies the frame (1 .. limits().max_frame_bytes) into a bounded queue; the peer gets frames in
+  // order, each once. False: no room now, try again after the next poll(). Allowed before the peer
+  // has answered, and a no-op returning true once the link is down.
+  virtual bool send_frame(std::span<const std::byte> frame) = 0;
+  // Writes all of `from` into `to` (equal sizes, at least 1 byte). `from` is lent, and only read,
+  // until Written{token} or close(). False: the bounded queue of writes is full.
+  virtual bool write(const RemoteSlice& to, LocalSlice from, uint32_t token) = 0;
+  // Lets the peer write `into` once, whole. Lent until Landed{token}, unexpose() or close().
+  virtual RemoteSlice expose(LocalSlice into, uint32_t token) = 0;
+  // Takes an exposed slice back before anything was written through it (checked).
+  virtual void unexpose(const RemoteSlice& slice) = 0;
+  // On return nothing more lands in lent memory or is read from it, and no event of this link will
+  // be polled. An ok status closes in good order: frames already accepted are still delivered in
+  // the background, then the peer sees kPeerLeft. Otherwise the peer sees kAborted with the
+  // message. The link must not be used afterwards.
+  virtual void close(const Status& why) = 0;
+  // ok until Down was polled; then why.
+  virtual const Status& status() const = 0;
+};
+
+struct TransportLimits {
+  size_t max_frame_bytes = 0;
+  // Writes shorter than this gain nothing over frames; the messenger's eager limit is derived.
+  size_t preferred_eager_bytes = 0;
+};
+
+struct Event {
+  enum class Kind : uint8_t {
+    kFrame,    // `frame` is lent until the next poll()
+    kWritten,  // the peer has the whole write; its source is the caller's again
+    kLanded,   // an exposed slice has been written completely
+    kDown,     // link->status() says why; nothing else will come from this link
+    kNotice,   // `frame` holds a notice from `from` (see Transport::notify); link is null
+  };
+  Kind kind = Kind::kFrame;
+  Link* link = nullptr;
+  uint32_t token = 0;
+  std::span<const std::byte> frame;
+};
+
+// Allocates memory that the transport can send from and receive into without extra cost. For
+// transports that need no registration these are plain cache-line-aligned allocations.
+class MemoryDomain {
+ public:
+  virtual ~MemoryDomain() = default;
+  virtual Result<LocalSlice> allocate(size_t bytes) = 0;
+  virtual void free(LocalSlice slab) = 0;
+};
+
+struct TransportStats {
+  uint64_t bytes_sent = 0;  // on the wire, headers included
+  uint64_t bytes_received = 0;
+  uint64_t packets_sent = 0;
+  uint64_t packets_received = 0;
+  uint64_t packets_retransmitted = 0;
+  uint64_t packets_dropped_invalid = 0;  // failed CRC, malformed or unknown connection
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual TransportLimits limits() const = 0;
+  virtual Address address() const = 0;
+  virtual MemoryDomain& memory() = 0;
+  virtual TransportStats stats() const = 0;
+  // Starts the link; both ends open it, in any order and at any time. Never waits: frames may be
+  // queued at once, and an unreachable peer shows as Down (kTimeout after `connect_timeout`,
+  // kPeerLost when the network says so). The transport owns the link until close() returns.
+  virtual Result<Link*> open(const LinkId& id, const Address& peer, Duration connect_timeout,
+                             Instant now) = 0;
+  // Best effort, unordered, without a link: at most limits().max_frame_bytes and kMaxNoticeBytes.
+  // For telling a group's ranks that nobody talks to that the group has failed.
+  static constexpr size_t kMaxNoticeBytes = 512;
+  virtual void notify(const Address& peer, std::span<const std::byte> notice) = 0;
+  // Moves packets and timers, then reports up to `events.size()` events, fewer when all is quiet.
+  virtual size_t poll(Instant now, std::span<Event> events) = 0;
+  // True while a closed link still has frames to deliver to a peer that lives.
+  virtual bool lingering() const = 0;
+  // When poll() must be called next even if the wait handle stays quiet; kNever if never.
+  virtual Instant next_deadline() const = 0;
+  virtual WaitHandle wait_handle() = 0;
+};
+
+}  // namespace rocecoll
