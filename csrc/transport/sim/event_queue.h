@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Virtual time: what happens when, in one thread. Events due at the same instant run in the order
+// in which they were scheduled, so a run is a function of its inputs alone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <vector>
+
+#include "base/time.h"
+
+namespace rocecoll {
+
+class EventQueue {
+ public:
+  using Callback = std::function<void()>;
+
+  Instant now() const { return now_; }
+  // An instant that has passed counts as now.
+  void schedule(Instant at, Callback callback);
+  // When the next event is due; kNever when there is none.
+  Instant next_time() const;
+  // Moves the clock to the next event and runs it. False when there is none.
+  bool run_next();
+  // Runs all events due at or before `until`, then moves the clock there (never backwards).
+  void run_until(Instant until);
+
+ private:
+  struct Entry {
+    Instant at;
+    uint64_t sequence = 0;
+    Callback callback;
+  };
+  struct Later {
+    bool operator()(const Entry& a, const Entry& b) const {
+      return a.at != b.at ? a.at > b.at : a.sequence > b.sequence;
+    }
+  };
+  std::priority_queue<Entry, std::vector<Entry>, Later> entries_;
+  uint64_t next_sequence_ = 0;
+  Instant now_{};
+};
+
+}  // namespace rocecoll
