@@ -45,8 +45,10 @@ class Connection {
   bool established() const;  // the peer's connection id is known
   bool down() const;         // for good; status() says why
   const Status& status() const;
-  bool idle() const;      // nothing unacknowledged, nothing to send
-  bool finished() const;  // closed, and has nothing more to say: may be destroyed
+  bool idle() const;                       // nothing unacknowledged, nothing to send
+  bool finished() const;                   // closed, and has nothing more to say: may be destroyed
+  uint64_t retransmitted_packets() const;  // packets declared lost, their content sent again
+  uint64_t packets_invalid() const;        // CRC right, yet malformed: dropped whole
 
   // -- events in
   // A datagram whose packet header named this connection (or, for INIT, this link), CRC already

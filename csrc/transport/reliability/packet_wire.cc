@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/reliability/packet_wire.h"
+
+#include <array>
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr std::array<std::byte, kIntegrityBytes> kZeroIntegrity{};
+
+uint32_t PacketCrc(std::span<const std::byte> header_and_control,
+                   std::span<const std::byte> payload) {
+  ROCECOLL_CHECK(header_and_control.size() >= kPacketHeaderBytes);
+  uint32_t crc = Crc32c(header_and_control.first(kIntegrityOffset));
+  crc = Crc32c(kZeroIntegrity, crc);
+  crc = Crc32c(header_and_control.subspan(kPacketHeaderBytes), crc);
+  return payload.empty() ? crc : Crc32c(payload, crc);
+}
+
+}  // namespace
+
+std::optional<PacketHeader> ParsePacketHeader(std::span<const std::byte> datagram) {
+  ByteReader reader(datagram);
+  const auto version = reader.Read<uint8_t>();
+  const auto type = reader.Read<uint8_t>();
+  const auto zero = reader.Read<uint16_t>();
+  const auto key_epoch = reader.Read<uint32_t>();
+  PacketHeader header;
+  header.connection_id = reader.Read<uint64_t>();
+  header.packet_number = reader.Read<uint64_t>();
+  reader.ReadBytes(kIntegrityBytes);
+  if (!reader.ok() || version != kProtocolVersion || zero != 0 || key_epoch != 0) {
+    return std::nullopt;
+  }
+  if (type < static_cast<uint8_t>(PacketType::kInit) ||
+      type > static_cast<uint8_t>(PacketType::kNotice)) {
+    return std::nullopt;
+  }
+  header.type = static_cast<PacketType>(type);
+  return header;
+}
+
+std::optional<InitBody> ParseInitBody(std::span<const std::byte> datagram) {
+  if (datagram.size() < kPacketHeaderBytes) return std::nullopt;
+  ByteReader reader(datagram.subspan(kPacketHeaderBytes));
+  InitBody body;
+  body.link.group_high = reader.Read<uint64_t>();
+  body.link.group_low = reader.Read<uint64_t>();
+  body.link.local = reader.Read<uint32_t>();
+  body.link.remote = reader.Read<uint32_t>();
+  body.source_id = reader.Read<uint64_t>();
+  body.destination_id = reader.Read<uint64_t>();
+  if (!reader.ok() || body.source_id == 0) return std::nullopt;
+  return body;
+}
+
+size_t WritePacketHeader(std::span<std::byte> to, const PacketHeader& header) {
+  ROCECOLL_CHECK(to.size() >= kPacketHeaderBytes);
+  ByteWriter writer(to);
+  writer.Write(kProtocolVersion);
+  writer.Write(static_cast<uint8_t>(header.type));
+  writer.Write(uint16_t{0});
+  writer.Write(uint32_t{0});
+  writer.Write(header.connection_id);
+  writer.Write(header.packet_number);
+  writer.WriteBytes(kZeroIntegrity);
+  ROCECOLL_CHECK(writer.size() == kPacketHeaderBytes);
+  return kPacketHeaderBytes;
+}
+
+void SealPacket(std::span<std::byte> header_and_control, std::span<const std::byte> payload) {
+  const uint32_t crc = PacketCrc(header_and_control, payload);
+  ByteWriter writer(header_and_control.subspan(kIntegrityOffset, kIntegrityBytes));
+  writer.Write(crc);
+  writer.WriteBytes(std::span(kZeroIntegrity).subspan(sizeof(crc)));
+}
+
+bool VerifyPacket(std::span<const std::byte> datagram) {
+  if (datagram.size() < kPacketHeaderBytes) return false;
+  ByteReader reader(datagram.subspan(kIntegrityOffset, kIntegrityBytes));
+  const auto crc = reader.Read<uint32_t>();
+  const bool rest_is_zero = reader.Read<uint32_t>() == 0 && reader.Read<uint64_t>() == 0;
+  return rest_is_zero && crc == PacketCrc(datagram, {});
+}
+
+}  // namespace rocecoll

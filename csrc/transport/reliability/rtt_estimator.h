@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/check.h"
+#include "base/time.h"
+
+namespace rocecoll {
+
+// Smoothed round-trip time and its variation (RFC 6298 section 2 with the acknowledgement delay of
+// RFC 9002 section 5.3), and the smallest round trip of the last 5 to 10 seconds.
+class RttEstimator {
+ public:
+  // Before the first sample: what a cluster's network is about, rather than the Internet's 333 ms.
+  static constexpr Duration kInitialRtt = std::chrono::milliseconds(1);
+  static constexpr Duration kMinRttWindow = std::chrono::seconds(5);
+
+  void on_sample(Instant now, Duration sample, Duration ack_delay) {
+    ROCECOLL_CHECK(sample >= Duration{0});
+    ROCECOLL_CHECK(ack_delay >= Duration{0});
+    // Two clocks' granularity may make it zero; a zero round trip would zero every timer.
+    sample = std::max(sample, Duration{1000});
+    update_min(now, sample);
+    // RFC 9002: the reported delay is believed only as far as it leaves the smallest round trip.
+    latest_ = sample - ack_delay >= min_rtt() ? sample - ack_delay : sample;
+    if (!has_sample_) {
+      has_sample_ = true;
+      smoothed_ = latest_;
+      variation_ = latest_ / 2;
+      return;
+    }
+    const Duration error = smoothed_ > latest_ ? smoothed_ - latest_ : latest_ - smoothed_;
+    variation_ = (variation_ * 3 + error) / 4;
+    smoothed_ = (smoothed_ * 7 + latest_) / 8;
+  }
+
+  bool has_sample() const { return has_sample_; }
+  Duration smoothed() const { return smoothed_; }
+  Duration variation() const { return variation_; }
+  Duration latest() const { return latest_; }
+  Duration min_rtt() const { return std::min(min_previous_, min_current_); }
+
+ private:
+  // The smallest of the current window and of the one before it.
+  void update_min(Instant now, Duration sample) {
+    if (!has_sample_ || now - window_start_ >= kMinRttWindow) {
+      min_previous_ = has_sample_ ? min_current_ : sample;
+      min_current_ = sample;
+      window_start_ = now;
+    }
+    min_current_ = std::min(min_current_, sample);
+  }
+
+  bool has_sample_ = false;
+  Duration smoothed_ = kInitialRtt;
+  Duration variation_ = kInitialRtt / 2;
+  Duration latest_ = kInitialRtt;
+  Duration min_previous_ = kInitialRtt;
+  Duration min_current_ = kInitialRtt;
+  Instant window_start_{};
+};
+
+}  // namespace rocecoll
