@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Floating-point formats of 8 and 16 bits: exact decoding to float32, and encoding from float32 to
+// nearest, ties to even. NaN, infinity and overflow follow torch's conversions, except that a NaN
+// is always the same NaN, without sign or payload.
+//
+// Everything has internal linkage: each instruction set compiles its own copy (reduce_loops.h), and
+// nothing here calls a function of the standard library.
+#pragma once
+
+#include <cstdint>
+
+namespace rocecoll {
+namespace {
+
+enum class Specials {
+  kIeee,          // infinities and NaNs in the top binade; overflow is infinity
+  kSaturating,    // no infinity, NaN is all ones; overflow and infinity become the largest number
+  kUnsignedZero,  // "fnuz": no infinity, no -0, whose code is the only NaN; overflow is NaN
+};
+
+inline constexpr uint32_t kFloatInfinity = 0x7f800000;
+inline constexpr uint32_t kFloatNan = 0x7fc00000;
+
+template <typename StorageType, int kExponentBits, int kMantissaBits, int kBias, Specials kSpecials,
+          uint32_t kNan>
+struct SmallFloat {
+  using Storage = StorageType;
+  using Value = float;
+
+  static constexpr Value Decode(Storage code) {
+    const uint32_t sign = (static_cast<uint32_t>(code) >> kMagnitudeBits) << 31;
+    const uint32_t magnitude = code & kMagnitudeMask;
+    const uint32_t normal = (magnitude << kShift) + (static_cast<uint32_t>(127 - kBias) << 23);
+    const float subnormal = static_cast<float>(static_cast<int32_t>(magnitude)) *
+                            __builtin_bit_cast(float, kSubnormalUlp);
+    uint32_t bits =
+        magnitude < (1u << kMantissaBits) ? __builtin_bit_cast(uint32_t, subnormal) : normal;
+    if constexpr (kSpecials == Specials::kUnsignedZero) {
+      return __builtin_bit_cast(float, code == kNan ? kFloatNan : bits | sign);
+    }
+    const bool infinite = kSpecials == Specials::kIeee && magnitude == kMaxFinite + 1;
+    bits = magnitude > kMaxFinite ? (infinite ? kFloatInfinity : kFloatNan) : bits;
+    return __builtin_bit_cast(float, bits | sign);
+  }
+
+  static constexpr Storage Encode(Value value) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, value);
+    const uint32_t magnitude = bits & 0x7fffffff;
+    const uint32_t sign = (bits >> 31) << kMagnitudeBits;
+    const uint32_t odd = (magnitude >> kShift) & 1;
+    const uint32_t half = (1u << (kShift - 1)) - 1;
+    const uint32_t normal =
+        (magnitude - (static_cast<uint32_t>(127 - kBias) << 23) + half + odd) >> kShift;
+    // Adding a number whose last place is the format's smallest step rounds to that step.
+    const float shifted =
+        __builtin_bit_cast(float, magnitude) + __builtin_bit_cast(float, kSubnormalMagic);
+    const uint32_t subnormal = __builtin_bit_cast(uint32_t, shifted) - kSubnormalMagic;
+    uint32_t code = magnitude < kMinNormal ? subnormal : normal;
+    code = code > kMaxFinite ? kOverflow : code;
+    const bool drop_sign = kSpecials == Specials::kUnsignedZero && code == 0;
+    code = drop_sign ? code : code | sign;
+    return static_cast<Storage>(magnitude > kFloatInfinity ? kNan : code);
+  }
+
+ private:
+  static constexpr int kMagnitudeBits = kExponentBits + kMantissaBits;
+  static constexpr int kShift = 23 - kMantissaBits;
+  static constexpr uint32_t kMagnitudeMask = (1u << kMagnitudeBits) - 1;
+  static constexpr uint32_t kMinNormal = static_cast<uint32_t>(128 - kBias) << 23;
+  static constexpr uint32_t kSubnormalUlp = static_cast<uint32_t>(128 - kBias - kMantissaBits)
+                                            << 23;
+  static constexpr uint32_t kSubnormalMagic = kSubnormalUlp + (23u << 23);
+  static constexpr uint32_t kMaxFinite =
+      kSpecials == Specials::kIeee ? (((1u << kExponentBits) - 1) << kMantissaBits) - 1
+                                   : kMagnitudeMask - (kSpecials == Specials::kSaturating ? 1 : 0);
+  static constexpr uint32_t kOverflow =
+      kSpecials == Specials::kSaturating ? kMaxFinite : kMaxFinite + 1;
+};
+
+using Float16 = SmallFloat<uint16_t, 5, 10, 15, Specials::kIeee, 0x7e00>;
+using Float8E4m3fn = SmallFloat<uint8_t, 4, 3, 7, Specials::kSaturating, 0x7f>;
+using Float8E4m3fnuz = SmallFloat<uint8_t, 4, 3, 8, Specials::kUnsignedZero, 0x80>;
+using Float8E5m2 = SmallFloat<uint8_t, 5, 2, 15, Specials::kIeee, 0x7f>;
+using Float8E5m2fnuz = SmallFloat<uint8_t, 5, 2, 16, Specials::kUnsignedZero, 0x80>;
+
+// A power of two, 2^-127 to 2^127, and NaN: no sign, no zero, no infinity. The sign of what is
+// encoded is dropped.
+struct Float8E8m0fnu {
+  using Storage = uint8_t;
+  using Value = float;
+
+  static constexpr Value Decode(Storage code) {
+    const uint32_t number = code == 0 ? 0x00400000u : static_cast<uint32_t>(code) << 23;
+    return __builtin_bit_cast(float, code == 0xff ? kFloatNan : number);
+  }
+  static constexpr Storage Encode(Value value) {
+    const uint32_t magnitude = __builtin_bit_cast(uint32_t, value) & 0x7fffffff;
+    const uint32_t exponent = magnitude >> 23;
+    const uint32_t fraction = magnitude & 0x007fffff;
+    // Half-way is 1.5: a normal number rounds to the even significand 2, a subnormal one to 2^-127.
+    const bool up = fraction > 0x00400000 || (fraction == 0x00400000 && exponent > 0);
+    return static_cast<Storage>(exponent == 0xff ? exponent : exponent + (up ? 1 : 0));
+  }
+};
+
+struct Bfloat16 {
+  using Storage = uint16_t;
+  using Value = float;
+
+  static constexpr Value Decode(Storage code) {
+    return __builtin_bit_cast(float, static_cast<uint32_t>(code) << 16);
+  }
+  static constexpr Storage Encode(Value value) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, value);
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    return static_cast<Storage>((bits & 0x7fffffff) > kFloatInfinity ? 0x7fc0 : rounded);
+  }
+};
+
+// An 8-bit format that decodes by a table of its 256 values.
+template <typename Format>
+struct TableDecoded {
+  using Storage = uint8_t;
+  using Value = float;
+
+  static Value Decode(Storage code) { return kTable.values[code]; }
+  static constexpr Storage Encode(Value value) { return Format::Encode(value); }
+
+ private:
+  struct Table {
+    float values[256];
+  };
+  static constexpr Table MakeTable() {
+    Table table{};
+    for (uint32_t code = 0; code < 256; ++code) {
+      table.values[code] = Format::Decode(static_cast<uint8_t>(code));
+    }
+    return table;
+  }
+  static constexpr Table kTable = MakeTable();
+};
+
+}  // namespace
+}  // namespace rocecoll
