@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "base/time.h"
 #include "transport/address.h"
 #include "transport/wait_handle.h"
 
@@ -69,6 +70,9 @@ class DatagramPort {
   // On return every lent payload slice is the caller's again.
   virtual void flush() = 0;
   virtual WaitHandle wait_handle() = 0;
+  // When receive() must be called next even if the wait handle stays quiet: for ports that hold
+  // datagrams back themselves.
+  virtual Instant next_deadline() const { return kNever; }
 };
 
 }  // namespace rocecoll

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/sim/sim_network.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "transport/sim/sim_port.h"
+
+namespace rocecoll {
+
+SimNetwork::SimNetwork(EventQueue& queue, uint64_t seed, const SimWire& wire)
+    : queue_(queue), random_(seed), default_wire_(wire), alive_(std::make_shared<bool>(true)) {}
+
+SimNetwork::~SimNetwork() { *alive_ = false; }
+
+std::unique_ptr<SimPort> SimNetwork::add_endpoint(const SimPortOptions& options) {
+  const auto endpoint = static_cast<uint32_t>(ports_.size());
+  ports_.push_back(nullptr);
+  return restart_endpoint(endpoint, options);
+}
+
+std::unique_ptr<SimPort> SimNetwork::restart_endpoint(uint32_t endpoint,
+                                                      const SimPortOptions& options) {
+  ROCECOLL_CHECK(endpoint < ports_.size() && ports_[endpoint] == nullptr);
+  auto port = std::make_unique<SimPort>(*this, endpoint, options);
+  ports_[endpoint] = port.get();
+  return port;
+}
+
+SimNetwork::Direction& SimNetwork::direction(uint32_t from, uint32_t to) {
+  auto [at, inserted] = directions_.try_emplace({from, to});
+  if (inserted) at->second.wire = default_wire_;
+  return at->second;
+}
+
+SimWire& SimNetwork::wire(uint32_t from, uint32_t to) { return direction(from, to).wire; }
+
+void SimNetwork::set_all(const SimWire& wire) {
+  default_wire_ = wire;
+  for (auto& [ends, direction] : directions_) direction.wire = wire;
+}
+
+void SimNetwork::set_partition(uint32_t boundary, bool blocked) {
+  for (uint32_t a = 0; a < boundary && a < ports_.size(); ++a) {
+    for (uint32_t b = boundary; b < ports_.size(); ++b) {
+      wire(a, b).blocked = blocked;
+      wire(b, a).blocked = blocked;
+    }
+  }
+}
+
+void SimNetwork::transmit(uint32_t from, uint32_t to, std::span<const std::byte> header,
+                          std::span<const std::byte> payload) {
+  ++stats_.sent;
+  Direction& path = direction(from, to);
+  const SimWire& wire = path.wire;
+  const Instant now = queue_.now();
+  if (wire.blocked || random_.chance(wire.loss)) {
+    ++stats_.dropped;
+    return;
+  }
+  const size_t size = header.size() + payload.size();
+  Instant serialized = now;
+  if (wire.bytes_per_second > 0) {
+    const Instant start = std::max(path.free_at, now);
+    if (Seconds(start - now) * wire.bytes_per_second > static_cast<double>(wire.queue_bytes)) {
+      ++stats_.dropped;
+      return;
+    }
+    const double nanoseconds = static_cast<double>(size) / wire.bytes_per_second * 1e9;
+    serialized = start + Duration(static_cast<int64_t>(nanoseconds));
+    path.free_at = serialized;
+  }
+  auto bytes = std::make_shared<std::vector<std::byte>>(header.begin(), header.end());
+  bytes->insert(bytes->end(), payload.begin(), payload.end());
+  if (random_.chance(wire.duplicate)) carry(from, to, wire, serialized, bytes);
+  if (size > 0 && random_.chance(wire.corrupt)) {
+    bytes = std::make_shared<std::vector<std::byte>>(*bytes);  // the duplicate stays intact
+    const uint64_t bit = random_.below(size * 8);
+    (*bytes)[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+  }
+  carry(from, to, wire, serialized, std::move(bytes));
+}
+
+void SimNetwork::carry(uint32_t from, uint32_t to, const SimWire& wire, Instant serialized,
+                       Bytes bytes) {
+  Instant arrival = serialized + wire.latency;
+  if (random_.chance(wire.reorder)) {
+    arrival += Duration(
+        static_cast<int64_t>(random_.below(static_cast<uint64_t>(wire.reorder_delay.count()) + 1)));
+  }
+  queue_.schedule(arrival, [this, alive = alive_, from, to, bytes = std::move(bytes)]() mutable {
+    if (*alive) deliver(from, to, std::move(bytes));
+  });
+}
+
+void SimNetwork::deliver(uint32_t from, uint32_t to, Bytes bytes) {
+  note(static_cast<uint64_t>(queue_.now().time_since_epoch().count()));
+  note(static_cast<uint64_t>(from) << 32 | to);
+  for (std::byte byte : *bytes) note(static_cast<uint64_t>(byte));
+  SimPort* receiver = ports_[to];
+  if (receiver != nullptr && receiver->accept(from, std::move(bytes))) {
+    ++stats_.delivered;
+    return;
+  }
+  ++stats_.dropped;
+  const bool unreachable = receiver == nullptr && report_unreachable_;
+  if (unreachable && ports_[from] != nullptr) ports_[from]->report_unreachable(to);
+}
+
+void SimNetwork::detach(uint32_t endpoint) { ports_[endpoint] = nullptr; }
+
+void SimNetwork::note(uint64_t value) { digest_ = (digest_ ^ value) * 0x100000001b3ull; }  // FNV-1a
+
+}  // namespace rocecoll

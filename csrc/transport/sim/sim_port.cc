@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/sim/sim_port.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/check.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr std::byte kSimFamily{0xf5};  // first byte of our addresses, unlike any real family
+constexpr size_t kAddressBytes = 5;
+constexpr size_t kMaxHints = 64;
+
+}  // namespace
+
+Address SimAddress(uint32_t endpoint) {
+  std::array<std::byte, kAddressBytes> bytes;
+  bytes[0] = kSimFamily;
+  StoreLe(bytes.data() + 1, endpoint);
+  return Address(bytes, "sim:" + std::to_string(endpoint));
+}
+
+SimPort::SimPort(SimNetwork& network, uint32_t endpoint, const SimPortOptions& options)
+    : network_(network), endpoint_(endpoint), options_(options) {}
+
+SimPort::~SimPort() { network_.detach(endpoint_); }
+
+PortLimits SimPort::limits() const {
+  PortLimits limits;
+  limits.max_datagram_bytes = options_.max_datagram_bytes;
+  limits.max_burst = options_.max_burst;
+  limits.receive_buffer_bytes = options_.receive_buffer_bytes;
+  return limits;
+}
+
+Result<PeerHandle> SimPort::add_peer(const Address& address) {
+  const auto bytes = address.bytes();
+  if (bytes.size() != kAddressBytes || bytes[0] != kSimFamily) {
+    return Status(StatusCode::kInvalidArgument,
+                  "not an address of a simulated network: " + address.text());
+  }
+  return PeerHandle{LoadLe<uint32_t>(bytes.data() + 1)};
+}
+
+size_t SimPort::send(std::span<const TxDatagram> batch) {
+  const size_t count = std::min(batch.size(), send_room_);
+  for (const TxDatagram& datagram : batch.first(count)) {
+    ROCECOLL_CHECK(datagram.header.size() + datagram.payload.size() <= options_.max_datagram_bytes);
+    if (datagram.to.index >= network_.endpoints()) continue;  // no such host: sent and lost
+    network_.transmit(endpoint_, datagram.to.index, datagram.header, datagram.payload);
+  }
+  return count;
+}
+
+bool SimPort::accept(uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes) {
+  if (waiting_bytes_ + bytes->size() > options_.receive_buffer_bytes) return false;
+  waiting_bytes_ += bytes->size();
+  arrivals_.push_back({std::move(bytes), SimAddress(from)});
+  return true;
+}
+
+size_t SimPort::receive(std::span<RxDatagram> batch) {
+  size_t count = 0;
+  for (; count < batch.size() && !arrivals_.empty(); ++count) {
+    uint32_t lease = static_cast<uint32_t>(leases_.size());
+    if (free_leases_.empty()) {
+      leases_.emplace_back();
+    } else {
+      lease = free_leases_.back();
+      free_leases_.pop_back();
+    }
+    leases_[lease] = std::move(arrivals_.front());
+    arrivals_.pop_front();
+    waiting_bytes_ -= leases_[lease].bytes->size();
+    batch[count] = {*leases_[lease].bytes, &leases_[lease].from, lease};
+  }
+  return count;
+}
+
+void SimPort::release(std::span<const RxDatagram> batch) {
+  for (const RxDatagram& datagram : batch) {
+    ROCECOLL_CHECK(leases_[datagram.lease].bytes != nullptr);
+    leases_[datagram.lease].bytes.reset();
+    free_leases_.push_back(datagram.lease);
+  }
+}
+
+void SimPort::report_unreachable(uint32_t endpoint) {
+  if (unreachable_.size() == kMaxHints) unreachable_.pop_front();
+  unreachable_.push_back(endpoint);
+}
+
+bool SimPort::poll_unreachable(UnreachableHint& hint) {
+  if (unreachable_.empty()) return false;
+  hint.peer = {unreachable_.front()};
+  unreachable_.pop_front();
+  return true;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transport/datagram/port.h"
+#include "transport/sim/sim_network.h"
+
+namespace rocecoll {
+
+// Where endpoint `endpoint` of any simulated network is reached.
+Address SimAddress(uint32_t endpoint);
+
+// A port of a simulated network. Destroying it is the death of the process behind it.
+class SimPort final : public DatagramPort {
+ public:
+  SimPort(SimNetwork& network, uint32_t endpoint, const SimPortOptions& options);
+  ~SimPort() override;
+  SimPort(const SimPort&) = delete;
+  SimPort& operator=(const SimPort&) = delete;
+
+  uint32_t endpoint() const { return endpoint_; }
+  size_t leased() const { return leases_.size() - free_leases_.size(); }
+  // From now on at most `count` datagrams are accepted by each send(), as by a full socket buffer.
+  void set_send_room(size_t count) { send_room_ = count; }
+
+  PortLimits limits() const override;
+  Address address() const override { return SimAddress(endpoint_); }
+  Result<PeerHandle> add_peer(const Address& address) override;
+  size_t peer_limit(PeerHandle) const override { return options_.max_datagram_bytes; }
+  size_t send(std::span<const TxDatagram> batch) override;
+  size_t receive(std::span<RxDatagram> batch) override;
+  void release(std::span<const RxDatagram> batch) override;
+  bool poll_unreachable(UnreachableHint& hint) override;
+  void flush() override {}
+  WaitHandle wait_handle() override { return {}; }
+
+ private:
+  friend class SimNetwork;
+  struct Arrival {
+    std::shared_ptr<std::vector<std::byte>> bytes;
+    Address from;
+  };
+
+  bool accept(uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes);
+  void report_unreachable(uint32_t endpoint);
+
+  SimNetwork& network_;
+  const uint32_t endpoint_;
+  const SimPortOptions options_;
+  std::deque<Arrival> arrivals_;
+  size_t waiting_bytes_ = 0;    // sum over arrivals_
+  std::deque<Arrival> leases_;  // a deque: addresses of elements are stable as it grows
+  std::vector<uint32_t> free_leases_;
+  std::deque<uint32_t> unreachable_;
+  size_t send_room_ = SIZE_MAX;
+};
+
+}  // namespace rocecoll
