@@ -118,4 +118,23 @@ Partition Partition::lane(uint32_t index, uint32_t lanes) const {
   return Explicit(std::move(parts));
 }
 
+Partition Partition::packed() const {
+  switch (kind_) {
+    case Kind::kEven:
+      return blocks_ == 0 ? *this : Even(total_, blocks_);
+    case Kind::kStrided:
+      return Strided(blocks_, count_, count_);
+    case Kind::kExplicit:
+      break;
+  }
+  std::vector<ElementRange> parts;
+  parts.reserve(explicit_->size());
+  uint64_t offset = 0;
+  for (const ElementRange& range : *explicit_) {
+    parts.push_back({offset, range.count});
+    offset += range.count;
+  }
+  return Explicit(std::move(parts));
+}
+
 }  // namespace rocecoll

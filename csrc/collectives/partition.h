@@ -32,6 +32,13 @@ class Partition {
   uint64_t total() const;      // elements in all blocks
   uint64_t max_block() const;  // elements in the largest block
   Partition lane(uint32_t index, uint32_t lanes) const;
+  // Blocks of the same sizes, laid end to end from offset 0.
+  Partition packed() const;
+  // Every block starts where the one before it ends, known without looking at each of them (so
+  // never said of an explicit partition).
+  bool contiguous() const {
+    return kind_ == Kind::kEven || (kind_ == Kind::kStrided && (blocks_ == 1 || stride_ == count_));
+  }
 
  private:
   enum class Kind : uint8_t { kEven, kStrided, kExplicit };

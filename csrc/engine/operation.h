@@ -30,6 +30,9 @@ struct OperationSpec {
   double premul_factor = 1.0;  // kPremulSum
   Rank root = 0;               // rooted collectives; the peer (group rank) of kSend and kRecv
   uint32_t user_tag = 0;       // kSend, kRecv: below 2^31
+  // kAlltoall, kGather, kScatter: every block of every rank has the same size. False for their
+  // v-variants, where a rank knows its own sizes only; the same on all ranks.
+  bool uniform = true;
   OperationBuffer input;
   OperationBuffer output;  // broadcast, allreduce, reduce: may be the input's memory
   Duration timeout{0};     // 0: the group's
@@ -50,8 +53,8 @@ class Operation {
   // Sequence number within the group (collectives) or among the sends/receives; set by submit.
   uint64_t sequence() const { return sequence_; }
 
-  // Runs once, on some thread, after done() became true, while no lock of rocecoll is held. Set
-  // before submit.
+  // Runs once, on some thread, after done() became true and before the owner is dropped, while no
+  // lock of rocecoll is held. Set before submit. Must not throw.
   void set_on_complete(std::function<void(const Operation&)> callback) {
     on_complete_ = std::move(callback);
   }
