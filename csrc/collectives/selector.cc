@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/selector.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <string>
+
+#include "collectives/barrier.h"
+#include "collectives/bruck.h"
+#include "collectives/circulant.h"
+#include "collectives/gather_scatter.h"
+#include "collectives/halving_doubling.h"
+#include "collectives/local.h"
+#include "collectives/pairwise.h"
+#include "collectives/point_to_point.h"
+#include "collectives/recursive_doubling.h"
+#include "collectives/ring.h"
+#include "collectives/scatter_allgather.h"
+#include "collectives/topology.h"
+#include "collectives/tree.h"
+
+namespace rocecoll {
+namespace {
+
+// Crossovers, in bytes, for a message cost between those of UDP on loopback (2.4 us + 0.34 ns/B)
+// and of a 25 Gb/s network (12 us + 0.33 ns/B). docs/algorithms.md derives them.
+//
+// Two ranks: splitting the vector saves no bytes, only half of the additions, for a second message.
+constexpr uint64_t kDirectExchangeBytes = 64 * 1024;
+// log2 p whole vectors against 2 log2 p messages of 2 (p - 1) / p vectors: 23 KB at p = 4, 12 KB at
+// p = 16.
+constexpr uint64_t kRecursiveDoublingBytes = 16 * 1024;
+// Folding sends two more vectors; it saves ceil(log2 p) - 2 or more messages over circulant.
+constexpr uint64_t kFoldBytes = 4 * 1024;
+// A ring takes 2 (p - 1 - log2 p) messages more for the same bytes, which is little once a block
+// takes about 20 times as long as a message.
+constexpr uint64_t kRingBlockBytes = 700 * 1000;
+// log2 p whole vectors against 2 log2 p messages of at most 2 vectors: 17 to 87 KB at p = 8.
+constexpr uint64_t kBinomialBytes = 64 * 1024;
+// The root's p - 1 messages against log2 p, with every inner rank storing and forwarding.
+constexpr uint64_t kBinomialGatherBlockBytes = 4 * 1024;
+constexpr uint32_t kBinomialGatherRanks = 4;
+// log2 p messages of p / 2 blocks against p - 1 messages (MPICH's and Open MPI's value).
+constexpr uint64_t kBruckBlockBytes = 256;
+constexpr uint32_t kBruckRanks = 8;
+
+using ProgramPtr = std::unique_ptr<Program>;
+using Request = ProgramRequest;
+
+struct Algorithm {
+  Collective collective;
+  std::string_view name;
+  ProgramPtr (*make)(const Request&);
+  std::string_view needs;                 // what `can` asks for, for the message
+  bool (*can)(const Request&) = nullptr;  // null: any request
+};
+
+bool IsUniform(const Request& request) { return request.uniform; }
+bool HasPowerOfTwoRanks(const Request& request) { return IsPowerOfTwo(request.ranks); }
+
+// In the order of Collective.
+constexpr Algorithm kAlgorithms[] = {
+    {Collective::kAllreduce, "recursive_doubling",
+     [](const Request& r) { return RecursiveDoublingAllreduce(r.ranks); }, ""},
+    {Collective::kAllreduce, "halving_doubling",
+     [](const Request& r) { return HalvingDoublingAllreduce(r.ranks); },
+     "a number of ranks that is a power of two", HasPowerOfTwoRanks},
+    {Collective::kAllreduce, "circulant",
+     [](const Request& r) { return CirculantAllreduce(r.ranks); }, ""},
+    {Collective::kAllreduce, "ring", [](const Request& r) { return RingAllreduce(r.ranks); }, ""},
+    {Collective::kReduce, "binomial",
+     [](const Request& r) { return BinomialReduce(r.ranks, r.root); }, ""},
+    {Collective::kReduce, "reduce_scatter_gather",
+     [](const Request& r) { return ReduceScatterGatherReduce(r.ranks, r.root); }, ""},
+    {Collective::kReduceScatter, "circulant",
+     [](const Request& r) { return CirculantReduceScatter(r.ranks); }, ""},
+    {Collective::kReduceScatter, "ring",
+     [](const Request& r) { return RingReduceScatter(r.ranks); }, ""},
+    {Collective::kBroadcast, "binomial",
+     [](const Request& r) { return BinomialBroadcast(r.ranks, r.root); }, ""},
+    {Collective::kBroadcast, "scatter_allgather",
+     [](const Request& r) { return ScatterAllgatherBroadcast(r.ranks, r.root); }, ""},
+    {Collective::kAllgather, "circulant",
+     [](const Request& r) { return CirculantAllgather(r.ranks); }, ""},
+    {Collective::kAllgather, "ring", [](const Request& r) { return RingAllgather(r.ranks); }, ""},
+    {Collective::kGather, "binomial",
+     [](const Request& r) { return BinomialGather(r.ranks, r.root); }, "blocks of one size",
+     IsUniform},
+    {Collective::kGather, "linear", [](const Request& r) { return LinearGather(r.ranks, r.root); },
+     ""},
+    {Collective::kScatter, "binomial",
+     [](const Request& r) { return BinomialScatter(r.ranks, r.root); }, "blocks of one size",
+     IsUniform},
+    {Collective::kScatter, "linear",
+     [](const Request& r) { return LinearScatter(r.ranks, r.root); }, ""},
+    {Collective::kAlltoall, "bruck", [](const Request& r) { return BruckAlltoall(r.ranks); },
+     "blocks of one size", IsUniform},
+    {Collective::kAlltoall, "pairwise", [](const Request& r) { return PairwiseAlltoall(r.ranks); },
+     ""},
+    {Collective::kBarrier, "dissemination",
+     [](const Request& r) { return DisseminationBarrier(r.ranks); }, ""},
+    {Collective::kSend, "direct", [](const Request& r) { return DirectSend(r.ranks, r.root); }, ""},
+    {Collective::kRecv, "direct", [](const Request& r) { return DirectRecv(r.ranks, r.root); }, ""},
+};
+
+static_assert(std::ranges::is_sorted(kAlgorithms, {}, &Algorithm::collective));
+
+constexpr auto kNames = [] {
+  std::array<std::string_view, std::size(kAlgorithms)> names;
+  std::ranges::transform(kAlgorithms, names.begin(), &Algorithm::name);
+  return names;
+}();
+
+std::string_view AllreduceName(const Request& request, bool ring) {
+  const uint32_t ranks = request.ranks;
+  const uint64_t small = ranks == 2            ? kDirectExchangeBytes
+                         : IsPowerOfTwo(ranks) ? kRecursiveDoublingBytes
+                                               : kFoldBytes;
+  if (request.bytes <= small) return "recursive_doubling";
+  if (ring) return "ring";
+  return IsPowerOfTwo(ranks) ? "halving_doubling" : "circulant";
+}
+
+// Two or more ranks.
+std::string_view NameBySize(const Request& request) {
+  const uint32_t ranks = request.ranks;
+  const uint64_t block_bytes = request.bytes / ranks;
+  const bool ring = ranks > 2 && block_bytes >= kRingBlockBytes;
+  const bool binomial = ranks == 2 || request.bytes <= kBinomialBytes;
+  switch (request.collective) {
+    case Collective::kAllreduce:
+      return AllreduceName(request, ring);
+    case Collective::kReduce:
+      return binomial ? "binomial" : "reduce_scatter_gather";
+    case Collective::kReduceScatter:
+    case Collective::kAllgather:
+      return ring ? "ring" : "circulant";
+    case Collective::kBroadcast:
+      return binomial ? "binomial" : "scatter_allgather";
+    case Collective::kGather:
+    case Collective::kScatter:
+      return request.uniform && ranks >= kBinomialGatherRanks &&
+                     block_bytes <= kBinomialGatherBlockBytes
+                 ? "binomial"
+                 : "linear";
+    case Collective::kAlltoall:
+      return request.uniform && ranks >= kBruckRanks && block_bytes <= kBruckBlockBytes
+                 ? "bruck"
+                 : "pairwise";
+    case Collective::kBarrier:
+      return "dissemination";
+    case Collective::kSend:
+    case Collective::kRecv:
+      return "direct";
+  }
+  return {};
+}
+
+Status Refuse(const Request& request, const std::string& why) {
+  return {StatusCode::kInvalidArgument, std::string(ToString(request.collective)) + ": " + why};
+}
+
+Status CheckRequest(const Request& request) {
+  if (request.ranks == 0 || request.ranks > kMaxRanks) {
+    return Refuse(request, std::to_string(request.ranks) + " ranks, offered for 1 to " +
+                               std::to_string(kMaxRanks));
+  }
+  if (request.root >= request.ranks) {
+    return Refuse(request, "root or peer " + std::to_string(request.root) + " of " +
+                               std::to_string(request.ranks) + " ranks");
+  }
+  if ((request.collective == Collective::kSend || request.collective == Collective::kRecv) &&
+      request.ranks == 1) {
+    return Refuse(request, "a group of one rank has no peer");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const std::string_view> AlgorithmNames(Collective collective) {
+  const auto group = std::ranges::equal_range(kAlgorithms, collective, {}, &Algorithm::collective);
+  return std::span(kNames).subspan(static_cast<size_t>(group.begin() - kAlgorithms), group.size());
+}
+
+Result<std::unique_ptr<Program>> MakeProgram(const ProgramRequest& request,
+                                             std::string_view algorithm) {
+  if (Status status = CheckRequest(request); !status.ok()) return status;
+  const std::string_view name =
+      algorithm.empty() && request.ranks > 1 ? NameBySize(request) : algorithm;
+  const auto found = std::ranges::find_if(kAlgorithms, [&](const Algorithm& candidate) {
+    return candidate.collective == request.collective && candidate.name == name;
+  });
+  if (!name.empty() && found == std::end(kAlgorithms)) {
+    return Refuse(request, "no algorithm is named '" + std::string(name) + "'");
+  }
+  if (request.ranks == 1) return LocalProgram(request.collective);
+  if (found->can != nullptr && !found->can(request)) {
+    return Refuse(request, std::string(name) + " needs " + std::string(found->needs));
+  }
+  return found->make(request);
+}
+
+}  // namespace rocecoll
