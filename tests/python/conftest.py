@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: pools of ranks over a clean or a faulty network, and the check that nothing stays."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import harness
+import psutil
+import pytest
+from harness import Pool, PoolSpec, fresh_pool
+
+WORLD_SIZES = (1, 2, 3, 4, 5, 7, 8)
+QUICK_WORLD_SIZES = (1, 2, 3)
+LOSSY = "loss=0.05,reorder=0.02,duplicate=0.01,seed=7"
+TEST_LIMIT_S = 120
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--backend", default="rocecoll", help="the backend under test; 'gloo' tries the tests"
+    )
+    parser.addoption(
+        "--network", default="all", choices=["all", "clean", "lossy"], help="which networks to test"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "quick: runs in `./scripts/test --quick` too")
+    config.addinivalue_line("markers", "lossy: runs a second time with 5 % of the packets lost")
+    harness.preload()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests that ask for `network` run on the clean one, those marked lossy on both."""
+    if "network" not in metafunc.fixturenames:
+        return
+    networks = ["clean"]
+    if metafunc.definition.get_closest_marker("lossy") and (
+        metafunc.config.getoption("backend") == "rocecoll"
+    ):
+        networks.append("lossy")
+    chosen = metafunc.config.getoption("network")
+    networks = [network for network in networks if chosen in ("all", network)]
+    metafunc.parametrize("network", networks, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Quick: tests marked so, at small world sizes on the clean network. All get a deadline."""
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_LIMIT_S))
+        if item.get_closest_marker("quick") and parameters is not None:
+            large = parameters.params.get("world", 2) not in QUICK_WORLD_SIZES
+            if large or parameters.params.get("network", "clean") != "clean":
+                item.own_markers = [mark for mark in item.own_markers if mark.name != "quick"]
+
+
+@pytest.fixture(scope="session")
+def network(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="session", params=WORLD_SIZES, ids=lambda size: f"n{size}")
+def world(request: pytest.FixtureRequest) -> int:
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def backend(request: pytest.FixtureRequest) -> str:
+    return request.config.getoption("backend")
+
+
+@pytest.fixture(scope="session")
+def pools() -> Iterator[harness.Pools]:
+    pools = harness.Pools()
+    yield pools
+    pools.close()
+
+
+@pytest.fixture
+def make_spec(backend: str, network: str) -> Callable[..., PoolSpec]:
+    faults = (("ROCECOLL_FAULT", LOSSY),) if network == "lossy" else ()
+
+    def make(size: int, timeout_s: float = 30.0, **environment: str) -> PoolSpec:
+        return PoolSpec(size, backend, timeout_s, (*faults, *environment.items()))
+
+    return make
+
+
+@pytest.fixture
+def shared_pool(
+    pools: harness.Pools, make_spec: Callable[..., PoolSpec]
+) -> Callable[[int], Pool]:
+    """shared_pool(n): the pool of n ranks that tests share; the test must leave it usable."""
+    return lambda size: pools.get(make_spec(size))
+
+
+@pytest.fixture
+def pool(shared_pool: Callable[[int], Pool], world: int) -> Pool:
+    """The shared pool, at each of WORLD_SIZES."""
+    return shared_pool(world)
+
+
+@pytest.fixture
+def own_pool(
+    make_spec: Callable[..., PoolSpec],
+) -> Callable[..., AbstractContextManager[Pool]]:
+    """own_pool(n, timeout_s=..., VARIABLE=...): a pool that ends with the test."""
+    return lambda size, **details: fresh_pool(make_spec(size, **details))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left_behind(pools: harness.Pools) -> Iterator[None]:
+    """No process that a test started outlives the tests (multiprocessing's servers end with pytest)."""
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    yield
+    pools.close()
+    own_pid = psutil.Process().pid
+    deadline = time.monotonic() + 10
+    while True:
+        left = [
+            child
+            for child in psutil.Process().children(recursive=True)
+            if child.pid not in before
+            and child.status() != psutil.STATUS_ZOMBIE
+            and not (child.ppid() == own_pid and "multiprocessing" in " ".join(child.cmdline()))
+        ]
+        if not left or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    assert not left and not multiprocessing.active_children(), f"still running: {left}"
