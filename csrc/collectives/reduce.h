@@ -3,7 +3,8 @@
 //
 // Bits: a result depends on the operands and their order alone, never on alignment, size, vector
 // width or thread. The engine always passes the lower rank's value as the left operand, so that
-// ranks which compute the same sum get the same bits, NaN payloads and signed zeros included.
+// ranks which compute the same sum get the same bits, signed zeros included. A NaN result is always
+// the type's one quiet NaN without sign or payload, since processors differ in which they pass on.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@ Status CheckReduction(DataType type, ReduceOp op);
 // out[i] = left[i] op right[i] for i < count. `out` may be `left` or `right` or apart; partial
 // overlap is not allowed. AVG and PREMUL_SUM add. bool: SUM, MAX and BOR are or; PRODUCT, MIN and
 // BAND are and; BXOR is xor. 16- and 8-bit floats compute in float32 and round to nearest even each
-// time. MIN and MAX propagate NaN. Integers wrap around.
+// time, as torch converts them. MIN and MAX propagate NaN and order -0 before +0. Integers wrap
+// around.
 void Reduce(DataType type, ReduceOp op, const void* left, const void* right, void* out,
             size_t count);
 

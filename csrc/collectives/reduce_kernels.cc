@@ -12,9 +12,6 @@ std::vector<const KernelTable*> UsableKernels() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (avx2 && avx512) usable.push_back(&kAvx512Kernels);
   if (avx2) usable.push_back(&kAvx2Kernels);
 #endif
   usable.push_back(&kPortableKernels);

@@ -3,7 +3,7 @@
 // into vectors. Included by one file for each instruction set, after it has chosen the set.
 //
 // Everything has internal linkage and calls no inline function of the standard library: a shared
-// inline function compiled for AVX-512 might be the copy that the linker keeps for everyone.
+// inline function compiled for AVX2 might be the copy that the linker keeps for everyone.
 //
 // Every operation is one correctly rounded IEEE operation on float32 or float64 (no contraction to
 // fused multiply-add, see CMakeLists.txt) and every NaN result is the same NaN, so the width of the
@@ -231,11 +231,11 @@ constexpr KernelTable MakeKernelTable(std::string_view name) {
   AddComplex<Float16, Float16Loops>(table, DataType::kComplex32);
   AddComplex<Native<float>>(table, DataType::kComplex64);
   AddComplex<Native<double>>(table, DataType::kComplex128);
-  AddFloat<TableDecoded<Float8E4m3fn>>(table, DataType::kFloat8E4m3fn);
-  AddFloat<TableDecoded<Float8E4m3fnuz>>(table, DataType::kFloat8E4m3fnuz);
-  AddFloat<TableDecoded<Float8E5m2>>(table, DataType::kFloat8E5m2);
-  AddFloat<TableDecoded<Float8E5m2fnuz>>(table, DataType::kFloat8E5m2fnuz);
-  AddFloat<TableDecoded<Float8E8m0fnu>>(table, DataType::kFloat8E8m0fnu);
+  AddFloat<Float8E4m3fn>(table, DataType::kFloat8E4m3fn);
+  AddFloat<Float8E4m3fnuz>(table, DataType::kFloat8E4m3fnuz);
+  AddFloat<Float8E5m2>(table, DataType::kFloat8E5m2);
+  AddFloat<Float8E5m2fnuz>(table, DataType::kFloat8E5m2fnuz);
+  AddFloat<Float8E8m0fnu>(table, DataType::kFloat8E8m0fnu);
   return table;
 }
 

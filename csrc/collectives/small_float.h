@@ -57,8 +57,8 @@ struct SmallFloat {
     const uint32_t subnormal = __builtin_bit_cast(uint32_t, shifted) - kSubnormalMagic;
     uint32_t code = magnitude < kMinNormal ? subnormal : normal;
     code = code > kMaxFinite ? kOverflow : code;
-    const bool drop_sign = kSpecials == Specials::kUnsignedZero && code == 0;
-    code = drop_sign ? code : code | sign;
+    const bool keep_sign = kSpecials != Specials::kUnsignedZero || code != 0;
+    code |= keep_sign ? sign : 0;
     return static_cast<Storage>(magnitude > kFloatInfinity ? kNan : code);
   }
 
@@ -96,10 +96,10 @@ struct Float8E8m0fnu {
   static constexpr Storage Encode(Value value) {
     const uint32_t magnitude = __builtin_bit_cast(uint32_t, value) & 0x7fffffff;
     const uint32_t exponent = magnitude >> 23;
-    const uint32_t fraction = magnitude & 0x007fffff;
-    // Half-way is 1.5: a normal number rounds to the even significand 2, a subnormal one to 2^-127.
-    const bool up = fraction > 0x00400000 || (fraction == 0x00400000 && exponent > 0);
-    return static_cast<Storage>(exponent == 0xff ? exponent : exponent + (up ? 1 : 0));
+    // The middle is 1.5, which goes up to 2. Below 2^-126 all but 2^-127 itself goes up (torch's).
+    const uint32_t fraction = (magnitude & 0x007fffff) + (exponent > 0 ? 1 : 0);
+    const uint32_t code = exponent + (fraction > 0x00400000 ? 1 : 0);
+    return static_cast<Storage>(code > 0xff ? 0xff : code);
   }
 };
 
@@ -115,29 +115,6 @@ struct Bfloat16 {
     const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     return static_cast<Storage>((bits & 0x7fffffff) > kFloatInfinity ? 0x7fc0 : rounded);
   }
-};
-
-// An 8-bit format that decodes by a table of its 256 values.
-template <typename Format>
-struct TableDecoded {
-  using Storage = uint8_t;
-  using Value = float;
-
-  static Value Decode(Storage code) { return kTable.values[code]; }
-  static constexpr Storage Encode(Value value) { return Format::Encode(value); }
-
- private:
-  struct Table {
-    float values[256];
-  };
-  static constexpr Table MakeTable() {
-    Table table{};
-    for (uint32_t code = 0; code < 256; ++code) {
-      table.values[code] = Format::Decode(static_cast<uint8_t>(code));
-    }
-    return table;
-  }
-  static constexpr Table kTable = MakeTable();
 };
 
 }  // namespace

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/data_type.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string_view>
+
+#include "base/check.h"
+
+namespace rocecoll {
+namespace {
+
+TEST(DataTypeTest, NamesAreTorchsAndSizesFollowThem) {
+  EXPECT_EQ(ToString(DataType::kBool), "bool");
+  EXPECT_EQ(ToString(DataType::kBfloat16), "bfloat16");
+  EXPECT_EQ(ToString(DataType::kComplex128), "complex128");
+  EXPECT_EQ(ToString(DataType::kFloat8E8m0fnu), "float8_e8m0fnu");
+  std::set<std::string_view> names;
+  for (int i = 0; i < kDataTypes; ++i) {
+    const DataType type = static_cast<DataType>(i);
+    const std::string_view name = ToString(type);
+    names.insert(name);
+    // The bits stand in the name behind the kind, before the variant of an 8-bit float.
+    size_t bits = 0;
+    for (char c : name.substr(0, name.find('_'))) {
+      if (c >= '0' && c <= '9') bits = 10 * bits + static_cast<size_t>(c - '0');
+    }
+    if (type == DataType::kBool) bits = 8;
+    EXPECT_EQ(SizeOf(type), bits / 8) << name;
+  }
+  EXPECT_EQ(names.size(), static_cast<size_t>(kDataTypes));
+}
+
+TEST(DataTypeTest, OpsHaveTorchsNames) {
+  EXPECT_EQ(ToString(ReduceOp::kSum), "SUM");
+  EXPECT_EQ(ToString(ReduceOp::kPremulSum), "PREMUL_SUM");
+  std::set<std::string_view> names;
+  for (int i = 0; i < kReduceOps; ++i) names.insert(ToString(static_cast<ReduceOp>(i)));
+  EXPECT_EQ(names.size(), static_cast<size_t>(kReduceOps));
+}
+
+TEST(DataTypeTest, NumbersFromOutsideAreCaught) {
+  EXPECT_THROW(SizeOf(static_cast<DataType>(kDataTypes)), CheckFailure);
+  EXPECT_THROW(ToString(static_cast<DataType>(255)), CheckFailure);
+  EXPECT_THROW(ToString(static_cast<ReduceOp>(kReduceOps)), CheckFailure);
+}
+
+}  // namespace
+}  // namespace rocecoll
