@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
+#include "transport/datagram/fault_options.h"
+#include "transport/datagram/port.h"
+
+namespace rocecoll {
+
+struct FaultCounts {
+  uint64_t datagrams = 0;  // handed in
+  uint64_t lost = 0;       // on purpose
+  uint64_t duplicated = 0;
+  uint64_t reordered = 0;
+  uint64_t corrupted = 0;
+  uint64_t overflowed = 0;  // lost for want of room among the delayed
+};
+
+// Does to each datagram that is sent through another port what FaultOptions say; leaves what is
+// received alone. Lent payloads are never altered: copies are.
+class FaultPort final : public DatagramPort {
+ public:
+  using Clock = std::function<Instant()>;
+  FaultPort(std::unique_ptr<DatagramPort> inner, const FaultOptions& options, Clock clock);
+
+  const FaultCounts& counts() const { return counts_; }
+
+  PortLimits limits() const override { return inner_->limits(); }
+  Address address() const override { return inner_->address(); }
+  Result<PeerHandle> add_peer(const Address& address) override { return inner_->add_peer(address); }
+  size_t peer_limit(PeerHandle peer) const override { return inner_->peer_limit(peer); }
+  // Takes the whole batch: what the inner port has no room for waits among the delayed.
+  size_t send(std::span<const TxDatagram> batch) override;
+  size_t receive(std::span<RxDatagram> batch) override;
+  void release(std::span<const RxDatagram> batch) override { inner_->release(batch); }
+  bool poll_unreachable(UnreachableHint& hint) override { return inner_->poll_unreachable(hint); }
+  void flush() override { inner_->flush(); }
+  WaitHandle wait_handle() override { return inner_->wait_handle(); }
+  Instant next_deadline() const override;
+
+ private:
+  // A copy that goes out when its time has come or, if reordered, when enough others have gone.
+  struct Held {
+    PeerHandle to;
+    std::vector<std::byte> bytes;
+    uint64_t after_sent = 0;  // value of sent_ that frees it early
+  };
+
+  // Decides what happens to one copy of a datagram.
+  void dispatch(Instant now, const TxDatagram& datagram);
+  // The copy, to be altered; null when too many are held.
+  Held* hold(const TxDatagram& datagram, Instant due, uint64_t after_sent);
+  void pass_on(Instant now);
+  void send_due(Instant now);
+
+  const std::unique_ptr<DatagramPort> inner_;
+  const FaultOptions options_;
+  const Clock clock_;
+  Random random_;
+  FaultCounts counts_;
+  std::vector<TxDatagram> passing_;    // goes out unchanged within this send()
+  std::multimap<Instant, Held> held_;  // by the time they are due
+  uint64_t sent_ = 0;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/datagram/udp_port.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr size_t kMinDatagramBytes = 512;
+constexpr size_t kMaxDatagramBytes = 65'000;  // what UdpSender puts into one message
+// For peers without a route at the moment: the least IPv6 MTU (RFC 8200 section 5) less headers.
+constexpr size_t kUnroutedDatagramBytes = 1280 - 48;
+constexpr size_t kMaxBurst = 128;  // 64 KiB of Ethernet-sized datagrams take 46
+constexpr size_t kMaxUnreachable = 64;
+
+}  // namespace
+
+Result<std::unique_ptr<UdpPort>> UdpPort::Open(const UdpPortOptions& options) {
+  if (options.max_datagram_bytes < kMinDatagramBytes) {
+    return Status(StatusCode::kInvalidArgument,
+                  "datagrams of " + std::to_string(options.max_datagram_bytes) +
+                      " bytes are too short, at least " + std::to_string(kMinDatagramBytes));
+  }
+  Result<UdpSocket> socket = UdpSocket::Open(options);
+  if (!socket.ok()) return socket.status();
+  return std::unique_ptr<UdpPort>(new UdpPort(socket.take(), options));
+}
+
+UdpPort::UdpPort(UdpSocket socket, const UdpPortOptions& options)
+    : socket_(std::move(socket)),
+      max_datagram_bytes_(std::min(options.max_datagram_bytes, kMaxDatagramBytes)),
+      address_(ToAddress(socket_.endpoint())),
+      sender_(
+          socket_.fd(), socket_.send_offload(),
+          [this](PeerHandle peer) -> const UdpEndpoint& { return peers_[peer.index].endpoint; },
+          [this] { drain_errors(); }),
+      receiver_(
+          socket_.fd(),
+          [this](const UdpEndpoint& endpoint) {
+            const auto found = peer_of_.find(endpoint);
+            return found == peer_of_.end() ? nullptr : &peers_[found->second].address;
+          },
+          [this] { drain_errors(); }) {}
+
+PortLimits UdpPort::limits() const {
+  PortLimits limits;
+  limits.max_datagram_bytes = max_datagram_bytes_;
+  limits.max_burst = kMaxBurst;
+  // The kernel counts packet memory, not payload: an Ethernet-sized datagram takes 1.6 times its
+  // bytes, and up to a quarter of the whole may stay charged after it was read.
+  limits.receive_buffer_bytes = socket_.receive_memory_bytes() / 4;
+  limits.segmentation_offload = sender_.offload();
+  return limits;
+}
+
+Result<PeerHandle> UdpPort::add_peer(const Address& address) {
+  Result<UdpEndpoint> endpoint = ToUdpEndpoint(address);
+  if (!endpoint.ok()) return endpoint.status();
+  if (endpoint.value().family() != socket_.endpoint().family()) {
+    return Status(StatusCode::kInvalidArgument, "cannot reach " + address.text() + " from " +
+                                                    address_.text() + ": one is IPv4, one IPv6");
+  }
+  const auto index = static_cast<uint32_t>(peers_.size());
+  const auto [at, added] = peer_of_.try_emplace(endpoint.value(), index);
+  if (added) {
+    size_t limit = UdpSocket::RoutePayloadBytes(endpoint.value());
+    if (limit == 0) limit = kUnroutedDatagramBytes;
+    peers_.push_back(
+        {endpoint.value(), ToAddress(endpoint.value()), std::min(limit, max_datagram_bytes_)});
+  }
+  return PeerHandle{at->second};
+}
+
+size_t UdpPort::peer_limit(PeerHandle peer) const {
+  ROCECOLL_CHECK(peer.index < peers_.size());
+  return peers_[peer.index].max_datagram_bytes;
+}
+
+void UdpPort::drain_errors() {
+  socket_.drain_errors(unreachable_);
+  while (unreachable_.size() > kMaxUnreachable) unreachable_.pop_front();
+}
+
+bool UdpPort::poll_unreachable(UnreachableHint& hint) {
+  while (!unreachable_.empty()) {
+    const auto found = peer_of_.find(unreachable_.front());
+    unreachable_.pop_front();
+    if (found == peer_of_.end()) continue;
+    hint.peer = {found->second};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <unordered_map>
+
+#include "transport/datagram/port.h"
+#include "transport/datagram/udp_address.h"
+#include "transport/datagram/udp_receiver.h"
+#include "transport/datagram/udp_sender.h"
+#include "transport/datagram/udp_socket.h"
+
+namespace rocecoll {
+
+// One UDP socket for all peers.
+class UdpPort final : public DatagramPort {
+ public:
+  static Result<std::unique_ptr<UdpPort>> Open(const UdpPortOptions& options);
+  UdpPort(const UdpPort&) = delete;
+  UdpPort& operator=(const UdpPort&) = delete;
+
+  PortLimits limits() const override;
+  Address address() const override { return address_; }
+  Result<PeerHandle> add_peer(const Address& address) override;
+  size_t peer_limit(PeerHandle peer) const override;
+  size_t send(std::span<const TxDatagram> batch) override { return sender_.send(batch); }
+  size_t receive(std::span<RxDatagram> batch) override { return receiver_.receive(batch); }
+  void release(std::span<const RxDatagram> batch) override { receiver_.release(batch); }
+  bool poll_unreachable(UnreachableHint& hint) override;
+  void flush() override {}  // send() lends nothing beyond its return
+  WaitHandle wait_handle() override { return {socket_.fd()}; }
+
+ private:
+  struct Peer {
+    UdpEndpoint endpoint;
+    Address address;
+    size_t max_datagram_bytes = 0;
+  };
+  UdpPort(UdpSocket socket, const UdpPortOptions& options);
+  void drain_errors();
+
+  UdpSocket socket_;
+  const size_t max_datagram_bytes_;
+  const Address address_;
+  std::deque<Peer> peers_;  // a deque: elements stay where they are as it grows
+  std::unordered_map<UdpEndpoint, uint32_t, UdpEndpointHash> peer_of_;
+  std::deque<UdpEndpoint> unreachable_;
+  UdpSender sender_;
+  UdpReceiver receiver_;
+};
+
+}  // namespace rocecoll

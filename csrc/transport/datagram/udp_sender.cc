@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/datagram/udp_sender.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace rocecoll {
+namespace {
+
+// A message refused this often although the error queue was emptied in between is the network's
+// last word on it.
+constexpr int kMaxAttempts = 4;
+
+size_t Size(const TxDatagram& datagram) { return datagram.header.size() + datagram.payload.size(); }
+
+}  // namespace
+
+UdpSender::UdpSender(int fd, bool offload, EndpointOf endpoint_of,
+                     std::function<void()> drain_errors)
+    : fd_(fd),
+      offload_(offload),
+      endpoint_of_(std::move(endpoint_of)),
+      drain_errors_(std::move(drain_errors)) {}
+
+size_t UdpSender::send(std::span<const TxDatagram> batch) {
+  size_t done = 0;
+  int attempts = 0;
+  while (done < batch.size()) {
+    const size_t planned = plan(batch.subspan(done));
+    const int sent = sendmmsg(fd_, messages_.data(), static_cast<unsigned>(planned), MSG_DONTWAIT);
+    if (sent > 0) {
+      attempts = 0;
+      for (int i = 0; i < sent; ++i) done += datagrams_[static_cast<size_t>(i)];
+      // The kernel keeps the error that stopped it to itself. If it was a report about an earlier
+      // datagram, nothing else would tell that the error queue holds one.
+      if (static_cast<size_t>(sent) < planned) drain_errors_();
+      continue;
+    }
+    switch (judge(errno, ++attempts)) {
+      case Verdict::kRetry:
+        break;
+      case Verdict::kLater:
+        return done;
+      case Verdict::kLost:
+        done += datagrams_[0];
+        attempts = 0;
+        break;
+    }
+  }
+  return done;
+}
+
+UdpSender::Verdict UdpSender::judge(int error, int attempts) {
+  switch (error) {
+    case EAGAIN:
+    case ENOBUFS:
+    case ENOMEM:
+      return Verdict::kLater;
+    case EINTR:
+      return Verdict::kRetry;
+    case EIO:
+    case EINVAL:
+    case ENOPROTOOPT:
+    case EOPNOTSUPP:
+      if (datagrams_[0] > 1) {  // this device or kernel does not segment
+        offload_ = false;
+        return Verdict::kRetry;
+      }
+      break;
+    default:
+      break;
+  }
+  // A report about an earlier datagram, of any peer, or a refusal of this one: the error number
+  // does not tell, trying again does.
+  drain_errors_();
+  return attempts < kMaxAttempts ? Verdict::kRetry : Verdict::kLost;
+}
+
+size_t UdpSender::plan(std::span<const TxDatagram> batch) {
+  size_t count = 0;
+  slices_used_ = 0;
+  while (count < kMaxMessages && !batch.empty()) {
+    const size_t length = run_length(batch);
+    if (slices_used_ + 2 * length > kMaxSlices) break;
+    add_message(count++, batch.first(length));
+    batch = batch.subspan(length);
+  }
+  return count;
+}
+
+size_t UdpSender::run_length(std::span<const TxDatagram> batch) const {
+  if (!offload_) return 1;
+  const size_t segment = Size(batch[0]);
+  size_t total = segment;
+  size_t length = 1;
+  const size_t most = std::min(batch.size(), kMaxSegments);
+  while (length < most) {
+    const TxDatagram& next = batch[length];
+    const size_t size = Size(next);
+    if (next.to.index != batch[0].to.index || size > segment || size == 0) break;
+    if (total + size > kMaxMessageBytes) break;
+    total += size;
+    ++length;
+    if (size < segment) break;  // only the last segment may be shorter
+  }
+  return length;
+}
+
+void UdpSender::add_message(size_t index, std::span<const TxDatagram> run) {
+  const UdpEndpoint& to = endpoint_of_(run[0].to);
+  msghdr& header = messages_[index].msg_hdr;
+  header = {};
+  header.msg_name = const_cast<sockaddr*>(&to.generic);  // the kernel only reads it
+  header.msg_namelen = to.size();
+  header.msg_iov = slices_.data() + slices_used_;
+  for (const TxDatagram& datagram : run) {
+    for (const auto slice : {datagram.header, datagram.payload}) {
+      if (slice.empty()) continue;
+      slices_[slices_used_++] = {const_cast<std::byte*>(slice.data()), slice.size()};
+    }
+  }
+  header.msg_iovlen = static_cast<size_t>(slices_.data() + slices_used_ - header.msg_iov);
+  datagrams_[index] = run.size();
+  if (run.size() == 1) return;
+  SegmentControl& control = controls_[index];
+  header.msg_control = control.bytes;
+  header.msg_controllen = sizeof(control.bytes);
+  cmsghdr* item = CMSG_FIRSTHDR(&header);
+  item->cmsg_level = IPPROTO_UDP;
+  item->cmsg_type = UDP_SEGMENT;
+  item->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+  const auto segment = static_cast<uint16_t>(Size(run[0]));
+  std::memcpy(CMSG_DATA(item), &segment, sizeof(segment));
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/datagram/udp_socket.h"
+
+#include <errno.h>
+#include <linux/errqueue.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace rocecoll {
+namespace {
+
+constexpr int kMaxErrorsPerDrain = 256;
+
+Status NetworkError(const std::string& what) {
+  return Status(StatusCode::kNetwork, what + ": " + std::strerror(errno));
+}
+
+bool SetOption(int fd, int level, int name, int value) {
+  return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
+}
+
+int GetOption(int fd, int level, int name) {
+  int value = 0;
+  socklen_t size = sizeof(value);
+  return getsockopt(fd, level, name, &value, &size) == 0 ? value : -1;
+}
+
+// The privileged option ignores the system's limit; without the privilege the limit holds.
+void SetBuffer(int fd, int forced, int ordinary, size_t bytes) {
+  const int value = static_cast<int>(std::min<size_t>(bytes, 1u << 30));
+  if (!SetOption(fd, SOL_SOCKET, forced, value)) SetOption(fd, SOL_SOCKET, ordinary, value);
+}
+
+bool SaysUnreachable(uint32_t error) {
+  return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
+         error == EHOSTDOWN;
+}
+
+}  // namespace
+
+Result<UdpSocket> UdpSocket::Open(const UdpPortOptions& options) {
+  Result<UdpEndpoint> host = ParseUdpHost(options.host, 0);
+  if (!host.ok()) return host.status();
+  const int family = host.value().family();
+  UdpSocket socket(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.fd_ < 0) return NetworkError("cannot open a UDP socket");
+  socket.endpoint_ = host.value();
+  if (Status status = socket.configure(options, family); !status.ok()) return status;
+  if (Status status = socket.bind(options); !status.ok()) return status;
+  return socket;
+}
+
+UdpSocket::UdpSocket(UdpSocket&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      endpoint_(other.endpoint_),
+      receive_memory_bytes_(other.receive_memory_bytes_),
+      send_offload_(other.send_offload_) {}
+
+UdpSocket::~UdpSocket() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status UdpSocket::configure(const UdpPortOptions& options, int family) {
+  SetBuffer(fd_, SO_RCVBUFFORCE, SO_RCVBUF, options.socket_buffer_bytes);
+  SetBuffer(fd_, SO_SNDBUFFORCE, SO_SNDBUF, options.socket_buffer_bytes);
+  const int memory = GetOption(fd_, SOL_SOCKET, SO_RCVBUF);
+  if (memory < 0) return NetworkError("cannot read SO_RCVBUF");
+  receive_memory_bytes_ = static_cast<size_t>(memory);
+  const bool errors_on = family == AF_INET6 ? SetOption(fd_, IPPROTO_IPV6, IPV6_RECVERR, 1) &&
+                                                  SetOption(fd_, IPPROTO_IPV6, IPV6_V6ONLY, 1)
+                                            : SetOption(fd_, IPPROTO_IP, IP_RECVERR, 1);
+  if (!errors_on) return NetworkError("cannot ask for the network's error reports");
+  if (options.segmentation_offload) {
+    send_offload_ = GetOption(fd_, IPPROTO_UDP, UDP_SEGMENT) >= 0;
+    // A kernel without UDP_GRO delivers datagrams one by one, which the receiver takes as well.
+    SetOption(fd_, IPPROTO_UDP, UDP_GRO, 1);
+  }
+  return Status();
+}
+
+Status UdpSocket::bind(const UdpPortOptions& options) {
+  if (options.port_low > options.port_high) {
+    return Status(StatusCode::kInvalidArgument, "empty port range " +
+                                                    std::to_string(options.port_low) + ".." +
+                                                    std::to_string(options.port_high));
+  }
+  UdpEndpoint any;  // all zero: the wildcard address
+  any.generic.sa_family = static_cast<sa_family_t>(endpoint_.family());
+  for (uint32_t port = options.port_low; port <= options.port_high; ++port) {
+    any.set_port(static_cast<uint16_t>(port));
+    if (::bind(fd_, &any.generic, any.size()) == 0) {
+      UdpEndpoint bound;
+      socklen_t size = sizeof(bound);
+      if (getsockname(fd_, &bound.generic, &size) != 0) return NetworkError("getsockname");
+      endpoint_.set_port(bound.port());
+      return Status();
+    }
+    if (errno != EADDRINUSE && errno != EACCES) break;
+  }
+  return NetworkError("cannot bind a UDP port in " + std::to_string(options.port_low) + ".." +
+                      std::to_string(options.port_high));
+}
+
+void UdpSocket::drain_errors(std::deque<UdpEndpoint>& unreachable) const {
+  for (int i = 0; i < kMaxErrorsPerDrain; ++i) {
+    UdpEndpoint destination;
+    alignas(cmsghdr) std::array<char, 512> control;
+    msghdr message{};
+    message.msg_name = &destination.generic;
+    message.msg_namelen = sizeof(destination);
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    if (recvmsg(fd_, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return;
+    for (cmsghdr* item = CMSG_FIRSTHDR(&message); item; item = CMSG_NXTHDR(&message, item)) {
+      const bool is_error = (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_RECVERR) ||
+                            (item->cmsg_level == IPPROTO_IPV6 && item->cmsg_type == IPV6_RECVERR);
+      if (!is_error) continue;
+      sock_extended_err error;
+      std::memcpy(&error, CMSG_DATA(item), sizeof(error));
+      if (SaysUnreachable(error.ee_errno)) unreachable.push_back(destination);
+    }
+  }
+}
+
+size_t UdpSocket::RoutePayloadBytes(const UdpEndpoint& endpoint) {
+  const bool v6 = endpoint.family() == AF_INET6;
+  const UdpSocket probe(::socket(endpoint.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (probe.fd_ < 0 || connect(probe.fd_, &endpoint.generic, endpoint.size()) != 0) return 0;
+  const int mtu =
+      v6 ? GetOption(probe.fd_, IPPROTO_IPV6, IPV6_MTU) : GetOption(probe.fd_, IPPROTO_IP, IP_MTU);
+  const int headers = (v6 ? 40 : 20) + 8;
+  return mtu > headers ? static_cast<size_t>(mtu - headers) : 0;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// One unconnected, non-blocking UDP socket and what must be said to the kernel about it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "base/status.h"
+#include "transport/datagram/udp_address.h"
+
+namespace rocecoll {
+
+struct UdpPortOptions {
+  std::string host = "127.0.0.1";  // numeric address that peers use; the socket binds to all
+  uint16_t port_low = 0;           // 0, 0: any port
+  uint16_t port_high = 0;
+  size_t max_datagram_bytes = 8192;  // cap; the route's MTU may be less
+  size_t socket_buffer_bytes = 4 * 1024 * 1024;
+  bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
+};
+
+class UdpSocket {
+ public:
+  static Result<UdpSocket> Open(const UdpPortOptions& options);
+  UdpSocket(UdpSocket&& other) noexcept;
+  UdpSocket& operator=(UdpSocket&&) = delete;
+  ~UdpSocket();
+
+  int fd() const { return fd_; }
+  // The advertised host with the port that was bound.
+  const UdpEndpoint& endpoint() const { return endpoint_; }
+  // SO_RCVBUF as the kernel reports it: it bounds the memory that waiting packets occupy, their
+  // bookkeeping included.
+  size_t receive_memory_bytes() const { return receive_memory_bytes_; }
+  bool send_offload() const { return send_offload_; }  // the kernel knows UDP_SEGMENT
+
+  // Largest UDP payload that the route to `endpoint` carries unfragmented; 0 without a route.
+  static size_t RoutePayloadBytes(const UdpEndpoint& endpoint);
+
+  // Takes the errors that the network reported for earlier datagrams off the socket's error queue,
+  // and appends the endpoints they say cannot be reached. Bounded per call.
+  void drain_errors(std::deque<UdpEndpoint>& unreachable) const;
+
+ private:
+  explicit UdpSocket(int fd) : fd_(fd) {}
+  Status configure(const UdpPortOptions& options, int family);
+  Status bind(const UdpPortOptions& options);
+
+  int fd_ = -1;
+  UdpEndpoint endpoint_;
+  size_t receive_memory_bytes_ = 0;
+  bool send_offload_ = false;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/datagram/udp_port.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace rocecoll {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+std::unique_ptr<UdpPort> Open(const std::string& host, bool offload = true) {
+  Result<std::unique_ptr<UdpPort>> port =
+      UdpPort::Open({.host = host, .segmentation_offload = offload});
+  EXPECT_TRUE(port.ok()) << port.status().message();
+  return port.take();
+}
+
+bool Readable(UdpPort& port, int timeout_ms) {
+  pollfd item{port.wait_handle().fd, POLLIN, 0};
+  return poll(&item, 1, timeout_ms) == 1;
+}
+
+struct Packet {
+  std::vector<std::byte> bytes;
+  Address from;
+};
+
+// Everything that arrives until `count` datagrams have, or ten seconds have passed.
+std::vector<Packet> Collect(UdpPort& port, size_t count) {
+  std::vector<Packet> packets;
+  std::array<RxDatagram, 7> batch;  // smaller than what one system call may bring
+  const auto deadline = steady_clock::now() + seconds(10);
+  while (packets.size() < count && steady_clock::now() < deadline) {
+    const size_t received = port.receive(batch);
+    for (size_t i = 0; i < received; ++i) {
+      packets.push_back({{batch[i].bytes.begin(), batch[i].bytes.end()}, *batch[i].from});
+    }
+    port.release({batch.data(), received});
+    if (received == 0) Readable(port, 100);
+  }
+  return packets;
+}
+
+std::vector<std::byte> Pattern(size_t size, uint32_t seed) {
+  std::vector<std::byte> bytes(size);
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 31 + seed * 7 + i / 251);
+  return bytes;
+}
+
+// Sends one datagram of each size as header (up to 40 bytes) and payload, in one batch.
+void SendSizes(UdpPort& from, PeerHandle to, const std::vector<std::vector<std::byte>>& bodies) {
+  std::vector<TxDatagram> batch;
+  for (const auto& body : bodies) {
+    const std::span<const std::byte> bytes(body);
+    const size_t header = std::min<size_t>(40, bytes.size());
+    batch.push_back({to, bytes.first(header), bytes.subspan(header)});
+  }
+  std::span<const TxDatagram> rest(batch);
+  const auto deadline = steady_clock::now() + seconds(10);
+  while (!rest.empty() && steady_clock::now() < deadline) rest = rest.subspan(from.send(rest));
+  ASSERT_TRUE(rest.empty());
+}
+
+class UdpPortTest : public testing::TestWithParam<std::tuple<const char*, bool, bool>> {};
+
+TEST_P(UdpPortTest, CarriesEverySizeInOrderBitForBit) {
+  const auto [host, send_offload, receive_offload] = GetParam();
+  auto a = Open(host, send_offload);
+  auto b = Open(host, receive_offload);
+  const PeerHandle to = a->add_peer(b->address()).value();
+  const PeerHandle back = b->add_peer(a->address()).value();
+  EXPECT_EQ(back.index, b->add_peer(a->address()).value().index);
+  EXPECT_EQ(a->peer_limit(to), a->limits().max_datagram_bytes);  // loopback carries 64 KiB
+  // Runs of equal sizes, runs ended by a shorter one, growing sizes, single bytes.
+  std::vector<size_t> sizes;
+  for (int i = 0; i < 100; ++i) sizes.push_back(1452);
+  sizes.push_back(100);
+  for (size_t size : {1, 1, 8, 40, 41, 512, 8192, 8192, 8192, 8191, 8192, 7, 1, 2, 3, 4}) {
+    sizes.push_back(size);
+  }
+  for (int i = 0; i < 9; ++i) sizes.push_back(8192);
+  std::vector<std::vector<std::byte>> bodies;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    bodies.push_back(Pattern(sizes[i], static_cast<uint32_t>(i)));
+  }
+  SendSizes(*a, to, bodies);
+  const std::vector<Packet> got = Collect(*b, bodies.size());
+  ASSERT_EQ(got.size(), bodies.size());
+  for (size_t i = 0; i < bodies.size(); ++i) {
+    EXPECT_EQ(got[i].bytes, bodies[i]) << i;
+    EXPECT_EQ(got[i].from, a->address());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, UdpPortTest,
+                         testing::Combine(testing::Values("127.0.0.1", "::1"), testing::Bool(),
+                                          testing::Bool()));
+
+TEST(UdpPort, ATrainOfDatagramsArrivesInOneBuffer) {
+  auto a = Open("127.0.0.1");
+  auto b = Open("127.0.0.1");
+  if (!a->limits().segmentation_offload) GTEST_SKIP() << "no UDP_SEGMENT in this kernel";
+  const std::vector<std::vector<std::byte>> bodies(7, Pattern(8192, 1));
+  SendSizes(*a, a->add_peer(b->address()).value(), bodies);
+  ASSERT_TRUE(Readable(*b, 10000));
+  std::array<RxDatagram, 16> batch;
+  ASSERT_EQ(b->receive(batch), 7u);
+  for (size_t i = 1; i < 7; ++i) EXPECT_EQ(batch[i].lease, batch[0].lease);
+  b->release({batch.data(), 7});
+}
+
+TEST(UdpPort, LentDatagramsStayUntilReleasedAndBuffersAreReused) {
+  auto a = Open("127.0.0.1", false);
+  auto b = Open("127.0.0.1", false);
+  const PeerHandle to = a->add_peer(b->address()).value();
+  const auto first = Pattern(100, 1);
+  SendSizes(*a, to, {first});
+  ASSERT_TRUE(Readable(*b, 10000));
+  std::array<RxDatagram, 1> kept;
+  ASSERT_EQ(b->receive(kept), 1u);
+  for (uint32_t i = 0; i < 500; ++i) {  // many times the pool
+    const auto other = Pattern(100, i + 2);
+    SendSizes(*a, to, {other});
+    const auto got = Collect(*b, 1);
+    ASSERT_EQ(got.size(), 1u);
+    EXPECT_EQ(got[0].bytes, other);
+  }
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), kept[0].bytes.begin(), kept[0].bytes.end()));
+  b->release(kept);
+}
+
+TEST(UdpPort, ReceivesNothingWhileEveryBufferIsLentAndGoesOnAfterwards) {
+  auto a = Open("127.0.0.1", false);
+  auto b = Open("127.0.0.1", false);
+  const PeerHandle to = a->add_peer(b->address()).value();
+  SendSizes(*a, to, std::vector<std::vector<std::byte>>(200, Pattern(64, 1)));
+  std::vector<RxDatagram> lent(200);
+  size_t count = 0;
+  while (const size_t more = b->receive(std::span(lent).subspan(count))) count += more;
+  EXPECT_GT(count, 0u);
+  EXPECT_LT(count, 200u);
+  b->release({lent.data(), count});
+  EXPECT_EQ(Collect(*b, 200 - count).size(), 200 - count);
+}
+
+TEST(UdpPort, AClosedPeerIsReportedAndLosesNobodyElsesDatagrams) {
+  for (const char* host : {"127.0.0.1", "::1"}) {
+    auto a = Open(host);
+    auto alive = Open(host);
+    auto dead = Open(host);
+    const PeerHandle to_alive = a->add_peer(alive->address()).value();
+    const PeerHandle to_dead = a->add_peer(dead->address()).value();
+    dead.reset();
+    const auto body = Pattern(200, 3);
+    std::vector<TxDatagram> batch;
+    for (int i = 0; i < 40; ++i) batch.push_back({i % 2 ? to_alive : to_dead, body, {}});
+    ASSERT_EQ(a->send(batch), batch.size());
+    EXPECT_EQ(Collect(*alive, 20).size(), 20u);
+    // The last report may still wait on the error queue, which makes the handle ready.
+    std::array<RxDatagram, 4> none;
+    Readable(*a, 1000);
+    EXPECT_EQ(a->receive(none), 0u);
+    EXPECT_FALSE(Readable(*a, 0));
+    UnreachableHint hint;
+    int hints = 0;
+    for (; a->poll_unreachable(hint); ++hints) EXPECT_EQ(hint.peer.index, to_dead.index);
+    EXPECT_GT(hints, 0);
+  }
+}
+
+TEST(UdpPort, FallsBackForGoodWhenTheKernelRefusesToSegment) {
+  auto a = Open("127.0.0.1");
+  auto b = Open("127.0.0.1");
+  if (!a->limits().segmentation_offload) GTEST_SKIP() << "no UDP_SEGMENT in this kernel";
+  const int one = 1;  // Linux refuses UDP_SEGMENT on sockets without checksums
+  ASSERT_EQ(setsockopt(a->wait_handle().fd, SOL_SOCKET, SO_NO_CHECK, &one, sizeof(one)), 0);
+  const std::vector<std::vector<std::byte>> bodies(50, Pattern(1452, 5));
+  SendSizes(*a, a->add_peer(b->address()).value(), bodies);
+  EXPECT_FALSE(a->limits().segmentation_offload);
+  const auto got = Collect(*b, bodies.size());
+  ASSERT_EQ(got.size(), bodies.size());
+  for (const Packet& packet : got) EXPECT_EQ(packet.bytes, bodies[0]);
+}
+
+TEST(UdpPort, StaysWithinThePortRangeAndSaysWhenItIsFull) {
+  auto probe = Open("127.0.0.1");
+  const uint16_t port = ToUdpEndpoint(probe->address()).value().port();
+  probe.reset();
+  const UdpPortOptions one{.port_low = port, .port_high = port};
+  auto first = UdpPort::Open(one);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  EXPECT_EQ(first.value()->address().text(), "127.0.0.1:" + std::to_string(port));
+  auto second = UdpPort::Open(one);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), StatusCode::kNetwork);
+  EXPECT_NE(second.status().message().find(std::to_string(port)), std::string::npos);
+}
+
+TEST(UdpPort, RefusesBadOptionsAndForeignAddresses) {
+  EXPECT_EQ(UdpPort::Open({.host = "localhost"}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(UdpPort::Open({.port_low = 9, .port_high = 8}).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(UdpPort::Open({.max_datagram_bytes = 10}).status().code(),
+            StatusCode::kInvalidArgument);
+  auto a = Open("127.0.0.1");
+  EXPECT_EQ(a->add_peer(Open("::1")->address()).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(a->add_peer(Address()).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(UdpPort, TheWaitHandleTellsOfArrivalsOnly) {
+  auto a = Open("127.0.0.1");
+  auto b = Open("127.0.0.1");
+  EXPECT_FALSE(Readable(*b, 0));
+  EXPECT_EQ(b->next_deadline(), kNever);
+  SendSizes(*a, a->add_peer(b->address()).value(), {Pattern(8, 1)});
+  EXPECT_TRUE(Readable(*b, 10000));
+  EXPECT_EQ(Collect(*b, 1).size(), 1u);
+  EXPECT_FALSE(Readable(*b, 0));
+}
+
+TEST(UdpPort, AFullReceiveBufferHoldsAtLeastWhatLimitsSay) {
+  auto a = Open("127.0.0.1");
+  auto b = Open("127.0.0.1");
+  for (const size_t size : {size_t{1372}, size_t{8192}}) {
+    const size_t count = b->limits().receive_buffer_bytes / size;
+    const auto body = Pattern(size, 1);
+    const std::vector<TxDatagram> batch(count, {a->add_peer(b->address()).value(), body, {}});
+    std::span<const TxDatagram> rest(batch);
+    while (!rest.empty()) rest = rest.subspan(a->send(rest));
+    EXPECT_EQ(Collect(*b, count).size(), count) << size;
+  }
+}
+
+}  // namespace
+}  // namespace rocecoll
