@@ -79,8 +79,10 @@ class Messenger {
             uint64_t token);
   // Feeds an event of one of this messenger's links. True if the link is one of ours.
   bool on_event(Instant now, const Event& event);
-  // Retries what had found no room. Call once per engine step.
+  // Retries what had found no room, returns credits, tells peers what has waited long. Call once
+  // per engine step, and not later than next_deadline(). May complete sends: poll() after it.
   void flush(Instant now);
+  Instant next_deadline() const;
   bool poll(MessageCompletion& completion);
   // Set once a link went down while something was pending on it, or a mismatch was found.
   const MessengerFailure* failure() const;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// All messages that a messenger knows of and has not finished, found by (role, peer, tag) in
+// constant time. Entries come from a pool: in steady state nothing is allocated.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "transport/intrusive_list.h"
+#include "transport/messenger.h"
+
+namespace rocecoll {
+
+enum class MessageRole : uint8_t {
+  kSend,        // posted here, not complete
+  kRecv,        // posted here, not complete
+  kUnexpected,  // an eager message that arrived before its receive was posted
+  kCleared,     // a clear-to-send that arrived before its send was posted
+};
+
+struct Message {
+  MessageRole role = MessageRole::kSend;
+  Rank peer = 0;
+  Tag tag;
+  Fingerprint fingerprint{};
+  uint64_t length = 0;
+  // kSend, kRecv
+  LocalSlice memory;
+  uint64_t token = 0;
+  Instant posted_at{};
+  // kRecv: our exposed slice. kSend once cleared with a slice, kCleared: the peer's.
+  RemoteSlice slice;
+  bool has_slice = false;
+  bool cleared = false;  // kSend: the peer has posted its receive
+  // kUnexpected
+  std::unique_ptr<std::byte[]> payload;
+
+  // The list of its channel that the message waits in, if any; and further ones it may be in at the
+  // same time.
+  ListHook<Message> waiting;
+  ListHook<Message> control;   // has a control frame to be sent
+  ListHook<Message> announce;  // would be announced to the peer after a while
+
+  // Kept by MessageTable.
+  uint32_t index = 0;
+  bool in_use = false;
+  uint64_t hash = 0;
+  Message* next_in_bucket = nullptr;
+};
+
+class MessageTable {
+ public:
+  MessageTable();
+
+  // The key must be free.
+  Message& insert(MessageRole role, Rank peer, const Tag& tag);
+  Message* find(MessageRole role, Rank peer, const Tag& tag);
+  // It must be in no list.
+  void erase(Message& message);
+  // nullptr when nothing with that index is in use.
+  Message* at(uint32_t index);
+  size_t size() const { return size_; }
+  void for_each(const std::function<void(const Message&)>& visit) const;
+
+ private:
+  Message** slot_of(MessageRole role, Rank peer, const Tag& tag, uint64_t hash);
+  void grow();
+
+  std::deque<Message> pool_;
+  std::vector<Message*> free_;
+  std::vector<Message*> buckets_;  // a power of two
+  size_t size_ = 0;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/messenger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "transport/message_wire.h"
+#include "transport/messenger_core.h"
+#include "transport/peer_channel.h"
+
+namespace rocecoll {
+namespace {
+
+// A posted message that has waited this long is announced to the peer, so that a mismatch in which
+// both wait for the other shows. Long against a round trip and a loss, short for a person.
+constexpr Duration kAnnounceAfter = std::chrono::milliseconds(100);
+
+size_t EagerBytes(const TransportLimits& limits, const MessengerOptions& options) {
+  ROCECOLL_CHECK(limits.max_frame_bytes >= MessageFrame::kMaxControlBytes);
+  const size_t wanted =
+      options.eager_bytes == 0 ? limits.preferred_eager_bytes : options.eager_bytes;
+  return std::min(wanted, limits.max_frame_bytes - MessageFrame::kHeaderBytes);
+}
+
+}  // namespace
+
+struct Messenger::Impl {
+  Impl(Transport& transport, uint64_t group_high, uint64_t group_low, Rank self,
+       std::vector<Address> addresses, const MessengerOptions& options)
+      : core(transport, group_high, group_low, self, std::move(addresses), options,
+             EagerBytes(transport.limits(), options)) {
+    ROCECOLL_CHECK(options.eager_credits > 0 && self < core.addresses.size());
+    channels.resize(core.addresses.size());
+  }
+
+  PeerChannel& channel(Rank peer) {
+    ROCECOLL_CHECK(peer < channels.size() && peer != core.self);
+    auto& channel = channels[peer];
+    if (!channel) channel = std::make_unique<PeerChannel>(core, peer);
+    return *channel;
+  }
+  void close_links(const Status& why) {
+    for (const auto& channel : channels) {
+      if (channel) channel->close(why);
+    }
+  }
+  bool stopped() const { return closed || core.failed(); }
+
+  MessengerCore core;
+  std::vector<std::unique_ptr<PeerChannel>> channels;  // by rank, made on first use
+  std::vector<PeerChannel*> flushing;
+  size_t next_completion = 0;
+  bool closed = false;
+};
+
+Messenger::Messenger(Transport& transport, uint64_t group_high, uint64_t group_low, Rank self,
+                     std::vector<Address> addresses, const MessengerOptions& options)
+    : impl_(std::make_unique<Impl>(transport, group_high, group_low, self, std::move(addresses),
+                                   options)) {}
+
+Messenger::~Messenger() {
+  impl_->close_links(impl_->core.failed() ? impl_->core.failure->status : Status());
+}
+
+size_t Messenger::eager_bytes() const { return impl_->core.eager_bytes; }
+
+void Messenger::send(Instant now, Rank to, const Tag& tag, const Fingerprint& fingerprint,
+                     LocalSlice from, uint64_t token) {
+  if (!impl_->stopped()) impl_->channel(to).send(now, tag, fingerprint, from, token);
+}
+
+void Messenger::recv(Instant now, Rank from, const Tag& tag, const Fingerprint& fingerprint,
+                     LocalSlice into, uint64_t token) {
+  if (!impl_->stopped()) impl_->channel(from).recv(now, tag, fingerprint, into, token);
+}
+
+bool Messenger::on_event(Instant, const Event& event) {
+  const auto found = impl_->core.channels_by_link.find(event.link);
+  if (found == impl_->core.channels_by_link.end()) return false;
+  PeerChannel& channel = *found->second;
+  if (event.kind == Event::Kind::kDown) {
+    channel.on_down();
+    return true;
+  }
+  if (impl_->stopped()) return true;
+  switch (event.kind) {
+    case Event::Kind::kFrame:
+      channel.on_frame(event.frame);
+      break;
+    case Event::Kind::kWritten:
+      channel.on_written(event.token);
+      break;
+    case Event::Kind::kLanded:
+      channel.on_landed(event.token);
+      break;
+    case Event::Kind::kDown:
+    case Event::Kind::kNotice:
+      break;
+  }
+  return true;
+}
+
+void Messenger::flush(Instant now) {
+  if (impl_->stopped()) return;
+  MessengerCore& core = impl_->core;
+  while (Message* oldest = core.unannounced.front()) {
+    if (now - oldest->posted_at < kAnnounceAfter) break;
+    core.unannounced.erase(*oldest);
+    impl_->channel(oldest->peer).announce(*oldest);
+  }
+  // A channel that still has to wait marks itself again, for the next flush.
+  impl_->flushing.swap(core.dirty);
+  for (PeerChannel* channel : impl_->flushing) {
+    channel->dirty = false;
+    channel->flush();
+  }
+  impl_->flushing.clear();
+}
+
+Instant Messenger::next_deadline() const {
+  if (impl_->stopped()) return kNever;
+  const Message* oldest = impl_->core.unannounced.front();
+  return oldest == nullptr ? kNever : oldest->posted_at + kAnnounceAfter;
+}
+
+bool Messenger::poll(MessageCompletion& completion) {
+  auto& completions = impl_->core.completions;
+  if (impl_->next_completion == completions.size()) {
+    completions.clear();
+    impl_->next_completion = 0;
+    return false;
+  }
+  completion = completions[impl_->next_completion++];
+  return true;
+}
+
+const MessengerFailure* Messenger::failure() const {
+  return impl_->core.failed() ? &*impl_->core.failure : nullptr;
+}
+
+std::vector<Rank> Messenger::waiting_for(const Tag& first_of_operation) const {
+  std::vector<Rank> ranks;
+  impl_->core.messages.for_each([&](const Message& message) {
+    const bool posted = message.role == MessageRole::kSend || message.role == MessageRole::kRecv;
+    if (posted && message.tag.operation == first_of_operation.operation) {
+      ranks.push_back(message.peer);
+    }
+  });
+  std::ranges::sort(ranks);
+  ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
+  return ranks;
+}
+
+void Messenger::fail(const Status& why) {
+  impl_->closed = true;
+  impl_->close_links(why);
+  impl_->core.completions.clear();
+  impl_->next_completion = 0;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the channels of one messenger share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "transport/message_table.h"
+#include "transport/messenger.h"
+
+namespace rocecoll {
+
+class PeerChannel;
+
+struct MessengerCore {
+  Transport& transport;
+  const uint64_t group_high;
+  const uint64_t group_low;
+  const Rank self;
+  const std::vector<Address> addresses;
+  const MessengerOptions options;
+  const size_t eager_bytes;
+
+  MessengerCore(Transport& transport, uint64_t group_high, uint64_t group_low, Rank self,
+                std::vector<Address> addresses, const MessengerOptions& options, size_t eager_bytes)
+      : transport(transport),
+        group_high(group_high),
+        group_low(group_low),
+        self(self),
+        addresses(std::move(addresses)),
+        options(options),
+        eager_bytes(eager_bytes),
+        frame(transport.limits().max_frame_bytes) {}
+
+  MessageTable messages;
+  // Posted messages that the peer has not been told about, oldest first.
+  IntrusiveList<Message, &Message::announce> unannounced;
+  std::unordered_map<Link*, PeerChannel*> channels_by_link;
+  std::vector<MessageCompletion> completions;
+  std::optional<MessengerFailure> failure;
+  std::vector<PeerChannel*> dirty;  // have something to do in flush(), each once
+  std::vector<std::byte> frame;     // scratch: one frame being built
+  std::vector<std::unique_ptr<std::byte[]>> free_buffers;
+
+  bool failed() const { return failure.has_value(); }
+  // The first failure counts.
+  void fail(MessengerFailure why) {
+    if (!failure) failure = std::move(why);
+  }
+  void fail(Rank peer, Status why) {
+    MessengerFailure what;
+    what.status = std::move(why);
+    what.peer = peer;
+    fail(std::move(what));
+  }
+  // Buffers for unexpected eager messages: at most one per credit is in use, some are kept.
+  std::unique_ptr<std::byte[]> take_buffer() {
+    if (free_buffers.empty()) return std::make_unique<std::byte[]>(eager_bytes);
+    auto buffer = std::move(free_buffers.back());
+    free_buffers.pop_back();
+    return buffer;
+  }
+  void give_back(std::unique_ptr<std::byte[]> buffer) {
+    if (buffer && free_buffers.size() < options.eager_credits) {
+      free_buffers.push_back(std::move(buffer));
+    }
+  }
+};
+
+}  // namespace rocecoll

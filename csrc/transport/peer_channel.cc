@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/peer_channel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+
+namespace rocecoll {
+
+PeerChannel::PeerChannel(MessengerCore& core, Rank peer)
+    : core_(core), peer_(peer), credits_(core.options.eager_credits) {}
+
+bool PeerChannel::ready(Instant now) {
+  if (core_.failed()) return false;
+  if (link_ != nullptr) return true;
+  if (!down_.ok()) {
+    core_.fail(peer_, down_);
+    return false;
+  }
+  const LinkId id{core_.group_high, core_.group_low, core_.self, peer_};
+  const Result<Link*> opened =
+      core_.transport.open(id, core_.addresses[peer_], core_.options.connect_timeout, now);
+  if (!opened.ok()) {
+    core_.fail(peer_, opened.status());
+    return false;
+  }
+  link_ = opened.value();
+  core_.channels_by_link.emplace(link_, this);
+  return true;
+}
+
+bool PeerChannel::note_posted(const Tag& tag, const Fingerprint& fingerprint) {
+  if (!OperationHistory::is_collective(tag)) return true;
+  ours_.note(tag.operation, fingerprint, std::numeric_limits<uint64_t>::max());
+  newest_posted_ = std::max(newest_posted_, tag.operation);
+  const Fingerprint* theirs = theirs_.find(tag.operation);
+  if (theirs == nullptr || *theirs == fingerprint) return true;
+  fail_mismatch(tag, fingerprint, 0, *theirs, 0);
+  return false;
+}
+
+Message& PeerChannel::post(MessageRole role, Instant now, const Tag& tag,
+                           const Fingerprint& fingerprint, LocalSlice memory, uint64_t token) {
+  Message& message = core_.messages.insert(role, peer_, tag);
+  message.fingerprint = fingerprint;
+  message.length = memory.size;
+  message.memory = memory;
+  message.token = token;
+  message.posted_at = now;
+  ++posted_;
+  return message;
+}
+
+void PeerChannel::send(Instant now, const Tag& tag, const Fingerprint& fingerprint, LocalSlice from,
+                       uint64_t token) {
+  if (!note_posted(tag, fingerprint) || !ready(now)) return;
+  Message* early =
+      kept_clears_ > 0 ? core_.messages.find(MessageRole::kCleared, peer_, tag) : nullptr;
+  const bool small = from.size <= core_.eager_bytes;
+  const bool nothing_waits = control_.empty() && cleared_sends_.empty() && small_sends_.empty();
+  if (small && early == nullptr && credits_ > 0 && nothing_waits &&
+      send_eager(tag, fingerprint, from, /*cleared=*/false)) {
+    core_.completions.push_back({token});
+    return;
+  }
+  Message& message = post(MessageRole::kSend, now, tag, fingerprint, from, token);
+  (small ? small_sends_ : large_sends_).push_back(message);
+  core_.unannounced.push_back(message);
+  if (early != nullptr) {
+    MessageFrame frame;
+    frame.type = MessageType::kClearToSend;
+    frame.flag = early->has_slice;
+    frame.tag = tag;
+    frame.length = early->length;
+    frame.fingerprint = early->fingerprint;
+    frame.slice = early->slice;
+    early_clears_.erase(*early);
+    core_.messages.erase(*early);
+    --kept_clears_;
+    on_clear_to_send(frame);
+  }
+  pump();
+}
+
+void PeerChannel::recv(Instant now, const Tag& tag, const Fingerprint& fingerprint, LocalSlice into,
+                       uint64_t token) {
+  if (core_.failed() || !note_posted(tag, fingerprint)) return;
+  if (Message* unexpected = core_.messages.find(MessageRole::kUnexpected, peer_, tag)) {
+    receive_unexpected(*unexpected, fingerprint, into, token);
+    return;
+  }
+  if (!ready(now)) return;
+  Message& message = post(MessageRole::kRecv, now, tag, fingerprint, into, token);
+  if (into.size > core_.eager_bytes) {
+    message.slice = link_->expose(into, message.index);
+    message.has_slice = true;
+    control_.push_back(message);
+  } else {
+    small_receives_.push_back(message);
+    core_.unannounced.push_back(message);
+    if (peer_starves_) control_.push_back(message);
+  }
+  pump();
+}
+
+void PeerChannel::receive_unexpected(Message& unexpected, const Fingerprint& fingerprint,
+                                     LocalSlice into, uint64_t token) {
+  if (unexpected.fingerprint != fingerprint || unexpected.length != into.size) {
+    fail_mismatch(unexpected.tag, fingerprint, into.size, unexpected.fingerprint,
+                  unexpected.length);
+    return;
+  }
+  if (into.size > 0) std::memcpy(into.data, unexpected.payload.get(), into.size);
+  core_.give_back(std::move(unexpected.payload));
+  core_.messages.erase(unexpected);
+  core_.completions.push_back({token});
+  ++owed_credits_;
+  if (must_return_credits()) mark_dirty();
+}
+
+void PeerChannel::complete(Message& message) {
+  core_.completions.push_back({message.token});
+  control_.erase(message);
+  core_.unannounced.erase(message);
+  core_.messages.erase(message);
+  --posted_;
+}
+
+void PeerChannel::announce(Message& message) {
+  if (!decltype(control_)::linked(message)) control_.push_back(message);
+  mark_dirty();
+}
+
+void PeerChannel::on_written(uint32_t index) {
+  Message* message = core_.messages.at(index);
+  ROCECOLL_CHECK(message != nullptr && message->role == MessageRole::kSend &&
+                 message->peer == peer_ && message->cleared);
+  complete(*message);
+}
+
+void PeerChannel::on_landed(uint32_t index) {
+  Message* message = core_.messages.at(index);
+  ROCECOLL_CHECK(message != nullptr && message->role == MessageRole::kRecv &&
+                 message->peer == peer_ && message->has_slice);
+  complete(*message);
+}
+
+void PeerChannel::on_down() {
+  const Status why = link_->status();
+  close(Status());
+  down_ = why;
+  if (posted_ > 0) core_.fail(peer_, why);
+}
+
+void PeerChannel::close(const Status& why) {
+  if (link_ == nullptr) return;
+  core_.channels_by_link.erase(link_);
+  link_->close(why);
+  link_ = nullptr;
+}
+
+void PeerChannel::mark_dirty() {
+  if (dirty) return;
+  dirty = true;
+  core_.dirty.push_back(this);
+}
+
+bool PeerChannel::must_return_credits() const {
+  return owed_credits_ > 0 &&
+         (peer_starves_ || 2 * uint64_t{owed_credits_} >= core_.options.eager_credits);
+}
+
+bool PeerChannel::flush() {
+  if (link_ == nullptr) return true;
+  if (!pump()) return false;
+  if (!must_return_credits()) return true;
+  MessageFrame credit;
+  credit.type = MessageType::kCredit;
+  return send_frame(credit);
+}
+
+bool PeerChannel::pump() {
+  if (link_ == nullptr) return true;
+  const bool frames_done = pump_frames();
+  return pump_writes() && frames_done;
+}
+
+// Receives first: clearing them costs little and lets the peer work. None of the queues grows while
+// it is being worked on, so the others get their turn.
+bool PeerChannel::pump_frames() {
+  while (Message* message = control_.front()) {
+    if (!send_control(*message)) return false;
+    control_.erase(*message);
+  }
+  while (Message* message = cleared_sends_.front()) {
+    if (!send_eager(message->tag, message->fingerprint, message->memory, /*cleared=*/true)) {
+      return false;
+    }
+    cleared_sends_.erase(*message);
+    complete(*message);
+  }
+  while (credits_ > 0 && !small_sends_.empty()) {
+    Message& message = *small_sends_.front();
+    if (!send_eager(message.tag, message.fingerprint, message.memory, /*cleared=*/false)) {
+      return false;
+    }
+    small_sends_.erase(message);
+    complete(message);
+  }
+  if (small_sends_.empty() || starving_) return true;
+  MessageFrame starved;
+  starved.type = MessageType::kStarved;
+  starving_ = send_frame(starved);
+  return starving_;
+}
+
+bool PeerChannel::pump_writes() {
+  while (Message* message = writes_.front()) {
+    if (!link_->write(message->slice, message->memory, message->index)) {
+      mark_dirty();
+      return false;
+    }
+    writes_.erase(*message);
+  }
+  return true;
+}
+
+bool PeerChannel::send_frame(MessageFrame& frame) {
+  frame.credits = static_cast<uint16_t>(
+      std::min<uint32_t>(owed_credits_, std::numeric_limits<uint16_t>::max()));
+  const size_t size = WriteMessageFrame(core_.frame, frame);
+  if (!link_->send_frame(std::span(core_.frame).first(size))) {
+    mark_dirty();
+    return false;
+  }
+  owed_credits_ -= frame.credits;
+  held_credits_ -= frame.credits;
+  return true;
+}
+
+bool PeerChannel::send_eager(const Tag& tag, const Fingerprint& fingerprint, LocalSlice from,
+                             bool cleared) {
+  MessageFrame frame;
+  frame.type = MessageType::kEager;
+  frame.flag = cleared;
+  frame.tag = tag;
+  frame.length = from.size;
+  frame.fingerprint = fingerprint;
+  frame.payload = {from.data, from.size};
+  if (!send_frame(frame)) return false;
+  if (!cleared) {
+    --credits_;
+    end_starvation();
+  }
+  return true;
+}
+
+bool PeerChannel::send_control(Message& message) {
+  MessageFrame frame;
+  const bool receives = message.role == MessageRole::kRecv;
+  if (receives && (message.has_slice || peer_starves_)) {
+    frame.type = MessageType::kClearToSend;
+    frame.flag = message.has_slice;
+    frame.slice = message.slice;
+  } else {
+    frame.type = MessageType::kPending;
+    frame.flag = !receives;
+  }
+  frame.tag = message.tag;
+  frame.length = message.length;
+  frame.fingerprint = message.fingerprint;
+  return send_frame(frame);
+}
+
+void PeerChannel::end_starvation() {
+  if (!starving_) return;
+  starving_ = false;
+  while (Message* kept = early_clears_.front()) {
+    early_clears_.erase(*kept);
+    core_.messages.erase(*kept);
+    --kept_clears_;
+  }
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// A messenger's dealings with one peer: what is posted, what arrived early, credits, and what waits
+// for room in the link.
+//
+// Credits: both ends start with the same number. An eager frame without the flag costs its sender
+// one; the receiver gives it back once the message has met its receive, in the header of any frame.
+//
+// Starvation: a sender without credit says STARVED once. Until the next eager frame that cost a
+// credit, the receiver clears every small receive that is posted and unmatched, then and later.
+// Frames arrive in order, so both ends agree on when that period ends; clear-to-sends kept from it
+// are dropped then, since the peer will repeat them on the next STARVED.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "transport/intrusive_list.h"
+#include "transport/message_table.h"
+#include "transport/message_wire.h"
+#include "transport/messenger_core.h"
+#include "transport/operation_history.h"
+
+namespace rocecoll {
+
+class PeerChannel {
+ public:
+  PeerChannel(MessengerCore& core, Rank peer);
+
+  void send(Instant now, const Tag& tag, const Fingerprint& fingerprint, LocalSlice from,
+            uint64_t token);
+  void recv(Instant now, const Tag& tag, const Fingerprint& fingerprint, LocalSlice into,
+            uint64_t token);
+  void on_frame(std::span<const std::byte> bytes);
+  void on_written(uint32_t index);
+  void on_landed(uint32_t index);
+  void on_down();
+  // Sends what waits for room or is due. False: something still waits for room.
+  bool flush();
+  // Queues word to the peer that we wait for `message`.
+  void announce(Message& message);
+  void close(const Status& why);
+
+  Rank peer() const { return peer_; }
+  Link* link() const { return link_; }
+  bool dirty = false;  // kept by mark_dirty() and the messenger
+
+ private:
+  using WaitingList = IntrusiveList<Message, &Message::waiting>;
+
+  // -- posting (peer_channel.cc)
+  bool ready(Instant now);
+  // False after a failure: the peer means something else by this operation.
+  bool note_posted(const Tag& tag, const Fingerprint& fingerprint);
+  Message& post(MessageRole role, Instant now, const Tag& tag, const Fingerprint& fingerprint,
+                LocalSlice memory, uint64_t token);
+  void complete(Message& message);
+  void receive_unexpected(Message& unexpected, const Fingerprint& fingerprint, LocalSlice into,
+                          uint64_t token);
+
+  // -- sending (peer_channel.cc)
+  bool pump();
+  bool pump_frames();
+  bool pump_writes();
+  bool send_frame(MessageFrame& frame);
+  bool send_eager(const Tag& tag, const Fingerprint& fingerprint, LocalSlice from, bool cleared);
+  bool send_control(Message& message);
+  bool must_return_credits() const;
+  void end_starvation();
+  void mark_dirty();
+
+  // -- receiving (peer_channel_receive.cc)
+  bool check_operation(const MessageFrame& frame);
+  bool check_match(const Message& ours, const MessageFrame& frame);
+  void fail_mismatch(const Tag& tag, const Fingerprint& ours, uint64_t our_bytes,
+                     const Fingerprint& theirs, uint64_t their_bytes);
+  void fail_protocol(const char* what);
+  void on_eager(const MessageFrame& frame);
+  void keep_unexpected(const MessageFrame& frame);
+  void on_clear_to_send(const MessageFrame& frame);
+  void keep_cleared(const MessageFrame& frame);
+  // The peer has posted the receive of `message`.
+  void clear(Message& message, bool has_slice, const RemoteSlice& slice);
+  void on_starved();
+  void on_pending(const MessageFrame& frame);
+
+  MessengerCore& core_;
+  const Rank peer_;
+  Link* link_ = nullptr;
+  Status down_;          // why there is no link any more
+  uint64_t posted_ = 0;  // sends and receives not complete
+
+  WaitingList small_sends_;     // wait for credit or room
+  WaitingList cleared_sends_;   // small, cleared by the peer, wait for room
+  WaitingList large_sends_;     // wait for clear-to-send
+  WaitingList writes_;          // cleared, wait for room among the link's writes
+  WaitingList small_receives_;  // posted, unmatched
+  WaitingList early_clears_;    // kCleared without a slice, of this period of starvation
+  IntrusiveList<Message, &Message::control> control_;  // have a control frame to send
+
+  uint32_t credits_;            // eager frames we may send
+  uint32_t owed_credits_ = 0;   // to be returned
+  uint32_t held_credits_ = 0;   // owed ones, and those of unexpected messages
+  uint32_t kept_clears_ = 0;    // number of kCleared messages
+  bool starving_ = false;       // we said STARVED, and have sent nothing on credit since
+  bool peer_starves_ = false;   // the same of the peer
+  uint64_t newest_posted_ = 0;  // highest number of a collective that we posted here
+  OperationHistory ours_;
+  OperationHistory theirs_;
+};
+
+}  // namespace rocecoll
