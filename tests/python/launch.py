@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs whole programs: bounded in time, without the caller's ROCECOLL_ and launcher variables."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+LIMIT_S = 100.0
+LAUNCHERS = ("ROCECOLL_", "OMPI_", "PMIX_", "TORCHELASTIC_")
+PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def environment(**extra: str) -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(LAUNCHERS) and name not in PLACE
+    }
+    return {**kept, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **extra}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run_programs(
+    commands: Sequence[Sequence[str]],
+    environments: Sequence[dict[str, str]],
+    limit_s: float = LIMIT_S,
+) -> list[subprocess.CompletedProcess[str]]:
+    """Starts all commands at once; ends them and their children at the limit."""
+    processes = [
+        subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        for command, env in zip(commands, environments, strict=True)
+    ]
+    results = []
+    try:
+        for process in processes:
+            output, _ = process.communicate(timeout=limit_s)
+            results.append(subprocess.CompletedProcess(process.args, process.returncode, output))
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                end_tree(process)
+    return results
+
+
+def end_tree(process: subprocess.Popen[str]) -> None:
+    try:
+        tree = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        tree = []
+    process.kill()
+    for child in tree:
+        if child.is_running():
+            child.kill()
+    process.communicate()
+
+
+def run_program(command: Sequence[str], **extra: str) -> str:
+    """The output of one program, which must succeed."""
+    [result] = run_programs([command], [environment(**extra)])
+    assert result.returncode == 0, f"{command}\n{result.stdout}"
+    return result.stdout
+
+
+def torchrun(ranks: int, script: Path, *arguments: str, **extra: str) -> str:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(ranks), str(script), *arguments]
+    return run_program(command, **extra)
+
+
+def mpirun(ranks: int, script: Path, *arguments: str, **extra: str) -> str:
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)]
+    command += [sys.executable, str(script), *arguments]
+    return run_program(command, **extra)

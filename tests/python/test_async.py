@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work objects: many in flight, futures, callbacks, and waiting in other threads."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+import torch.distributed as dist
+from exact import assert_same
+from harness import Pool
+
+pytestmark = [pytest.mark.quick, pytest.mark.lossy]
+
+
+def check_many_in_flight() -> None:
+    """More operations than the engine keeps in flight, of mixed kinds and sizes."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    works, checks = [], []
+    for turn in range(40):
+        count = (turn * 977) % 20_000 + 1
+        total = torch.full((count,), float(rank + turn))
+        works.append(dist.all_reduce(total, async_op=True))
+        checks.append((total, torch.full((count,), float(sum(range(size)) + size * turn))))
+        copy = torch.full((count,), float(rank))
+        works.append(dist.broadcast(copy, turn % size, async_op=True))
+        checks.append((copy, torch.full((count,), float(turn % size))))
+        gathered = torch.empty(size * 7)
+        works.append(
+            dist.all_gather_into_tensor(gathered, torch.full((7,), 1.0 * rank), async_op=True)
+        )
+        checks.append((gathered, torch.arange(float(size)).repeat_interleave(7)))
+    for work in reversed(works):
+        assert work.wait()
+        assert work.is_completed()
+    for actual, expected in checks:
+        assert_same(actual, expected, "in flight")
+
+
+def test_many_in_flight(pool: Pool) -> None:
+    pool.run(check_many_in_flight)
+
+
+def check_futures() -> None:
+    size = dist.get_world_size()
+    tensor = torch.ones(1000)
+    future = dist.all_reduce(tensor, async_op=True).get_future()
+    doubled = future.then(lambda done: done.value()[0] * 2)
+    assert_same(doubled.wait(), torch.full((1000,), 2.0 * size), "then")
+    assert future.done()
+    assert_same(future.wait()[0], tensor, "value")
+    after = future.then(lambda done: "added when already complete")
+    assert after.wait() == "added when already complete"
+
+
+def test_futures(pool: Pool) -> None:
+    pool.run(check_futures)
+
+
+def check_collective_inside_callback() -> None:
+    """A callback that begins the next operation, as DDP's communication hooks do."""
+    size = dist.get_world_size()
+    first = torch.ones(100)
+    second = torch.ones(100)
+    done = threading.Event()
+
+    def next_operation(_: torch.futures.Future) -> None:
+        work = dist.all_reduce(second, async_op=True)
+        work.get_future().then(lambda _: done.set())
+
+    dist.all_reduce(first, async_op=True).get_future().then(next_operation)
+    assert done.wait(20)
+    assert (second == size).all()
+
+
+def test_collective_inside_callback(pool: Pool) -> None:
+    pool.run(check_collective_inside_callback)
+
+
+def check_threads_wait() -> None:
+    size = dist.get_world_size()
+    tensors = [torch.full((5000,), float(i)) for i in range(8)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    errors: list[BaseException] = []
+
+    def wait_for(work: dist.Work) -> None:
+        try:
+            work.wait()
+        except BaseException as error:
+            errors.append(error)
+
+    # Each operation has a thread of its own, and the first has three.
+    threads = [threading.Thread(target=wait_for, args=(work,)) for work in [*works, *works[:1] * 2]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not errors and not any(thread.is_alive() for thread in threads)
+    for i, tensor in enumerate(tensors):
+        assert (tensor == i * size).all()
+
+
+def test_threads_wait(pool: Pool) -> None:
+    pool.run(check_threads_wait)
+
+
+def check_threads_with_groups() -> None:
+    """Each thread drives a group of its own; the order between groups is free."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    groups = [dist.new_group() for _ in range(3)]
+    failed: list[BaseException] = []
+
+    def drive(index: int) -> None:
+        try:
+            for turn in range(20):
+                tensor = torch.full((turn * 100 + 1,), float(rank + index))
+                dist.all_reduce(tensor, group=groups[index])
+                assert (tensor == sum(range(size)) + size * index).all()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=drive, args=(index,)) for index in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(40)
+    assert not failed, failed
+    assert not any(thread.is_alive() for thread in threads)
+    for group in groups:
+        dist.destroy_process_group(group)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_threads_with_groups(shared_pool, size: int) -> None:
+    shared_pool(size).run(check_threads_with_groups)
+
+
+def check_dropped_work() -> None:
+    """The caller keeps neither the work nor the tensor; the operation completes all the same."""
+    size = dist.get_world_size()
+    for _ in range(10):
+        dist.all_reduce(torch.ones(10_000), async_op=True)
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    assert tensor.item() == size
+
+
+def test_dropped_work(pool: Pool) -> None:
+    pool.run(check_dropped_work)
+
+
+def check_progress_without_waiting() -> bool:
+    """Nobody calls wait(): the operation completes in the background, on every rank."""
+    future = dist.all_reduce(torch.ones(200_000), async_op=True).get_future()
+    done = threading.Event()
+    future.then(lambda _: done.set())
+    return done.wait(20)
+
+
+def test_progress_without_waiting(pool: Pool) -> None:
+    assert all(pool.run(check_progress_without_waiting))

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank that is late, dead or has left: the others get an error that says who, and in time."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+from harness import Outcome, Pool
+
+pytestmark = pytest.mark.quick
+
+TIMEOUT_S = 3.0
+# From a rank's point of view: its own timeout and what a loaded machine adds. No verdict depends
+# on being fast; without an error the call would take for ever.
+MARGIN_S = 15.0
+ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+:\d+|\[[0-9a-f:.]+\]:\d+")
+
+
+def operate(name: str) -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if name == "all_reduce":
+        dist.all_reduce(torch.ones(10))
+    elif name == "large all_reduce":
+        dist.all_reduce(torch.ones(2_000_000))
+    elif name == "barrier":
+        dist.barrier()
+    elif name == "all_gather":
+        dist.all_gather_into_tensor(torch.empty(size * 5), torch.ones(5))
+    elif name == "all_to_all":
+        dist.all_to_all_single(torch.empty(size * 5), torch.ones(size * 5))
+    elif name == "recv":
+        dist.recv(torch.empty(5), (rank + 1) % size)
+
+
+def warm_up() -> int:
+    """Opens the links; returns the process id."""
+    for name in ("all_reduce", "barrier", "all_gather", "all_to_all"):
+        operate(name)
+    return os.getpid()
+
+
+OPERATIONS = ("all_reduce", "large all_reduce", "barrier", "all_gather", "all_to_all")
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("warm", [True, False], ids=["links open", "first operation"])
+def test_absent_rank(own_pool, name: str, size: int, warm: bool) -> None:
+    """The last rank is alive but never calls: a timeout that names it."""
+    absent = size - 1
+    with own_pool(size, timeout_s=TIMEOUT_S) as pool:
+        if warm:
+            pool.run(warm_up)
+        present = [rank for rank in range(size) if rank != absent]
+        outcomes = pool.attempt(operate, name, ranks=present, limit_s=TIMEOUT_S + 2 * MARGIN_S)
+        errors = [outcome.error or "" for outcome in outcomes]
+        for outcome in outcomes:
+            assert outcome.error, "finished without the absent rank"
+            assert outcome.seconds < TIMEOUT_S + MARGIN_S, outcome
+            assert name.split()[-1] in outcome.error, outcome.error
+        # Who waits for the absent rank itself says so; the flooded cause tells it to the others.
+        assert all(f"rank {absent}" in error for error in errors), errors
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_recv_without_send(own_pool, size: int) -> None:
+    with own_pool(size, timeout_s=TIMEOUT_S) as pool:
+        for rank, outcome in enumerate(pool.attempt(operate, "recv", limit_s=TIMEOUT_S + MARGIN_S)):
+            assert outcome.error and "recv" in outcome.error, outcome
+            assert re.search(r"rank \d", outcome.error), (rank, outcome.error)
+
+
+def short_timeout() -> None:
+    """A timeout of one operation's own, far below the group's."""
+    work = dist.all_reduce(torch.ones(10), async_op=True)
+    work.wait(timedelta(seconds=1))
+
+
+def test_timeout_of_one_wait(own_pool) -> None:
+    with own_pool(2, timeout_s=60) as pool:
+        pool.run(warm_up)
+        [outcome] = pool.attempt(short_timeout, ranks=[0], limit_s=1 + MARGIN_S)
+        assert outcome.error and "time" in outcome.error.lower(), outcome
+
+
+def kill_during(pool: Pool, victim: int, name: str) -> list[Outcome]:
+    """kill -9 of one rank while all others wait for it in the operation."""
+    survivors = [rank for rank in range(pool.size) if rank != victim]
+    pool.send(operate, name, ranks=survivors)
+    time.sleep(0.2)  # most of them are inside by then; the outcome must be the same if not
+    pool.process(victim).kill()
+    return pool.collect(survivors, limit_s=60)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("size", [2, 4])
+def test_killed_peer(own_pool, name: str, size: int) -> None:
+    """The group's timeout is long: the death itself is what is noticed."""
+    victim = size - 1
+    with own_pool(size, timeout_s=120) as pool:
+        pool.run(warm_up)
+        for outcome in kill_during(pool, victim, name):
+            assert outcome.error, "finished without the dead rank"
+            assert outcome.seconds < 60, outcome
+            assert f"rank {victim}" in outcome.error, outcome.error
+            assert ADDRESS.search(outcome.error), outcome.error
+            assert name.split()[-1] in outcome.error, outcome.error
+
+
+def in_subgroup(members: list[int]) -> None:
+    group = dist.new_group(members)
+    if dist.get_rank() in members:
+        dist.all_reduce(torch.ones(3), group=group)
+        globals()["_subgroup"] = group
+
+
+def operate_in_subgroup() -> None:
+    dist.all_reduce(torch.ones(3), group=globals()["_subgroup"])
+
+
+def test_killed_peer_of_a_subgroup(own_pool) -> None:
+    """The message has the rank's number in the world, and other groups go on working."""
+    with own_pool(4, timeout_s=120) as pool:
+        pool.run(in_subgroup, [1, 3])
+        pool.process(3).kill()
+        [outcome] = pool.attempt(operate_in_subgroup, ranks=[1], limit_s=60)
+        assert outcome.error and "rank 3" in outcome.error, outcome
+        outcomes = pool.attempt(pair_exchange, ranks=[0, 2], limit_s=30)
+        assert [outcome.error for outcome in outcomes] == [None, None]
+
+
+def pair_exchange() -> None:
+    peer = 2 - dist.get_rank()
+    output = torch.empty(3)
+    request = dist.isend(torch.ones(3), peer)
+    dist.recv(output, peer)
+    request.wait()
+
+
+def leave() -> None:
+    dist.destroy_process_group()
+
+
+def test_peer_that_left(own_pool) -> None:
+    with own_pool(2, timeout_s=60) as pool:
+        pool.run(warm_up)
+        pool.attempt(leave, ranks=[1])
+        [outcome] = pool.attempt(operate, "all_reduce", ranks=[0], limit_s=50)
+        assert outcome.error and "rank 1" in outcome.error, outcome
+
+
+def leave_after_sending() -> None:
+    """The last message of a rank that leaves at once still arrives."""
+    if dist.get_rank() == 0:
+        dist.send(torch.full((100_000,), 3.0), 1)
+        dist.destroy_process_group()
+    else:
+        output = torch.empty(100_000)
+        dist.recv(output, 0)
+        assert (output == 3).all()
+        dist.destroy_process_group()
+
+
+@pytest.mark.lossy
+def test_last_message_arrives(own_pool) -> None:
+    for _ in range(3):
+        with own_pool(2) as pool:
+            pool.run(leave_after_sending)
+
+
+def fail_then_join_again(directory: str) -> None:
+    """A process whose group failed can leave it and take part in a new one."""
+    rank, backend = dist.get_rank(), dist.get_backend()
+    try:
+        dist.all_reduce(torch.ones(10 + rank))
+        raise AssertionError("sizes differ, and nobody noticed")
+    except RuntimeError:
+        dist.destroy_process_group()
+    dist.init_process_group(
+        backend,
+        init_method=f"file://{directory}/second",
+        rank=rank,
+        world_size=2,
+        timeout=timedelta(seconds=30),
+    )
+    tensor = torch.ones(10)
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == [2.0] * 10
+
+
+def test_fail_then_join_again(own_pool, tmp_path) -> None:
+    with own_pool(2) as pool:
+        pool.run(fail_then_join_again, str(tmp_path))

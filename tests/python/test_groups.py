@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sub-groups, several at once, and leaving and joining again in the same process."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+from exact import assert_same
+
+pytestmark = [pytest.mark.quick, pytest.mark.lossy]
+
+
+def check_disjoint_groups() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    groups = [dist.new_group(list(range(parity, size, 2))) for parity in (0, 1)]
+    mine = groups[rank % 2]
+    members = list(range(rank % 2, size, 2))
+    tensor = torch.tensor([float(rank)])
+    dist.all_reduce(tensor, group=mine)
+    assert tensor.item() == sum(members)
+    tensor = torch.tensor([float(rank)])
+    dist.broadcast(tensor, members[-1], group=mine)  # the root is a global rank
+    assert tensor.item() == members[-1]
+    for group in groups:
+        dist.destroy_process_group(group)
+
+
+def test_disjoint_groups(shared_pool) -> None:
+    shared_pool(5).run(check_disjoint_groups)
+
+
+def check_overlapping_groups() -> None:
+    """Operations of five groups with common ranks in flight at once, waited for in reverse."""
+    rank = dist.get_rank()
+    memberships = [[0, 1, 2, 3, 4], [0, 1], [1, 2, 3], [4, 3, 0], [2]]
+    groups = [dist.new_group(members) for members in memberships]
+    works, tensors = [], []
+    for turn in range(10):
+        for members, group in zip(memberships, groups, strict=True):
+            if rank in members:
+                tensor = torch.full((1000 * turn + 1,), float(rank + turn))
+                tensors.append((tensor, sum(members) + turn * len(members)))
+                works.append(dist.all_reduce(tensor, group=group, async_op=True))
+    for work in reversed(works):
+        work.wait()
+    for tensor, expected in tensors:
+        assert_same(tensor, torch.full_like(tensor, expected), (rank, expected))
+    for group in groups:
+        dist.destroy_process_group(group)
+
+
+def test_overlapping_groups(shared_pool) -> None:
+    shared_pool(5).run(check_overlapping_groups)
+
+
+def check_many_groups() -> None:
+    """Groups come and go; the operations of a group that is gone disturb nobody."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for turn in range(12):
+        group = dist.new_group([turn % size, (turn + 1) % size])
+        if rank in (turn % size, (turn + 1) % size):
+            tensor = torch.ones(5)
+            dist.all_reduce(tensor, group=group)
+            assert tensor.tolist() == [2.0] * 5
+            dist.destroy_process_group(group)
+    dist.barrier()
+
+
+def test_many_groups(shared_pool) -> None:
+    shared_pool(3).run(check_many_groups)
+
+
+def check_again(directory: str) -> None:
+    """Leaves and joins three times, with the ranks in another order each time."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    backend = dist.get_backend()
+    for turn in range(3):
+        dist.destroy_process_group()
+        rank = (rank + 1) % size
+        dist.init_process_group(
+            backend,
+            init_method=f"file://{directory}/again{turn}",
+            rank=rank,
+            world_size=size,
+            timeout=timedelta(seconds=30),
+        )
+        tensor = torch.full((3000,), float(rank))
+        dist.all_reduce(tensor)
+        assert (tensor == sum(range(size))).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_leave_and_join_again(own_pool, tmp_path, size: int) -> None:
+    with own_pool(size) as pool:
+        pool.run(check_again, str(tmp_path))
+
+
+def check_objects_in_group() -> None:
+    group = dist.new_group([0, 2])
+    if dist.get_rank() in (0, 2):
+        gathered: list = [None, None]
+        dist.all_gather_object(gathered, {"global rank": dist.get_rank()}, group=group)
+        assert [one["global rank"] for one in gathered] == [0, 2]
+        dist.destroy_process_group(group)
+
+
+def test_objects_in_group(shared_pool) -> None:
+    shared_pool(3).run(check_objects_in_group)

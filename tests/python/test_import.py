@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Importing rocecoll and using it says nothing, needs nothing first, and spoils nothing."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from launch import PROGRAMS, environment, run_program, run_programs
+
+pytestmark = pytest.mark.quick
+
+ALONE = """
+import torch, torch.distributed as dist
+dist.init_process_group("rocecoll", store=dist.HashStore(), rank=0, world_size=1)
+tensor = torch.ones(3)
+dist.all_reduce(tensor)
+dist.destroy_process_group()
+print(tensor.tolist())
+"""
+
+
+def run_python(code: str, *options: str, **extra: str) -> str:
+    return run_program([sys.executable, *options, "-c", code], **extra)
+
+
+def test_without_torch_first() -> None:
+    assert run_python("import rocecoll" + ALONE) == "[1.0, 1.0, 1.0]\n"
+
+
+def test_after_torch() -> None:
+    assert run_python("import torch.distributed\nimport rocecoll" + ALONE) == "[1.0, 1.0, 1.0]\n"
+
+
+def test_without_import_of_rocecoll() -> None:
+    """The installed package registers the backend by an entry point."""
+    assert run_python(ALONE) == "[1.0, 1.0, 1.0]\n"
+
+
+def test_no_warnings() -> None:
+    # torch itself warns where it is imported; from then on every warning is an error.
+    code = "import torch, warnings\nwarnings.simplefilter('error')\nimport rocecoll" + ALONE
+    assert run_python(code) == "[1.0, 1.0, 1.0]\n"
+
+
+def test_empty_library_path() -> None:
+    assert run_python("import rocecoll" + ALONE, LD_LIBRARY_PATH="") == "[1.0, 1.0, 1.0]\n"
+
+
+def test_core_without_torch() -> None:
+    code = "import sys\nsys.modules['torch'] = None\nimport rocecoll._core\nprint('ok')"
+    assert run_python(code) == "ok\n"
+
+
+def test_exit_without_destroy() -> None:
+    """A program that just ends does not hang or crash in the progress thread."""
+    assert "[1.0, 1.0, 1.0]" in run_python(ALONE.replace("dist.destroy_process_group()", ""))
+
+
+def test_exception_ends_the_process() -> None:
+    code = ALONE.replace("print(tensor.tolist())", "raise SystemExit(7)")
+    [result] = run_programs([[sys.executable, "-c", "import rocecoll" + code]], [environment()])
+    assert result.returncode == 7, result.stdout
+
+
+def test_gloo_beside_it() -> None:
+    """Another backend in the same process keeps working."""
+    code = """
+import rocecoll, torch, torch.distributed as dist
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+group = dist.new_group([0], backend="rocecoll")
+tensor = torch.ones(2)
+dist.all_reduce(tensor)
+dist.all_reduce(tensor, group=group)
+dist.destroy_process_group()
+print(tensor.tolist())
+"""
+    assert run_python(code) == "[1.0, 1.0]\n"
+
+
+def test_program_prints_only_its_own(tmp_path) -> None:
+    command = [sys.executable, str(PROGRAMS / "classic.py"), "broadcast"]
+    command += ["--init-method", f"file://{tmp_path}/store"]
+    output = run_program(command, RANK="0", WORLD_SIZE="1")
+    assert output == "broadcast ok on 0 of 1\n"

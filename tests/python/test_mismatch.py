@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that call different things all get an error that names both, instead of a hang."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+
+pytestmark = pytest.mark.quick
+
+
+def different_collective() -> None:
+    if dist.get_rank() == 1:
+        dist.broadcast(torch.ones(10), 0)
+    else:
+        dist.all_reduce(torch.ones(10))
+
+
+def different_dtype() -> None:
+    dist.all_reduce(torch.ones(10, dtype=torch.int32 if dist.get_rank() == 1 else torch.float32))
+
+
+def different_size() -> None:
+    dist.all_reduce(torch.ones(11 if dist.get_rank() == 1 else 10))
+
+
+def different_large_size() -> None:
+    dist.all_reduce(torch.ones(3_000_001 if dist.get_rank() == 1 else 3_000_000))
+
+
+def different_operation() -> None:
+    op = dist.ReduceOp.MAX if dist.get_rank() == 1 else dist.ReduceOp.SUM
+    dist.all_reduce(torch.ones(10), op)
+
+
+def different_root() -> None:
+    # Two ranks take themselves for the root. A root may be done once its message is on the way, so
+    # it is the next operation that fails there.
+    dist.broadcast(torch.ones(10), 1 if dist.get_rank() == 1 else 0)
+    dist.barrier()
+
+
+CASES = [
+    (different_collective, ("all_reduce", "broadcast")),
+    (different_dtype, ("float32", "int32")),
+    (different_size, ("10", "11")),
+    (different_large_size, ("3000000", "3000001")),
+    (different_operation, ("SUM", "MAX")),
+    (different_root, ("root 0", "root 1")),
+]
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("call, names", CASES, ids=lambda case: getattr(case, "__name__", ""))
+def test_every_rank_learns(own_pool, size: int, call, names: tuple[str, str]) -> None:
+    with own_pool(size, timeout_s=30) as pool:
+        # Well under the group's timeout: the mismatch itself is noticed.
+        outcomes = pool.attempt(call, limit_s=15)
+        for rank, outcome in enumerate(outcomes):
+            assert outcome.error, f"rank {rank} noticed nothing"
+            assert "mismatch" in outcome.error.lower(), outcome.error
+        # Whoever compared the two calls names both; that message reaches every rank.
+        for rank, outcome in enumerate(outcomes):
+            for name in names:
+                assert name in outcome.error, f"rank {rank}: {outcome.error}"
+
+
+def call_again() -> None:
+    dist.all_reduce(torch.ones(1))
+
+
+def test_group_stays_failed(own_pool) -> None:
+    """After a mismatch the ranks' counts no longer agree, so the group refuses further calls."""
+    with own_pool(2) as pool:
+        pool.attempt(different_size, limit_s=15)
+        for outcome in pool.attempt(call_again, limit_s=10):
+            assert outcome.error and "mismatch" in outcome.error.lower(), outcome.error
+
+
+def shorter_receive() -> None:
+    if dist.get_rank() == 0:
+        dist.send(torch.ones(10), 1)
+    else:
+        dist.recv(torch.ones(9), 0)
+
+
+def test_shorter_receive(own_pool) -> None:
+    with own_pool(2, timeout_s=10) as pool:
+        outcomes = pool.attempt(shorter_receive, limit_s=30)
+        assert outcomes[1].error and "mismatch" in outcomes[1].error.lower(), outcomes

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""send, recv, tags, any source, and operations that finish in another order than they began."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+from exact import DTYPES, assert_same, make_input
+from harness import Pool
+
+pytestmark = [pytest.mark.quick, pytest.mark.lossy]
+
+
+def check_ring(dtype: torch.dtype) -> None:
+    """Every rank sends to its right neighbour; to itself in a world of one is refused by torch."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for count in (0, 1, 5, 4099, 70_001):
+        output = torch.empty(count, dtype=dtype)
+        request = dist.isend(make_input(dtype, count, rank), right)
+        source = dist.recv(output, left)
+        request.wait()
+        assert source == left
+        assert_same(output, make_input(dtype, count, left), (dtype, count))
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_ring(shared_pool, size: int, dtype: torch.dtype) -> None:
+    shared_pool(size).run(check_ring, dtype)
+
+
+def check_tags_in_reverse() -> None:
+    """Receives are posted in the order opposite to the sends; the tag decides."""
+    tags = [7, 1, 1000, 0, 2**20]
+    counts = {tag: 10 + 30_000 * index for index, tag in enumerate(tags)}
+    if dist.get_rank() == 0:
+        requests = [dist.isend(torch.full((counts[tag],), tag), 1, tag=tag) for tag in tags]
+    else:
+        outputs = {tag: torch.empty(counts[tag], dtype=torch.int64) for tag in reversed(tags)}
+        requests = [dist.irecv(output, 0, tag=tag) for tag, output in outputs.items()]
+    for request in requests:
+        request.wait()
+    if dist.get_rank() == 1:
+        for tag, output in outputs.items():
+            assert_same(output, torch.full((counts[tag],), tag), tag)
+
+
+def test_tags_in_reverse(shared_pool) -> None:
+    shared_pool(2).run(check_tags_in_reverse)
+
+
+def check_same_tag_keeps_order() -> None:
+    peer = 1 - dist.get_rank()
+    outputs = [torch.empty(3) for _ in range(40)]
+    requests = [dist.isend(torch.full((3,), float(i)), peer) for i in range(40)]
+    requests += [dist.irecv(output, peer) for output in outputs]
+    for request in requests:
+        request.wait()
+    assert [output[0].item() for output in outputs] == list(range(40))
+
+
+def test_same_tag_keeps_order(shared_pool) -> None:
+    shared_pool(2).run(check_same_tag_keeps_order)
+
+
+def check_late_message_does_not_block() -> bool:
+    """A receive whose message comes last does not hold up one that was posted after it."""
+    if dist.get_rank() == 0:
+        late, early = torch.empty(4), torch.empty(4)
+        late_request = dist.irecv(late, 1, tag=1)
+        dist.irecv(early, 1, tag=2).wait()
+        unfinished = not late_request.is_completed()
+        dist.send(torch.zeros(1), 1, tag=3)  # only now does rank 1 send the late one
+        late_request.wait()
+        assert late[0] == 1 and early[0] == 2
+        return unfinished
+    dist.send(torch.full((4,), 2.0), 0, tag=2)
+    dist.recv(torch.empty(1), 0, tag=3)
+    dist.send(torch.full((4,), 1.0), 0, tag=1)
+    return True
+
+
+def test_late_message_does_not_block(shared_pool) -> None:
+    assert shared_pool(2).run(check_late_message_does_not_block) == [True, True]
+
+
+def check_any_source() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if rank != 0:
+        request = dist.isend(torch.full((rank * 1000,), rank), 0)
+        dist.send(torch.tensor([rank]), 0, tag=5)
+        request.wait()
+        return
+    sources = set()
+    for _ in range(size - 1):
+        output = torch.empty(1, dtype=torch.int64)
+        source = dist.recv(output, tag=5)
+        assert output.item() == source
+        sources.add(source)
+    assert sources == set(range(1, size))
+    for source in reversed(range(1, size)):
+        output = torch.empty(source * 1000, dtype=torch.int64)
+        dist.recv(output, source)
+        assert_same(output, torch.full((source * 1000,), source), source)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_any_source(shared_pool, size: int) -> None:
+    shared_pool(size).run(check_any_source)
+
+
+def check_batch() -> None:
+    """Everybody to everybody, in one batch, next to a collective in flight."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    peers = [peer for peer in range(size) if peer != rank]
+    outputs = {peer: torch.empty(2000 + peer) for peer in peers}
+    operations = [dist.P2POp(dist.irecv, outputs[peer], peer) for peer in peers]
+    operations += [dist.P2POp(dist.isend, torch.full((2000 + rank,), rank * 1.0), p) for p in peers]
+    total = torch.ones(50_000)
+    collective = dist.all_reduce(total, async_op=True)
+    for request in dist.batch_isend_irecv(operations):
+        request.wait()
+    collective.wait()
+    assert (total == size).all()
+    for peer in peers:
+        assert_same(outputs[peer], torch.full((2000 + peer,), peer * 1.0), peer)
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_batch(shared_pool, size: int) -> None:
+    shared_pool(size).run(check_batch)
