@@ -15,6 +15,7 @@ struct Path {
   RttEstimator rtt;
   CongestionController congestion;
   Instant last_heard{};
+  Instant last_ping{};  // a heartbeat on any of its connections
 };
 
 }  // namespace rocecoll

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace rocecoll {
+
+// A queue whose elements keep their index for life: the first element pushed is number 0 and stays
+// number 0. Elements leave at the front. Grows by doubling and keeps its memory, so that a steady
+// state allocates nothing; the owner bounds its size.
+template <typename T>
+class RingBuffer {
+ public:
+  uint64_t begin_index() const { return begin_; }
+  uint64_t end_index() const { return end_; }
+  size_t size() const { return static_cast<size_t>(end_ - begin_); }
+  bool empty() const { return begin_ == end_; }
+  bool contains(uint64_t index) const { return index >= begin_ && index < end_; }
+
+  T& operator[](uint64_t index) {
+    ROCECOLL_CHECK(contains(index));
+    return slots_[index & (slots_.size() - 1)];
+  }
+  const T& operator[](uint64_t index) const {
+    ROCECOLL_CHECK(contains(index));
+    return slots_[index & (slots_.size() - 1)];
+  }
+  T& front() { return (*this)[begin_]; }
+  T& back() { return (*this)[end_ - 1]; }
+
+  // A slot may hold what an earlier element left there, so that its memory is used again.
+  T& push_slot() {
+    if (size() == slots_.size()) grow();
+    return slots_[end_++ & (slots_.size() - 1)];
+  }
+  void push_back(T value) { push_slot() = std::move(value); }
+  void pop_front() {
+    ROCECOLL_CHECK(!empty());
+    ++begin_;
+  }
+  void clear() { begin_ = end_; }
+
+ private:
+  void grow() {
+    std::vector<T> larger(slots_.empty() ? 8 : slots_.size() * 2);
+    for (uint64_t i = begin_; i != end_; ++i) {
+      larger[i & (larger.size() - 1)] = std::move(slots_[i & (slots_.size() - 1)]);
+    }
+    slots_ = std::move(larger);
+  }
+
+  std::vector<T> slots_;
+  uint64_t begin_ = 0;
+  uint64_t end_ = 0;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/range_set.h"
+#include "base/time.h"
+#include "transport/reliability/frame_wire.h"
+
+namespace rocecoll {
+
+// Which packets arrived, and when to say so. Only packets that were processed are told to it.
+class AckTracker {
+ public:
+  // An acknowledgement costs both ends about 1 us; one per 48 KiB is a few percent of moving them.
+  static constexpr uint64_t kBytesPerAck = 48 * 1024;
+  static constexpr uint32_t kPacketsPerAck = 16;
+  // Holes older than this many ranges or packets are forgotten: what arrives there is taken for a
+  // duplicate and comes again in a new packet, since it is not acknowledged.
+  static constexpr size_t kMaxRanges = 64;
+  static constexpr uint64_t kMaxSpan = 1u << 20;
+
+  explicit AckTracker(Duration max_ack_delay) : max_ack_delay_(max_ack_delay) {}
+
+  bool is_duplicate(uint64_t number) const { return number < floor_ || received_.contains(number); }
+  void on_received(Instant now, uint64_t number, size_t bytes, bool eliciting, bool at_once);
+
+  // Something arrived that the peer wants acknowledged.
+  bool pending() const { return unacknowledged_packets_ > 0; }
+  bool due(Instant now) const { return pending() && now >= deadline_; }
+  Instant deadline() const { return pending() ? deadline_ : kNever; }
+  // Whether anything arrived at all, so that an acknowledgement can be built.
+  bool any() const { return !received_.empty(); }
+  // The newest ranges, at most `max_ranges`.
+  void build(Instant now, size_t max_ranges, AckFrame& ack) const;
+  void on_ack_sent();
+
+ private:
+  Duration max_ack_delay_;
+  RangeSet received_;
+  uint64_t floor_ = 0;
+  Instant largest_at_{};
+  Instant deadline_ = kNever;
+  uint64_t unacknowledged_bytes_ = 0;
+  uint32_t unacknowledged_packets_ = 0;
+};
+
+}  // namespace rocecoll

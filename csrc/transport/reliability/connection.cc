@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/reliability/connection.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "base/check.h"
+#include "transport/reliability/connection_impl.h"
+
+namespace rocecoll {
+namespace {
+
+// The smallest datagram that leaves room for every control sub-frame (frame_wire.h).
+constexpr size_t kMinDatagramBytes = 512;
+// Room that a packet with a frame of full size keeps for an acknowledgement.
+constexpr size_t kAckRangesBesideFrame = 8;
+
+std::string InSeconds(Duration duration) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g s", Seconds(duration));
+  return text;
+}
+
+}  // namespace
+
+Connection::Impl::Impl(const ConnectionOptions& options, const LinkId& link, uint64_t local_id,
+                       Path& path, Instant now)
+    : options(options),
+      link(link),
+      local_id(local_id),
+      path(path),
+      handshake(link, local_id, now),
+      liveness({options.heartbeat_interval, options.peer_timeout}),
+      ack_tracker(options.max_ack_delay),
+      probe_timeout({options.min_probe_timeout, options.max_probe_timeout, options.max_ack_delay}),
+      send_queue(options.frame_queue_bytes),
+      writes(options.max_pending_writes),
+      regions(local_id),
+      connect_deadline(now + options.connect_timeout) {
+  ROCECOLL_CHECK(local_id != 0);
+  ROCECOLL_CHECK(options.max_datagram_bytes >= kMinDatagramBytes);
+}
+
+Connection::Impl::~Impl() { path.congestion.on_discarded(sent.bytes_in_flight()); }
+
+size_t Connection::Impl::max_frame_bytes() const {
+  const size_t overhead =
+      kPacketHeaderBytes + AckBytes(kAckRangesBesideFrame) + kPingBytes + kFrameHeaderBytes;
+  return std::min<size_t>(options.max_datagram_bytes - overhead, UINT16_MAX);
+}
+
+bool Connection::Impl::has_content() const {
+  return send_queue.has_pending() || writes.has_pending() || close_sendable();
+}
+
+bool Connection::Impl::idle() const {
+  return !sent.any_in_flight() && !has_content() && !ack_tracker.pending() && !ping_due &&
+         (!closing.closed || finished);
+}
+
+void Connection::Impl::release_lent_memory() {
+  writes.clear();
+  regions.clear();
+  ROCECOLL_CHECK(writes.empty());
+}
+
+// The end of everything but acknowledging: see lost_contact().
+void Connection::Impl::set_down(Status why) {
+  ROCECOLL_CHECK(!down && !why.ok());
+  down = true;
+  release_lent_memory();
+  send_queue.clear();
+  reassembly.clear();
+  ping_due = false;
+  probes_due = 0;
+  path.congestion.on_discarded(sent.bytes_in_flight());
+  sent.clear();
+  status = std::move(why);
+  if (!closing.closed) events.push_back({Event::Kind::kDown, 0, {}, {}});
+}
+
+// Down without a CLOSE of the peer, or no matter any more whether it gets our answer.
+void Connection::Impl::lose_contact(Status why) {
+  set_down(std::move(why));
+  if (closing.closed) finish();
+}
+
+void Connection::Impl::finish() {
+  ROCECOLL_CHECK(closing.closed);
+  finished = true;
+  path.congestion.on_discarded(sent.bytes_in_flight());
+  sent.clear();
+  send_queue.clear();
+}
+
+void Connection::Impl::close(Instant now, const Status& why) {
+  ROCECOLL_CHECK(!closing.closed);
+  closing.closed = true;
+  closing.progress_at = now;
+  release_lent_memory();
+  reassembly.clear();
+  events.clear();
+  if (down) {
+    // The peer may still wait for the acknowledgement of its CLOSE.
+    if (!peer_close.received || !ack_tracker.pending()) finish();
+    return;
+  }
+  if (!why.ok()) send_queue.clear();
+  closing.close_due = true;
+  closing.code = why.code();
+  closing.message = why.message().substr(0, kMaxCloseMessageBytes);
+  closing.final_sequence = why.ok() ? send_queue.end_sequence() : 0;
+  ROCECOLL_CHECK(writes.empty() && events.empty());
+}
+
+void Connection::Impl::maybe_finish_closing() {
+  if (!closing.closed || finished) return;
+  if (closing.close_acknowledged && send_queue.empty()) finish();
+}
+
+void Connection::Impl::on_reset() {
+  if (finished || down) return;
+  lose_contact(
+      {StatusCode::kPeerLost, "it does not know this connection: it has restarted or gone"});
+}
+
+void Connection::Impl::declare_losses(Instant now) {
+  loss_detector.detect(now, path.rtt, sent, [&](uint64_t, const SentPacket& packet) {
+    ++lost_packets;
+    path.congestion.on_lost(now, packet.bytes, packet.sent_at, path.rtt);
+    if (packet.frame_count > 0) send_queue.on_lost(packet.frame_first, packet.frame_count);
+    if (packet.data_length > 0) {
+      writes.on_lost(packet.write_index, packet.data_offset, packet.data_length);
+    }
+    if (packet.close && !closing.close_acknowledged) closing.close_due = true;
+  });
+}
+
+// Sends something that must be acknowledged at once: new content if there is any, else the oldest
+// that is in flight once more.
+void Connection::Impl::fire_probe(Instant now) {
+  ROCECOLL_CHECK(sent.any_in_flight());
+  probe_timeout.on_fired(now);
+  probes_due = probe_timeout.probes();
+  ping_due = true;
+  if (has_content()) return;
+  const uint64_t oldest = sent.oldest_in_flight();
+  ROCECOLL_CHECK(oldest < sent.next_number());
+  for (uint64_t number = oldest, left = probes_due; number < sent.next_number() && left > 0;
+       ++number) {
+    const SentPacket& packet = sent[number];
+    if (packet.state != SentPacket::State::kInFlight) continue;
+    if (packet.frame_count > 0) send_queue.on_lost(packet.frame_first, packet.frame_count);
+    if (packet.data_length > 0) {
+      writes.on_lost(packet.write_index, packet.data_offset, packet.data_length);
+    }
+    if (packet.close && !closing.close_acknowledged) closing.close_due = true;
+    --left;
+  }
+}
+
+void Connection::Impl::on_timeout(Instant now) {
+  if (finished) return;
+  if (closing.closed && now >= closing.progress_at + options.close_timeout) {
+    finish();
+    return;
+  }
+  if (down) return;
+  if (!handshake.established() && now >= connect_deadline) {
+    lose_contact({StatusCode::kTimeout,
+                  "no answer within " + InSeconds(options.connect_timeout) + " of connecting"});
+    return;
+  }
+  switch (liveness.check(now, path)) {
+    case Liveness::Verdict::kQuiet:
+      break;
+    case Liveness::Verdict::kProbe:
+      ping_due = true;
+      break;
+    case Liveness::Verdict::kSilent:
+      lose_contact({StatusCode::kPeerLost, "nothing heard for " + InSeconds(options.peer_timeout)});
+      return;
+    case Liveness::Verdict::kUnreachable:
+      lose_contact({StatusCode::kPeerLost, "no process listens at its address any more"});
+      return;
+  }
+  if (now >= loss_detector.deadline()) declare_losses(now);
+  if (sent.any_in_flight() && now >= probe_timeout.deadline(sent.last_tracked_at(), path.rtt)) {
+    fire_probe(now);
+  }
+}
+
+Instant Connection::Impl::next_deadline() const {
+  if (finished) return kNever;
+  Instant at = closing.closed ? closing.progress_at + options.close_timeout : kNever;
+  if (handshake.established() && !lost_contact()) at = std::min(at, ack_tracker.deadline());
+  if (down) return at;
+  at = std::min({at, handshake.deadline(), liveness.deadline(path), loss_detector.deadline()});
+  if (!handshake.established()) at = std::min(at, connect_deadline);
+  if (sent.any_in_flight()) {
+    at = std::min(at, probe_timeout.deadline(sent.last_tracked_at(), path.rtt));
+  }
+  return at;
+}
+
+// -- the public face
+
+Connection::Connection(const ConnectionOptions& options, const LinkId& link, uint64_t local_id,
+                       Path& path, Instant now)
+    : impl_(std::make_unique<Impl>(options, link, local_id, path, now)) {}
+
+Connection::~Connection() = default;
+
+uint64_t Connection::local_id() const { return impl_->local_id; }
+const LinkId& Connection::link() const { return impl_->link; }
+bool Connection::established() const { return impl_->handshake.established(); }
+bool Connection::down() const { return impl_->down; }
+const Status& Connection::status() const { return impl_->status; }
+bool Connection::idle() const { return impl_->idle(); }
+bool Connection::finished() const { return impl_->finished; }
+uint64_t Connection::retransmitted_packets() const { return impl_->lost_packets; }
+uint64_t Connection::packets_invalid() const { return impl_->invalid_packets; }
+size_t Connection::max_frame_bytes() const { return impl_->max_frame_bytes(); }
+void Connection::set_receive_window(uint64_t bytes) { impl_->receive_window = bytes; }
+Instant Connection::next_deadline() const { return impl_->next_deadline(); }
+void Connection::on_timeout(Instant now) { impl_->on_timeout(now); }
+void Connection::on_reset(Instant) { impl_->on_reset(); }
+void Connection::close(Instant now, const Status& why) { impl_->close(now, why); }
+
+void Connection::on_datagram(Instant now, std::span<const std::byte> bytes) {
+  impl_->on_datagram(now, bytes);
+}
+
+void Connection::on_unreachable_hint(Instant now) {
+  if (impl_->timers_run()) impl_->liveness.on_hint(now, impl_->path);
+}
+
+bool Connection::send_frame(std::span<const std::byte> frame) {
+  ROCECOLL_CHECK(!impl_->closing.closed);
+  ROCECOLL_CHECK(!frame.empty() && frame.size() <= max_frame_bytes());
+  return impl_->down || impl_->send_queue.push(frame);
+}
+
+bool Connection::write(const RemoteSlice& to, LocalSlice from, uint32_t token) {
+  ROCECOLL_CHECK(!impl_->closing.closed);
+  return impl_->down || impl_->writes.push(to, from, token);
+}
+
+RemoteSlice Connection::expose(LocalSlice into, uint32_t token) {
+  ROCECOLL_CHECK(!impl_->closing.closed);
+  if (impl_->down) return {0, into.size, 0};
+  return impl_->regions.expose(into, token);
+}
+
+void Connection::unexpose(const RemoteSlice& slice) {
+  ROCECOLL_CHECK(!impl_->closing.closed);
+  if (!impl_->down) impl_->regions.unexpose(slice);
+}
+
+bool Connection::poll_transmit(Instant now, std::span<std::byte> space, TxDatagram& out) {
+  return impl_->poll_transmit(now, space, out);
+}
+
+bool Connection::poll_event(Event& event) {
+  Impl& impl = *impl_;
+  if (impl.events.empty()) return false;
+  ConnectionEvent& next = impl.events.front();
+  event.kind = next.kind;
+  event.token = next.token;
+  event.frame = next.frame;
+  impl.lent_frame = std::move(next.storage);
+  impl.events.pop_front();
+  ROCECOLL_CHECK(event.kind != Event::Kind::kDown || impl.events.empty());
+  return true;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of a Connection and how they are glued: connection.cc has the commands and timers,
+// connection_receive.cc what a datagram does, connection_transmit.cc how one is built.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "transport/reliability/ack_tracker.h"
+#include "transport/reliability/connection.h"
+#include "transport/reliability/connection_event.h"
+#include "transport/reliability/frame_wire.h"
+#include "transport/reliability/handshake.h"
+#include "transport/reliability/liveness.h"
+#include "transport/reliability/loss_detector.h"
+#include "transport/reliability/pending_writes.h"
+#include "transport/reliability/probe_timeout.h"
+#include "transport/reliability/reassembly.h"
+#include "transport/reliability/regions.h"
+#include "transport/reliability/send_queue.h"
+#include "transport/reliability/sent_packets.h"
+
+namespace rocecoll {
+
+// What the owner's close() left to do. `closed` never goes back.
+struct Closing {
+  bool closed = false;
+  bool close_due = false;  // CLOSE must be sent, again if it was lost
+  bool close_acknowledged = false;
+  StatusCode code = StatusCode::kOk;
+  std::string message;
+  uint64_t final_sequence = 0;
+  Instant progress_at{};  // of close(), or of the last acknowledgement after it
+};
+
+// What the peer's CLOSE said. It takes effect once all frames before it have been passed on.
+struct PeerClose {
+  bool received = false;
+  Status status;
+  uint64_t final_sequence = 0;
+};
+
+struct Connection::Impl {
+  Impl(const ConnectionOptions& options, const LinkId& link, uint64_t local_id, Path& path,
+       Instant now);
+  ~Impl();
+
+  // -- connection.cc
+  void on_timeout(Instant now);
+  void on_reset();
+  void close(Instant now, const Status& why);
+  void set_down(Status why);
+  void lose_contact(Status why);
+  void release_lent_memory();
+  void finish();
+  void fire_probe(Instant now);
+  void declare_losses(Instant now);
+  void maybe_finish_closing();
+  bool lost_contact() const { return down && !peer_close.received; }
+  bool timers_run() const { return !finished && !down; }
+  Instant next_deadline() const;
+  bool idle() const;
+  bool has_content() const;
+  size_t max_frame_bytes() const;
+
+  // -- connection_receive.cc
+  void on_datagram(Instant now, std::span<const std::byte> bytes);
+  void on_init(Instant now, const PacketHeader& header, std::span<const std::byte> bytes);
+  void on_packet(Instant now, const PacketHeader& header, std::span<const std::byte> bytes);
+  bool is_valid_body(const PacketBody& body) const;
+  void on_ack(Instant now, uint64_t number, const AckFrame& ack);
+  void on_acknowledged(Instant now, uint64_t number, const SentPacket& packet);
+  void on_content(const PacketBody& body);
+  void on_peer_close(const CloseField& close);
+  void complete_peer_close();
+  void heard(Instant now);
+
+  // -- connection_transmit.cc
+  bool poll_transmit(Instant now, std::span<std::byte> space, TxDatagram& out);
+  void build_init(Instant now, std::span<std::byte> space, TxDatagram& out);
+  void build_packet(Instant now, bool with_content, std::span<std::byte> space, TxDatagram& out);
+  void write_ack(Instant now, size_t reserve, ByteWriter& body);
+  size_t content_reserve() const;
+  void write_frames(ByteWriter& body, SentPacket& packet);
+  void write_close(ByteWriter& body, SentPacket& packet);
+  std::span<const std::byte> write_data(bool ping, ByteWriter& body, SentPacket& packet);
+  bool window_allows() const;
+  bool window_nearly_used() const;
+  bool close_sendable() const { return closing.close_due && !send_queue.has_pending(); }
+  size_t datagram_limit() const { return std::min(options.max_datagram_bytes, peer_max_datagram); }
+
+  const ConnectionOptions options;
+  const LinkId link;
+  const uint64_t local_id;
+  Path& path;
+
+  Handshake handshake;
+  Liveness liveness;
+  AckTracker ack_tracker;
+  SentPackets sent;
+  LossDetector loss_detector;
+  ProbeTimeout probe_timeout;
+  SendQueue send_queue;
+  PendingWrites writes;
+  Reassembly reassembly;
+  Regions regions;
+  ConnectionEvents events;
+  std::vector<std::byte> lent_frame;  // of the event polled last
+  PacketBody body;                    // of the packet being read
+
+  Instant connect_deadline;
+  bool down = false;
+  bool finished = false;
+  Status status;
+  Closing closing;
+  PeerClose peer_close;
+
+  bool ping_due = false;
+  uint32_t probes_due = 0;  // packets that may exceed the windows
+  uint64_t receive_window = CongestionController::kInitialWindow;
+  uint64_t peer_window = CongestionController::kInitialWindow;
+  uint64_t peer_window_number = 0;  // packet that told it
+  size_t peer_max_datagram = SIZE_MAX;
+
+  uint64_t lost_packets = 0;
+  uint64_t invalid_packets = 0;
+};
+
+}  // namespace rocecoll

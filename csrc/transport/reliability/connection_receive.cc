@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/check.h"
+#include "transport/reliability/connection_impl.h"
+#include "transport/reliability/packet_wire.h"
+
+namespace rocecoll {
+
+void Connection::Impl::on_datagram(Instant now, std::span<const std::byte> bytes) {
+  if (finished) return;
+  const auto header = ParsePacketHeader(bytes);
+  if (header && header->type == PacketType::kInit) {
+    on_init(now, *header, bytes);
+  } else if (header && header->type == PacketType::kPacket && header->connection_id == local_id) {
+    on_packet(now, *header, bytes);
+  } else {
+    ++invalid_packets;
+  }
+}
+
+void Connection::Impl::heard(Instant now) {
+  ROCECOLL_CHECK(now >= path.last_heard);
+  path.last_heard = now;
+}
+
+void Connection::Impl::on_init(Instant now, const PacketHeader& header,
+                               std::span<const std::byte> bytes) {
+  const auto init = ParseInitBody(bytes);
+  const auto parameters = ParseInitParameters(bytes);
+  if (!init || !parameters || parameters->max_datagram_bytes < kPacketHeaderBytes + 256) {
+    ++invalid_packets;
+    return;
+  }
+  const bool was_established = handshake.established();
+  const auto verdict = handshake.on_init(now, *init);
+  if (verdict == Handshake::Verdict::kIgnored) return;
+  heard(now);
+  if (!ack_tracker.is_duplicate(header.packet_number)) {
+    ack_tracker.on_received(now, header.packet_number, bytes.size(), false, false);
+  }
+  if (!was_established) {
+    ROCECOLL_CHECK(handshake.established());
+    liveness.on_established(now);
+    peer_window = parameters->receive_window;
+    peer_window_number = header.packet_number;
+    peer_max_datagram = parameters->max_datagram_bytes;
+  }
+  // The ping gives the first sample of the round trip, too.
+  if (verdict == Handshake::Verdict::kConfirm && !lost_contact()) ping_due = true;
+}
+
+bool Connection::Impl::is_valid_body(const PacketBody& read) const {
+  if (read.ack && read.ack->largest() >= sent.next_number()) return false;
+  // Once down or closed all regions are gone and DATA is ignored unread.
+  if (read.data && !down && !closing.closed) return regions.is_valid(*read.data);
+  return true;
+}
+
+void Connection::Impl::on_packet(Instant now, const PacketHeader& header,
+                                 std::span<const std::byte> bytes) {
+  heard(now);
+  if (ack_tracker.is_duplicate(header.packet_number)) return;
+  if (!ParsePacketBody(bytes.subspan(kPacketHeaderBytes), body) || !is_valid_body(body)) {
+    ++invalid_packets;
+    return;
+  }
+  // Not acknowledged, so it comes again.
+  if (!down && !closing.closed && !reassembly.has_room(body.frames)) return;
+  handshake.on_packet();
+  ack_tracker.on_received(now, header.packet_number, bytes.size(), body.eliciting(),
+                          body.ping || body.close.has_value());
+  if (body.ack && !down) on_ack(now, header.packet_number, *body.ack);
+  if (!finished && !down && !closing.closed) on_content(body);
+  if (body.close && !finished) on_peer_close(*body.close);
+  complete_peer_close();
+}
+
+void Connection::Impl::on_ack(Instant now, uint64_t number, const AckFrame& ack) {
+  ROCECOLL_CHECK(ack.largest() < sent.next_number());
+  if (number >= peer_window_number) {
+    peer_window = ack.receive_window;
+    peer_window_number = number;
+  }
+  if (sent.contains(ack.largest())) {
+    const SentPacket& packet = sent[ack.largest()];
+    if (packet.state == SentPacket::State::kInFlight) {
+      path.rtt.on_sample(now, now - packet.sent_at, ack.delay);
+    }
+  }
+  bool progress = false;
+  for (size_t i = 0; i < ack.range_count; ++i) {
+    sent.acknowledge(ack.ranges[i].begin, ack.ranges[i].end,
+                     [&](uint64_t acknowledged, const SentPacket& packet) {
+                       on_acknowledged(now, acknowledged, packet);
+                       progress = true;
+                     });
+  }
+  if (!progress) return;
+  probe_timeout.on_progress();
+  closing.progress_at = now;
+  declare_losses(now);
+  // An acknowledgement of a packet called lost comes within a round trip of the verdict or two.
+  sent.trim(now - 4 * path.rtt.smoothed() - options.max_ack_delay);
+  maybe_finish_closing();
+}
+
+void Connection::Impl::on_acknowledged(Instant now, uint64_t number, const SentPacket& packet) {
+  ROCECOLL_CHECK(packet.sent_at <= now);
+  if (packet.state == SentPacket::State::kInFlight) {
+    path.congestion.on_acked(now, packet.bytes, packet.sent_at, path.rtt);
+  }
+  loss_detector.on_acknowledged(now, number, packet, path.rtt);
+  if (packet.frame_count > 0) send_queue.on_acknowledged(packet.frame_first, packet.frame_count);
+  if (packet.data_length > 0) {
+    const auto token =
+        writes.on_acknowledged(packet.write_index, packet.data_offset, packet.data_length);
+    if (token) events.push_back({Event::Kind::kWritten, *token, {}, {}});
+  }
+  if (packet.close) {
+    closing.close_acknowledged = true;
+    closing.close_due = false;
+  }
+}
+
+void Connection::Impl::on_content(const PacketBody& read) {
+  ROCECOLL_CHECK(!down && !closing.closed);
+  for (const FrameField& frame : read.frames) reassembly.accept(frame, events);
+  if (!read.data) return;
+  const auto token = regions.write(*read.data);
+  if (token) events.push_back({Event::Kind::kLanded, *token, {}, {}});
+}
+
+void Connection::Impl::on_peer_close(const CloseField& close) {
+  if (peer_close.received) return;
+  peer_close.received = true;
+  peer_close.final_sequence = close.final_sequence;
+  if (close.code == StatusCode::kOk) {
+    peer_close.status = {StatusCode::kPeerLeft, "it closed the connection in good order"};
+  } else {
+    peer_close.status = {StatusCode::kAborted, std::string(close.message)};
+  }
+  ROCECOLL_CHECK(!peer_close.status.ok());
+}
+
+// Once all frames before the peer's CLOSE were passed on, or the owner wants none any more.
+void Connection::Impl::complete_peer_close() {
+  if (!peer_close.received || down || finished) return;
+  const bool all_passed_on = reassembly.next_sequence() >= peer_close.final_sequence;
+  if (!all_passed_on && !closing.closed) return;
+  set_down(peer_close.status);
+  ROCECOLL_CHECK(down && !lost_contact());
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/check.h"
+#include "transport/reliability/connection_impl.h"
+#include "transport/reliability/packet_wire.h"
+
+namespace rocecoll {
+namespace {
+
+// A packet is filled up with DATA only from this room on: smaller pieces cost more than they carry.
+constexpr size_t kMinDataBytes = 128;
+
+}  // namespace
+
+// A connection with nothing in flight may always send one packet, whatever is advertised: the
+// answer updates the window. And two beyond the path's window, which others may have used up.
+bool Connection::Impl::window_allows() const {
+  const uint64_t own = sent.bytes_in_flight();
+  const uint64_t size = datagram_limit();
+  if (!sent.has_room_for_content()) return false;
+  if (own == 0) return true;
+  if (own + size > peer_window) return false;
+  return own < 2 * size || path.congestion.has_room(size);
+}
+
+// Whether the packet being built is one of the last before a window closes, so that waiting for
+// the acknowledgement's delay would stall the sender.
+bool Connection::Impl::window_nearly_used() const {
+  const uint64_t after = 2 * datagram_limit();
+  return sent.bytes_in_flight() + after > peer_window || !path.congestion.has_room(after);
+}
+
+bool Connection::Impl::poll_transmit(Instant now, std::span<std::byte> space, TxDatagram& out) {
+  ROCECOLL_CHECK(space.size() >= options.max_datagram_bytes);
+  if (finished || lost_contact() || sent.full()) return false;
+  if (!down && handshake.init_due(now)) {
+    build_init(now, space, out);
+    return true;
+  }
+  if (!handshake.established()) return false;
+  const bool with_content = has_content() && (probes_due > 0 || window_allows());
+  if (!with_content && !ping_due && !ack_tracker.due(now)) return false;
+  build_packet(now, with_content, space, out);
+  if (down && closing.closed && !ack_tracker.pending()) finish();
+  return true;
+}
+
+void Connection::Impl::build_init(Instant now, std::span<std::byte> space, TxDatagram& out) {
+  const InitBody init = handshake.make_init();
+  ROCECOLL_CHECK(init.source_id == local_id);
+  const uint64_t number = sent.next_number();
+  ByteWriter writer(space.subspan(WritePacketHeader(space, {PacketType::kInit, 0, number})));
+  writer.Write(init.link.group_high);
+  writer.Write(init.link.group_low);
+  writer.Write(init.link.local);
+  writer.Write(init.link.remote);
+  writer.Write(init.source_id);
+  writer.Write(init.destination_id);
+  ROCECOLL_CHECK(writer.size() == InitBody::kWireBytes);
+  WriteInitParameters(writer, {receive_window, static_cast<uint32_t>(options.max_datagram_bytes)});
+  const auto datagram = space.first(kPacketHeaderBytes + writer.size());
+  SealPacket(datagram, {});
+  SentPacket packet;
+  packet.sent_at = now;
+  sent.add(packet);
+  handshake.on_init_sent(now);
+  out.header = datagram;
+  out.payload = {};
+}
+
+// Bytes that the content wants at least; the acknowledgement before it leaves them free.
+size_t Connection::Impl::content_reserve() const {
+  size_t reserve = kPingBytes;
+  if (close_sendable()) reserve += kCloseHeaderBytes + closing.message.size();
+  if (send_queue.has_pending()) {
+    return reserve + kFrameHeaderBytes + send_queue.bytes(send_queue.next_pending()).size();
+  }
+  return writes.has_pending() ? reserve + kDataHeaderBytes + 1 : reserve;
+}
+
+void Connection::Impl::build_packet(Instant now, bool with_content, std::span<std::byte> space,
+                                    TxDatagram& out) {
+  ROCECOLL_CHECK(handshake.established());
+  SentPacket packet;
+  packet.sent_at = now;
+  const uint64_t number = sent.next_number();
+  const size_t header =
+      WritePacketHeader(space, {PacketType::kPacket, handshake.peer_id(), number});
+  // A frame accepted before the peer said it takes less may need our own limit.
+  const size_t reserve = with_content ? content_reserve() : kPingBytes;
+  const size_t limit = std::min(options.max_datagram_bytes,
+                                std::max(datagram_limit(), header + AckBytes(1) + reserve));
+  ByteWriter body(space.subspan(header, limit - header));
+  write_ack(now, reserve, body);
+  std::span<const std::byte> payload;
+  bool ping = ping_due || probes_due > 0;
+  const bool elicits = ping || with_content;
+  if (with_content) {
+    ping = ping || window_nearly_used();
+    if (send_queue.has_pending()) write_frames(body, packet);
+    if (close_sendable()) write_close(body, packet);
+    payload = write_data(ping, body, packet);
+  }
+  if (ping && packet.data_length == 0) WritePing(body);
+  if (ping) ping_due = false;
+  if (probes_due > 0) --probes_due;
+  const auto control = space.first(header + body.size());
+  ROCECOLL_CHECK(control.size() + payload.size() <= limit);
+  SealPacket(control, payload);
+  packet.bytes = static_cast<uint32_t>(control.size() + payload.size());
+  packet.state = elicits ? SentPacket::State::kInFlight : SentPacket::State::kNotTracked;
+  sent.add(packet);
+  if (elicits) path.congestion.on_sent(packet.bytes);
+  out.header = control;
+  out.payload = payload;
+}
+
+// Every packet that goes out anyway takes the acknowledgement along if there is news.
+void Connection::Impl::write_ack(Instant now, size_t reserve, ByteWriter& body) {
+  const bool wanted = ack_tracker.pending() || closing.close_due;
+  if (!wanted || !ack_tracker.any() || body.room() < AckBytes(1) + reserve) return;
+  const size_t ranges = 1 + (body.room() - AckBytes(1) - reserve) / (AckBytes(2) - AckBytes(1));
+  AckFrame ack;
+  ack_tracker.build(now, std::min(ranges, kMaxAckRanges), ack);
+  ROCECOLL_CHECK(AckBytes(ack.range_count) + reserve <= body.room());
+  ack.receive_window = receive_window;
+  WriteAck(body, ack);
+  ack_tracker.on_ack_sent();
+}
+
+// As many frames with successive numbers as fit.
+void Connection::Impl::write_frames(ByteWriter& body, SentPacket& packet) {
+  ROCECOLL_CHECK(send_queue.has_pending());
+  packet.frame_first = send_queue.next_pending();
+  while (send_queue.has_pending() && packet.frame_count < UINT16_MAX &&
+         send_queue.next_pending() == packet.frame_first + packet.frame_count) {
+    const uint64_t sequence = send_queue.next_pending();
+    const auto bytes = send_queue.bytes(sequence);
+    if (kFrameHeaderBytes + bytes.size() + kPingBytes > body.room()) break;
+    WriteFrame(body, {sequence, bytes});
+    send_queue.mark_sent(sequence);
+    ++packet.frame_count;
+  }
+  ROCECOLL_CHECK(packet.frame_count > 0);
+}
+
+void Connection::Impl::write_close(ByteWriter& body, SentPacket& packet) {
+  ROCECOLL_CHECK(closing.close_due);
+  if (kCloseHeaderBytes + closing.message.size() + kPingBytes > body.room()) return;
+  WriteClose(body, {closing.code, closing.final_sequence, closing.message});
+  closing.close_due = false;
+  packet.close = true;
+}
+
+// Fills the rest of the datagram from the next write. The ping goes before DATA, which must be
+// last, and goes with the last part of a write, so that Written does not wait.
+std::span<const std::byte> Connection::Impl::write_data(bool ping, ByteWriter& body,
+                                                        SentPacket& packet) {
+  const bool alone = packet.frame_count == 0 && !packet.close;
+  const size_t least = kPingBytes + kDataHeaderBytes + (alone ? 1 : kMinDataBytes);
+  if (!writes.has_pending() || body.room() < least) return {};
+  const auto chunk = writes.take(body.room() - kPingBytes - kDataHeaderBytes);
+  ROCECOLL_CHECK(!chunk.payload.empty());
+  if (ping || chunk.last) WritePing(body);
+  WriteDataHeader(body, {chunk.region, chunk.key, chunk.offset, chunk.payload});
+  packet.write_index = chunk.write;
+  packet.data_offset = chunk.offset;
+  packet.data_length = static_cast<uint32_t>(chunk.payload.size());
+  return chunk.payload;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sub-frames in the body of a PACKET, and what follows InitBody in an INIT. docs/protocol.md
+// has the same tables in words.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/range_set.h"
+#include "base/status.h"
+#include "base/time.h"
+
+namespace rocecoll {
+
+enum class SubFrameType : uint8_t {
+  kAck = 1,
+  kPing = 2,  // acknowledge this packet at once
+  kFrame = 3,
+  kClose = 4,
+  kData = 5,  // the last one: its payload is the rest of the datagram
+};
+
+inline constexpr size_t kMaxAckRanges = 32;
+inline constexpr size_t kPingBytes = 1;
+inline constexpr size_t kFrameHeaderBytes = 1 + 2 + 8;
+inline constexpr size_t kCloseHeaderBytes = 1 + 1 + 2 + 8;
+inline constexpr size_t kMaxCloseMessageBytes = 256;
+inline constexpr size_t kDataHeaderBytes = 1 + 8 + 8 + 8;
+constexpr size_t AckBytes(size_t ranges) { return 26 + 8 * (ranges - 1); }
+
+struct AckFrame {
+  Duration delay{0};  // since the largest packet arrived; microseconds on the wire
+  uint64_t receive_window = 0;
+  size_t range_count = 0;
+  std::array<RangeSet::Range, kMaxAckRanges> ranges;  // of packet numbers, highest first
+
+  uint64_t largest() const { return ranges[0].end - 1; }
+};
+
+struct FrameField {
+  uint64_t sequence = 0;
+  std::span<const std::byte> bytes;  // at least one
+};
+
+struct DataField {
+  uint64_t region = 0;
+  uint64_t key = 0;
+  uint64_t offset = 0;
+  std::span<const std::byte> payload;  // at least one byte
+};
+
+struct CloseField {
+  StatusCode code = StatusCode::kOk;
+  uint64_t final_sequence = 0;  // frames below it come first
+  std::string_view message;
+};
+
+// The body of one PACKET. Spans lend from the datagram. Reused, so that it keeps its memory.
+struct PacketBody {
+  std::optional<AckFrame> ack;
+  bool ping = false;
+  std::vector<FrameField> frames;
+  std::optional<CloseField> close;
+  std::optional<DataField> data;
+
+  // Whether the peer wants an acknowledgement.
+  bool eliciting() const { return ping || !frames.empty() || close || data; }
+};
+
+// What INIT says beyond InitBody.
+struct InitParameters {
+  static constexpr size_t kWireBytes = 8 + 4 + 4;
+  uint64_t receive_window = 0;
+  uint32_t max_datagram_bytes = 0;
+};
+
+// False if the body is malformed in any way; `out` is then unspecified.
+bool ParsePacketBody(std::span<const std::byte> body, PacketBody& out);
+std::optional<InitParameters> ParseInitParameters(std::span<const std::byte> init_datagram);
+
+// Callers ask for room first: AckBytes(ack.range_count), k...HeaderBytes plus content.
+void WriteAck(ByteWriter& to, const AckFrame& ack);
+void WritePing(ByteWriter& to);
+void WriteFrame(ByteWriter& to, const FrameField& frame);
+void WriteClose(ByteWriter& to, const CloseField& close);
+// The payload is not written: it follows the header on its own.
+void WriteDataHeader(ByteWriter& to, const DataField& data);
+void WriteInitParameters(ByteWriter& to, const InitParameters& parameters);
+
+}  // namespace rocecoll

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "base/time.h"
+#include "transport/reliability/packet_wire.h"
+
+namespace rocecoll {
+
+// The symmetric opening: each end sends INIT until it knows the other's connection id and knows
+// that the other knows its own.
+class Handshake {
+ public:
+  static constexpr Duration kFirstRetry = std::chrono::milliseconds(1);
+  static constexpr Duration kLastRetry = std::chrono::milliseconds(50);
+
+  Handshake(const LinkId& link, uint64_t local_id, Instant now)
+      : link_(link), local_id_(local_id), send_at_(now) {}
+
+  uint64_t peer_id() const { return peer_id_; }
+  bool established() const { return peer_id_ != 0; }
+  bool confirmed() const { return established() && peer_knows_us_; }
+
+  enum class Verdict : uint8_t {
+    kIgnored,   // not for this link or from another incarnation of its peer
+    kAccepted,  // an answer, if needed, is due
+    kConfirm,   // the sender wants to hear that we know its id: any PACKET tells
+  };
+  Verdict on_init(Instant now, const InitBody& init);
+  // A PACKET came to our id: whoever sent it knows it.
+  void on_packet() { peer_knows_us_ = true; }
+
+  bool init_due(Instant now) const { return now >= deadline(); }
+  Instant deadline() const { return confirmed() ? kNever : send_at_; }
+  InitBody make_init() const { return {link_, local_id_, peer_id_}; }
+  void on_init_sent(Instant now);
+
+ private:
+  LinkId link_;
+  uint64_t local_id_;
+  uint64_t peer_id_ = 0;
+  bool peer_knows_us_ = false;
+  Instant send_at_;
+  Duration retry_ = kFirstRetry;
+};
+
+}  // namespace rocecoll

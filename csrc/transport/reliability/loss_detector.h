@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "base/time.h"
+#include "transport/reliability/rtt_estimator.h"
+#include "transport/reliability/sent_packets.h"
+
+namespace rocecoll {
+
+// Decides from acknowledgements which packets are lost (RACK, RFC 8985): those sent long enough
+// before a packet that was acknowledged. As long as the network has kept the order, three later
+// packets acknowledged are proof enough (RFC 9002 section 6.1.1).
+class LossDetector {
+ public:
+  static constexpr uint64_t kPacketThreshold = 3;
+  // Timers of a process that sleeps are not finer than this.
+  static constexpr Duration kGranularity = std::chrono::microseconds(50);
+  static constexpr uint32_t kMaxWidening = 16;
+  // Round trips without a wrong verdict until the reordering window narrows again.
+  static constexpr uint32_t kRoundsToNarrow = 16;
+
+  // `number`, in flight or declared lost before, was acknowledged. Call for each newly acknowledged
+  // packet in any order, then detect().
+  void on_acknowledged(Instant now, uint64_t number, const SentPacket& packet,
+                       const RttEstimator& rtt);
+  // Marks lost packets and calls `on_lost(number, packet)` for each.
+  template <typename OnLost>
+  void detect(Instant now, const RttEstimator& rtt, SentPackets& sent, OnLost on_lost);
+  // When detect() may find more although no acknowledgement comes.
+  Instant deadline() const { return deadline_; }
+  bool reordering_seen() const { return reordering_seen_; }
+  Duration reordering_window(const RttEstimator& rtt) const;
+
+ private:
+  void on_spurious(Instant now, const RttEstimator& rtt);
+  Duration loss_delay(const RttEstimator& rtt) const {
+    return std::max(rtt.smoothed(), rtt.latest()) + reordering_window(rtt);
+  }
+
+  uint64_t acknowledged_end_ = 0;  // one past the largest acknowledged number
+  bool reordering_seen_ = false;
+  uint32_t widening_ = 1;
+  Instant last_widened_{};
+  Instant deadline_ = kNever;
+};
+
+template <typename OnLost>
+void LossDetector::detect(Instant now, const RttEstimator& rtt, SentPackets& sent, OnLost on_lost) {
+  deadline_ = kNever;
+  const Duration delay = loss_delay(rtt);
+  // Send times rise with the numbers, so lost packets are a prefix of those in flight.
+  for (;;) {
+    const uint64_t number = sent.oldest_in_flight();
+    if (number >= acknowledged_end_) return;
+    const Instant lost_at = sent[number].sent_at + delay;
+    const bool overtaken = !reordering_seen_ && number + kPacketThreshold < acknowledged_end_;
+    if (lost_at > now && !overtaken) {
+      deadline_ = lost_at;
+      return;
+    }
+    sent.mark_lost(number);
+    on_lost(number, sent[number]);
+  }
+}
+
+}  // namespace rocecoll

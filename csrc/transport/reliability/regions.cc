@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/reliability/regions.h"
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace rocecoll {
+namespace {
+
+uint32_t IndexOf(uint64_t id) { return static_cast<uint32_t>(id); }
+uint32_t GenerationOf(uint64_t id) { return static_cast<uint32_t>(id >> 32); }
+
+}  // namespace
+
+RemoteSlice Regions::expose(LocalSlice into, uint32_t token) {
+  ROCECOLL_CHECK(into.size >= 1);
+  if (free_.empty()) {
+    ROCECOLL_CHECK(slots_.size() < kMaxRegions);
+    free_.push_back(static_cast<uint32_t>(slots_.size()));
+    slots_.emplace_back();
+  }
+  const uint32_t index = free_.back();
+  free_.pop_back();
+  Slot& slot = slots_[index];
+  ROCECOLL_CHECK(!slot.exposed && slot.landed.empty());
+  slot.exposed = true;
+  slot.token = token;
+  slot.key = random_.next();
+  slot.into = into;
+  return {uint64_t{slot.generation} << 32 | index, into.size, slot.key};
+}
+
+void Regions::unexpose(const RemoteSlice& slice) {
+  const uint32_t index = IndexOf(slice.base);
+  ROCECOLL_CHECK(index < slots_.size() && slots_[index].exposed);
+  ROCECOLL_CHECK(slots_[index].generation == GenerationOf(slice.base));
+  ROCECOLL_CHECK(slots_[index].landed.empty());
+  release(index);
+}
+
+bool Regions::is_valid(const DataField& data) const {
+  const uint32_t index = IndexOf(data.region);
+  if (index >= slots_.size()) return false;
+  const Slot& slot = slots_[index];
+  const uint32_t generation = GenerationOf(data.region);
+  if (generation == 0 || generation > slot.generation) return false;
+  if (generation < slot.generation) return true;  // of an earlier tenant: to be ignored
+  return slot.exposed && data.key == slot.key && data.payload.size() <= slot.into.size &&
+         data.offset <= slot.into.size - data.payload.size();
+}
+
+std::optional<uint32_t> Regions::write(const DataField& data) {
+  ROCECOLL_CHECK(is_valid(data));
+  const uint32_t index = IndexOf(data.region);
+  Slot& slot = slots_[index];
+  if (GenerationOf(data.region) != slot.generation) return std::nullopt;
+  const uint64_t end = data.offset + data.payload.size();
+  ROCECOLL_CHECK(end <= slot.into.size);
+  slot.landed.for_each_missing(data.offset, end, [&](uint64_t from, uint64_t to) {
+    std::memcpy(slot.into.data + from, data.payload.data() + (from - data.offset), to - from);
+  });
+  slot.landed.insert(data.offset, end);
+  if (slot.landed.total() < slot.into.size) return std::nullopt;
+  const uint32_t token = slot.token;
+  release(index);
+  return token;
+}
+
+void Regions::release(uint32_t index) {
+  Slot& slot = slots_[index];
+  ROCECOLL_CHECK(slot.exposed);
+  slot.exposed = false;
+  slot.into = {};
+  slot.landed.clear();
+  ++slot.generation;
+  ROCECOLL_CHECK(slot.generation != 0);
+  free_.push_back(index);
+}
+
+void Regions::clear() {
+  for (uint32_t index = 0; index < slots_.size(); ++index) {
+    if (slots_[index].exposed) release(index);
+  }
+}
+
+}  // namespace rocecoll
