@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program costs in the usual alpha-beta-gamma model: every step takes as long as its slowest
+// rank, where messages of a rank in one direction go one after the other and both directions run at
+// once. Copies are free.
+#pragma once
+
+#include "collectives/partition.h"
+#include "collectives/program.h"
+
+namespace rocecoll {
+
+struct CostParameters {
+  double alpha_us = 0;           // per message
+  double beta_ns_per_byte = 0;   // sending or receiving
+  double gamma_ns_per_byte = 0;  // reducing
+};
+
+// UDP on loopback, two cores, and UDP on a 25 Gb/s network of hosts.
+inline constexpr CostParameters kLoopbackCost{2.4, 0.34, 0.03};
+inline constexpr CostParameters kNetworkCost{12, 0.33, 0.03};
+
+// `vector` cuts the whole vector of the operation (the larger of input and output) into one block a
+// rank, in bytes.
+double EstimateCostUs(const Program& program, Collective collective, Rank root,
+                      const Partition& vector, const CostParameters& parameters);
+
+}  // namespace rocecoll

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The buffers of all ranks with symbols in place of data, so that the checker can say what a block
+// holds: which contributions, and combined in which order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/program.h"
+
+namespace rocecoll {
+
+// 64-bit hashes, so that a wrong result passes with a probability of about 2^-64 per block.
+struct Symbol {
+  uint64_t contributions = 0;  // sum of the hashes of the multiset of contributions
+  uint64_t expression = 0;     // hash of the tree of operations with its operand order
+
+  bool defined() const { return expression != 0; }
+  bool operator==(const Symbol&) const = default;
+};
+
+Symbol Contribution(Rank rank, uint32_t block);
+Symbol Combine(const Symbol& left, const Symbol& right);
+
+class SymbolicMemory {
+ public:
+  // `in_place`: output and input share memory as far as the collective has it so: the whole vector
+  // (allreduce, reduce at the root), or the rank's own block in the larger of the two.
+  SymbolicMemory(const Program& program, Collective collective, Rank root, bool in_place);
+
+  uint32_t blocks(Rank rank, Buffer buffer) const { return region(rank, buffer).blocks; }
+  // A number below size(); the same for two blocks that share memory.
+  size_t locate(Rank rank, Buffer buffer, uint32_t index) const {
+    return region(rank, buffer).first + index;
+  }
+  size_t size() const { return symbols_.size(); }
+  Symbol& operator[](size_t location) { return symbols_[location]; }
+  const Symbol& operator[](size_t location) const { return symbols_[location]; }
+
+  // Whether the outputs hold what the collective promises (all but the barrier, which moves no
+  // data): every contribution exactly once, and the same bits on all ranks that get a sum.
+  Status check_result() const;
+
+ private:
+  struct Region {
+    size_t first = 0;
+    uint32_t blocks = 0;
+  };
+
+  const Region& region(Rank rank, Buffer buffer) const {
+    return regions_[rank * 3 + static_cast<size_t>(buffer)];
+  }
+  void lay_out(uint32_t work_blocks);
+  void fill();
+  Status check_sums() const;
+
+  Collective collective_;
+  uint32_t ranks_;
+  Rank root_;
+  bool in_place_;
+  std::vector<Region> regions_;  // [rank][buffer]
+  std::vector<Symbol> symbols_;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every collective, algorithm, number of ranks and root that the tests go through.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/selector.h"
+
+namespace rocecoll {
+
+inline constexpr Collective kCollectives[] = {
+    Collective::kAllreduce, Collective::kReduce, Collective::kReduceScatter, Collective::kBroadcast,
+    Collective::kAllgather, Collective::kGather, Collective::kScatter,       Collective::kAlltoall,
+    Collective::kBarrier,   Collective::kSend,   Collective::kRecv,
+};
+
+inline bool IsPointToPoint(Collective collective) {
+  return collective == Collective::kSend || collective == Collective::kRecv;
+}
+inline bool HasRoot(Collective collective) {
+  return collective == Collective::kReduce || collective == Collective::kBroadcast ||
+         collective == Collective::kGather || collective == Collective::kScatter ||
+         IsPointToPoint(collective);
+}
+
+// All roots of small groups, a few of larger ones.
+inline std::vector<Rank> RootsOf(Collective collective, uint32_t ranks) {
+  if (!HasRoot(collective) || ranks == 1) return {0};
+  if (ranks > 100) return {0, ranks - 1};
+  if (ranks > 9) return {0, 1, ranks / 2, ranks - 1};
+  std::vector<Rank> roots;
+  for (Rank root = 0; root < ranks; ++root) roots.push_back(root);
+  return roots;
+}
+
+// Null where the algorithm is not offered for this number of ranks.
+inline std::unique_ptr<Program> Make(Collective collective, std::string_view name, uint32_t ranks,
+                                     Rank root = 0) {
+  auto program = MakeProgram({.collective = collective, .ranks = ranks, .root = root}, name);
+  return program.ok() ? program.take() : nullptr;
+}
+
+struct NamedAlgorithm {
+  Collective collective;
+  std::string_view name;
+};
+
+inline std::vector<NamedAlgorithm> AllAlgorithms() {
+  std::vector<NamedAlgorithm> all;
+  for (const Collective collective : kCollectives) {
+    for (const std::string_view name : AlgorithmNames(collective))
+      all.push_back({collective, name});
+  }
+  return all;
+}
+
+inline std::string TestName(const testing::TestParamInfo<NamedAlgorithm>& info) {
+  return std::string(ToString(info.param.collective)) + "_" + std::string(info.param.name);
+}
+
+}  // namespace rocecoll
