@@ -95,7 +95,9 @@ def main(
     dist.init_process_group(backend)
     training, test = load_data()
     sampler = DistributedSampler(training, seed=0)
-    loader = DataLoader(training, batch_size=max(1, BATCH // dist.get_world_size()), sampler=sampler)
+    loader = DataLoader(
+        training, batch_size=max(1, BATCH // dist.get_world_size()), sampler=sampler
+    )
     model = DistributedDataParallel(make_model())
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for epoch in range(epochs):

@@ -29,7 +29,11 @@ def read_rows(report: Path) -> list[dict]:
     """The epochs reported so far; a line still being written is left for the next call."""
     if not report.exists():
         return []
-    return [json.loads(line) for line in report.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return [
+        json.loads(line)
+        for line in report.read_text().splitlines(keepends=True)
+        if line.endswith("\n")
+    ]
 
 
 def epoch_table(title: str, rows: list[dict]) -> Table:
@@ -58,7 +62,10 @@ def train(backend: str, ranks: int, epochs: int, transport: str, directory: Path
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ROCECOLL_TRANSPORT": transport}
     title = f"{backend} ({transport})" if backend == "rocecoll" else backend
     progress = Progress(
-        TextColumn(f"{title}: {ranks} ranks"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        TextColumn(f"{title}: {ranks} ranks"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
     )
     task = progress.add_task(title, total=epochs)
     deadline = time.monotonic() + TIME_LIMIT_S
@@ -100,7 +107,9 @@ def main(
     )
     accurate = accuracy >= ACCURACY_BAR
     equal = difference <= LOSS_BAR
-    console.print(f"test accuracy over rocecoll {accuracy:.2%} (at least {ACCURACY_BAR:.0%} expected)")
+    console.print(
+        f"test accuracy over rocecoll {accuracy:.2%} (at least {ACCURACY_BAR:.0%} expected)"
+    )
     console.print(
         f"largest relative difference of the loss curves {difference:.1e}"
         f" (at most {LOSS_BAR:.0e} expected)"

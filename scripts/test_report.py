@@ -49,7 +49,7 @@ def read_junit(path: Path) -> Tally:
 
 
 def read_ctest(ctest_report: Path, gtest_directory: Path) -> Tally:
-    """All layers. An executable that ended badly without saying which test failed is one failure."""
+    """All layers. An executable that ended badly without naming a failed test is one failure."""
     tally = Tally()
     try:
         cases = list(ElementTree.parse(ctest_report).iter("testcase"))

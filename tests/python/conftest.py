@@ -93,9 +93,7 @@ def make_spec(backend: str, network: str) -> Callable[..., PoolSpec]:
 
 
 @pytest.fixture
-def shared_pool(
-    pools: harness.Pools, make_spec: Callable[..., PoolSpec]
-) -> Callable[[int], Pool]:
+def shared_pool(pools: harness.Pools, make_spec: Callable[..., PoolSpec]) -> Callable[[int], Pool]:
     """shared_pool(n): the pool of n ranks that tests share; the test must leave it usable."""
     return lambda size: pools.get(make_spec(size))
 
@@ -116,7 +114,7 @@ def own_pool(
 
 @pytest.fixture(scope="session", autouse=True)
 def nothing_left_behind(pools: harness.Pools) -> Iterator[None]:
-    """No process that a test started outlives the tests (multiprocessing's servers end with pytest)."""
+    """No process that a test started outlives the tests; multiprocessing's servers end with us."""
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     yield
     pools.close()

@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.distributed as dist
 from exact import DTYPES, assert_same, make_input
-from harness import Pool
 
 pytestmark = [pytest.mark.quick, pytest.mark.lossy]
 
