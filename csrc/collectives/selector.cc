@@ -36,10 +36,12 @@ constexpr uint64_t kFoldBytes = 4 * 1024;
 // A ring takes 2 (p - 1 - log2 p) messages more for the same bytes, which is little once a block
 // takes about 20 times as long as a message.
 constexpr uint64_t kRingBlockBytes = 700 * 1000;
-// log2 p whole vectors against 2 log2 p messages of at most 2 vectors: 17 to 87 KB at p = 8.
-constexpr uint64_t kBinomialBytes = 64 * 1024;
-// The root's p - 1 messages against log2 p, with every inner rank storing and forwarding.
-constexpr uint64_t kBinomialGatherBlockBytes = 4 * 1024;
+// log2 p whole vectors against 2 log2 p messages of less than 2 vectors: 17 KB (loopback) to 87 KB
+// (network) at p = 8, less for more ranks.
+constexpr uint64_t kBinomialBytes = 32 * 1024;
+// A root that pays p - 1 messages against log2 p, as long as a block takes less time than a
+// message; for larger ones it is not worth that inner ranks store and forward them.
+constexpr uint64_t kBinomialGatherBlockBytes = 16 * 1024;
 constexpr uint32_t kBinomialGatherRanks = 4;
 // log2 p messages of p / 2 blocks against p - 1 messages (MPICH's and Open MPI's value).
 constexpr uint64_t kBruckBlockBytes = 256;

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checker finds errors planted into right programs, and wrong programs written out.
+#include "collectives/checker.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "collectives/function_program.h"
+#include "collectives/program_list.h"
+
+namespace rocecoll {
+namespace {
+
+using Kind = Transfer::Kind;
+// What becomes of one transfer of a program; nothing: it is dropped.
+using Change = std::function<std::optional<Transfer>(Rank, uint32_t step, Transfer)>;
+
+void Add(const Transfer& transfer, Step& step) {
+  switch (transfer.kind) {
+    case Kind::kSend:
+      return step.send(transfer.peer, transfer.blocks);
+    case Kind::kRecv:
+      return step.recv(transfer.peer, transfer.blocks);
+    case Kind::kRecvReduce:
+      return step.recv_reduce(transfer.peer, transfer.blocks);
+    case Kind::kCopy:
+      return step.copy(transfer.blocks, transfer.source);
+    case Kind::kReduceLocal:
+      return step.reduce_local(transfer.blocks, transfer.source);
+  }
+}
+
+class ChangedProgram : public Program {
+ public:
+  ChangedProgram(std::unique_ptr<Program> right, Change change)
+      : right_(std::move(right)),
+        change_(std::move(change)),
+        steps_(right_->steps()),
+        work_blocks_(right_->work_blocks()),
+        max_reduce_blocks_(right_->max_reduce_blocks()) {}
+
+  std::string_view name() const override { return "changed"; }
+  uint32_t ranks() const override { return right_->ranks(); }
+  uint32_t steps() const override { return steps_; }
+  uint32_t work_blocks() const override { return work_blocks_; }
+  uint32_t max_reduce_blocks() const override { return max_reduce_blocks_; }
+  Step step(Rank rank, uint32_t index) const override {
+    Step changed;
+    for (const Transfer& transfer : right_->step(rank, index)) {
+      if (const auto kept = change_(rank, index, transfer)) Add(*kept, changed);
+    }
+    return changed;
+  }
+
+  void set_steps(uint32_t steps) { steps_ = steps; }
+  void set_work_blocks(uint32_t blocks) { work_blocks_ = blocks; }
+  void set_max_reduce_blocks(uint32_t blocks) { max_reduce_blocks_ = blocks; }
+
+ private:
+  const std::unique_ptr<Program> right_;
+  const Change change_;
+  uint32_t steps_;
+  uint32_t work_blocks_;
+  uint32_t max_reduce_blocks_;
+};
+
+std::optional<Transfer> Keep(Rank, uint32_t, Transfer transfer) { return transfer; }
+
+void ExpectRefused(const Program& program, Collective collective, const std::string& reason,
+                   bool in_place = false) {
+  const Status status = CheckProgram(program, collective, 0, in_place).status();
+  EXPECT_FALSE(status.ok()) << "not found: " << reason;
+  EXPECT_NE(status.message().find(reason), std::string::npos)
+      << "says '" << status.message() << "', not '" << reason << "'";
+}
+
+void ExpectFound(Collective collective, std::string_view name, uint32_t ranks, Change change,
+                 const std::string& reason) {
+  ExpectRefused(ChangedProgram(Make(collective, name, ranks), std::move(change)), collective,
+                reason);
+}
+
+// One kind of transfer of rank 1 in step 1 is changed.
+Change AtRankOne(Kind kind, std::function<std::optional<Transfer>(Transfer)> change) {
+  return [=](Rank rank, uint32_t step, Transfer transfer) -> std::optional<Transfer> {
+    if (rank == 1 && step == 1 && transfer.kind == kind) return change(transfer);
+    return transfer;
+  };
+}
+std::optional<Transfer> Drop(Transfer) { return std::nullopt; }
+
+TEST(Checker, ChangesNothingByItself) {
+  const ChangedProgram same(Make(Collective::kAllreduce, "ring", 5), Keep);
+  EXPECT_TRUE(CheckProgram(same, Collective::kAllreduce).ok());
+}
+
+TEST(Checker, FindsUnmatchedTransfers) {
+  ExpectFound(Collective::kAllgather, "ring", 5, AtRankOne(Kind::kRecv, Drop),
+              "step 1: 1 sends are received by nobody");
+  ExpectFound(Collective::kAllgather, "ring", 5, AtRankOne(Kind::kSend, Drop),
+              "step 1, rank 2: waits for a message that rank 1 does not send");
+  ExpectFound(Collective::kAllreduce, "circulant", 7,
+              AtRankOne(Kind::kSend,
+                        [](Transfer transfer) {
+                          transfer.blocks = Blocks::Run(Buffer::kOutput, transfer.blocks.first, 1);
+                          return transfer;
+                        }),
+              "expects 2 blocks, rank 1 sends 1");
+  ExpectFound(Collective::kAllgather, "ring", 5,
+              AtRankOne(Kind::kSend,
+                        [](Transfer transfer) {
+                          transfer.peer = 1;
+                          return transfer;
+                        }),
+              "has no peer 1");
+}
+
+// Rank 0 sends two messages to rank 1 that it takes in the other order, so sizes differ.
+TEST(Checker, FindsMessagesTakenInTheWrongOrder) {
+  const auto program = FunctionProgram::Make(
+      {.name = "crossed", .ranks = 3, .steps = 1}, [](const ProgramFacts&, Rank rank, uint32_t) {
+        const Blocks one = Blocks::Run(Buffer::kOutput, 0, 1);
+        const Blocks two = Blocks::Run(Buffer::kOutput, 1, 2);
+        Step step;
+        if (rank == 0) {
+          step.send(1, one);
+          step.send(1, two);
+        } else if (rank == 1) {
+          step.recv(0, two);
+          step.recv(0, one);
+        }
+        return step;
+      });
+  ExpectRefused(*program, Collective::kBroadcast, "expects 2 blocks, rank 0 sends 1");
+}
+
+TEST(Checker, FindsOverlapsInFlight) {
+  ExpectFound(Collective::kAllgather, "ring", 5,
+              AtRankOne(Kind::kRecv,
+                        [](Transfer transfer) {
+                          transfer.blocks.first = 0;  // what it sends in this step
+                          return transfer;
+                        }),
+              "step 1, rank 1: sends and receives output block 0");
+  ExpectFound(
+      Collective::kAlltoall, "pairwise", 5,
+      [](Rank, uint32_t, Transfer transfer) -> std::optional<Transfer> {
+        if (transfer.kind == Kind::kRecv) transfer.blocks.first = 3;
+        return transfer;
+      },
+      "receives twice output block 3");
+  const auto shifts = FunctionProgram::Make(
+      {.name = "shifts", .ranks = 2, .steps = 1}, [](const ProgramFacts&, Rank, uint32_t) {
+        Step step;
+        step.copy(Blocks::Run(Buffer::kOutput, 1, 2), Blocks::Run(Buffer::kOutput, 0, 2));
+        return step;
+      });
+  ExpectRefused(*shifts, Collective::kBroadcast, "copies onto a source");
+}
+
+// Out of place the copy is a shift between two buffers, in place it is one within a buffer.
+TEST(Checker, KnowsWhichMemoryIsSharedInPlace) {
+  const auto rotates = FunctionProgram::Make(
+      {.name = "rotates", .ranks = 2, .steps = 1}, [](const ProgramFacts&, Rank, uint32_t) {
+        Step step;
+        step.copy(Blocks::Run(Buffer::kOutput, 0, 2), Blocks::Run(Buffer::kInput, 1, 2));
+        return step;
+      });
+  ExpectRefused(*rotates, Collective::kAllreduce, "result: rank 0", false);
+  ExpectRefused(*rotates, Collective::kAllreduce, "copies onto a source", true);
+}
+
+TEST(Checker, FindsBlocksThatDoNotExist) {
+  const auto beyond = [](Transfer transfer) {
+    transfer.blocks.first = 5;
+    return transfer;
+  };
+  ExpectFound(Collective::kAllgather, "ring", 5, AtRankOne(Kind::kRecv, beyond),
+              "names 1 blocks from block 5 of output, which has 5");
+  const auto none = [](Transfer transfer) {
+    transfer.blocks.count = 0;
+    return transfer;
+  };
+  ExpectFound(Collective::kAllgather, "ring", 5, AtRankOne(Kind::kSend, none), "names no blocks");
+  const auto many = [](Transfer transfer) {
+    transfer.blocks = Blocks::Run(Buffer::kOutput, 0, 6);
+    return transfer;
+  };
+  ExpectFound(Collective::kAllgather, "ring", 5, AtRankOne(Kind::kSend, many), "names 6 blocks");
+  const auto absent = [](Rank, uint32_t, Transfer transfer) -> std::optional<Transfer> {
+    if (transfer.kind == Kind::kSend) transfer.blocks.buffer = Buffer::kOutput;
+    return transfer;  // only the root of a gather has an output
+  };
+  ExpectFound(Collective::kGather, "linear", 3, absent, "of output, which has 0");
+}
+
+TEST(Checker, FindsWritesToTheInputAndUndefinedData) {
+  ExpectFound(Collective::kAllreduce, "ring", 3,
+              AtRankOne(Kind::kRecvReduce,
+                        [](Transfer transfer) {
+                          transfer.blocks.buffer = Buffer::kInput;
+                          return transfer;
+                        }),
+              "step 1, rank 1: writes the input");
+  const Change no_copies = [](Rank, uint32_t, Transfer transfer) -> std::optional<Transfer> {
+    if (transfer.kind == Kind::kCopy) return std::nullopt;
+    return transfer;
+  };
+  ExpectFound(Collective::kAllgather, "circulant", 6, no_copies, "sends undefined output block 0");
+  ExpectFound(Collective::kReduceScatter, "circulant", 6, no_copies, "reduces undefined work");
+}
+
+TEST(Checker, FindsWrongScratchSizes) {
+  ChangedProgram work(Make(Collective::kAlltoall, "bruck", 4), Keep);
+  work.set_work_blocks(7);
+  ExpectRefused(work, Collective::kAlltoall, "work_blocks() is 7, used are 6");
+  ChangedProgram reduce(Make(Collective::kAllreduce, "circulant", 6), Keep);
+  reduce.set_max_reduce_blocks(2);
+  ExpectRefused(reduce, Collective::kAllreduce, "max_reduce_blocks() is 2, the most");
+}
+
+TEST(Checker, FindsMissingAndRepeatedContributions) {
+  ChangedProgram early(Make(Collective::kAllreduce, "recursive_doubling", 8), Keep);
+  early.set_steps(2);
+  ExpectRefused(early, Collective::kAllreduce, "each once");
+  const auto twice =
+      FunctionProgram::Make({.name = "twice", .ranks = 2, .steps = 2, .max_reduce_blocks = 2},
+                            [](const ProgramFacts&, Rank rank, uint32_t) {
+                              Step step;
+                              const Blocks all = Blocks::Run(Buffer::kOutput, 0, 2);
+                              step.copy(all, Blocks::Run(Buffer::kInput, 0, 2));
+                              step.send(1 - rank, Blocks::Run(Buffer::kInput, 0, 2));
+                              step.recv_reduce(1 - rank, all);
+                              return step;
+                            });
+  // Out of place the second step starts afresh; in place the copies are no-ops and it adds again.
+  EXPECT_TRUE(CheckProgram(*twice, Collective::kAllreduce, 0, false).ok());
+  ExpectRefused(*twice, Collective::kAllreduce, "each once", true);
+  const auto local = FunctionProgram::Make(
+      {.name = "local", .ranks = 1, .steps = 1}, [](const ProgramFacts&, Rank, uint32_t) {
+        Step step;
+        step.copy(Blocks::Run(Buffer::kOutput, 0, 1), Blocks::Run(Buffer::kInput, 0, 1));
+        step.reduce_local(Blocks::Run(Buffer::kOutput, 0, 1), Blocks::Run(Buffer::kInput, 0, 1));
+        return step;
+      });
+  ExpectRefused(*local, Collective::kAllreduce, "each once");
+}
+
+// Every rank adds up all contributions once, but starts with its own.
+TEST(Checker, FindsSumsInDifferentOrder) {
+  const auto program =
+      FunctionProgram::Make({.name = "rotated", .ranks = 3, .steps = 2, .max_reduce_blocks = 3},
+                            [](const ProgramFacts&, Rank rank, uint32_t index) {
+                              const Blocks input = Blocks::Run(Buffer::kInput, 0, 3);
+                              const Blocks sum = Blocks::Run(Buffer::kOutput, 0, 3);
+                              Step step;
+                              if (index == 0) step.copy(sum, input);
+                              step.send((rank + 1 + index) % 3, input);
+                              step.recv_reduce((rank + 2 - index) % 3, sum);
+                              return step;
+                            });
+  ExpectRefused(*program, Collective::kAllreduce, "in another order than on other ranks");
+}
+
+TEST(Checker, FindsBlocksInTheWrongPlace) {
+  const Change swapped = [](Rank rank, uint32_t, Transfer transfer) -> std::optional<Transfer> {
+    if (rank == 2 && transfer.kind == Kind::kRecv) {
+      transfer.blocks.first = 1 - transfer.blocks.first;
+    }
+    return transfer;
+  };
+  ExpectFound(Collective::kAlltoall, "pairwise", 3, swapped,
+              "result: rank 2, output block 0: does not hold the block that belongs there");
+}
+
+TEST(Checker, FindsABarrierThatEndsEarly) {
+  ChangedProgram early(Make(Collective::kBarrier, "dissemination", 5), Keep);
+  early.set_steps(2);
+  ExpectRefused(early, Collective::kBarrier, "rank 0 leaves before it knows that rank 1");
+}
+
+TEST(Checker, FindsPointToPointWithTheWrongPeer) {
+  const auto program = Make(Collective::kSend, "direct", 4, 3);
+  EXPECT_TRUE(CheckProgram(*program, Collective::kSend, 3).ok());
+  EXPECT_FALSE(CheckProgram(*program, Collective::kRecv, 3).ok());
+  ExpectRefused(ChangedProgram(Make(Collective::kSend, "direct", 4, 0),
+                               [](Rank, uint32_t, Transfer transfer) -> std::optional<Transfer> {
+                                 transfer.peer = 2;
+                                 return transfer;
+                               }),
+                Collective::kSend, "not one transfer of one block with its peer");
+}
+
+}  // namespace
+}  // namespace rocecoll

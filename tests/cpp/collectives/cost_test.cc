@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps, blocks and peers of every algorithm, and its cost, against the closed forms of the papers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "collectives/checker.h"
+#include "collectives/cost_model.h"
+#include "collectives/program_list.h"
+#include "collectives/topology.h"
+
+namespace rocecoll {
+namespace {
+
+CheckReport ReportOf(Collective collective, std::string_view name, uint32_t ranks) {
+  const auto program = Make(collective, name, ranks);
+  if (program == nullptr) {
+    ADD_FAILURE() << name << " of " << ranks;
+    return {};
+  }
+  const auto report = CheckProgram(*program, collective);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  return report.ok() ? report.value() : CheckReport{};
+}
+
+TEST(Counts, CirculantTakesTheFewestRoundsAndBlocksForAnyNumberOfRanks) {
+  for (uint32_t ranks = 2; ranks <= 130; ++ranks) {
+    for (const Collective collective : {Collective::kReduceScatter, Collective::kAllgather}) {
+      const CheckReport report = ReportOf(collective, "circulant", ranks);
+      EXPECT_EQ(report.steps, CeilLog2(ranks));
+      EXPECT_EQ(report.messages_sent, CeilLog2(ranks));
+      EXPECT_EQ(report.blocks_sent, ranks - 1);
+      EXPECT_LE(report.peers, 2 * CeilLog2(ranks));
+    }
+    const CheckReport report = ReportOf(Collective::kAllreduce, "circulant", ranks);
+    EXPECT_EQ(report.steps, 2 * CeilLog2(ranks));
+    EXPECT_EQ(report.blocks_sent, 2 * (ranks - 1));
+  }
+}
+
+TEST(Counts, RingTalksToNeighboursOnly) {
+  for (const uint32_t ranks : {2u, 3u, 8u, 33u}) {
+    const CheckReport allreduce = ReportOf(Collective::kAllreduce, "ring", ranks);
+    EXPECT_EQ(allreduce.steps, 2 * (ranks - 1));
+    EXPECT_EQ(allreduce.blocks_sent, 2 * (ranks - 1));
+    EXPECT_EQ(allreduce.peers, ranks == 2 ? 1u : 2u);
+    for (const Collective collective : {Collective::kReduceScatter, Collective::kAllgather}) {
+      EXPECT_EQ(ReportOf(collective, "ring", ranks).steps, ranks - 1);
+      EXPECT_EQ(ReportOf(collective, "ring", ranks).blocks_sent, ranks - 1);
+    }
+  }
+}
+
+TEST(Counts, DoublingAndHalving) {
+  for (const uint32_t ranks : {2u, 4u, 8u, 64u}) {
+    const CheckReport doubling = ReportOf(Collective::kAllreduce, "recursive_doubling", ranks);
+    EXPECT_EQ(doubling.steps, CeilLog2(ranks));
+    EXPECT_EQ(doubling.blocks_sent, uint64_t{ranks} * CeilLog2(ranks));
+    const CheckReport halving = ReportOf(Collective::kAllreduce, "halving_doubling", ranks);
+    EXPECT_EQ(halving.steps, 2 * CeilLog2(ranks));
+    EXPECT_EQ(halving.blocks_sent, 2 * (ranks - 1));
+    EXPECT_EQ(halving.peers, CeilLog2(ranks));
+  }
+  for (const uint32_t ranks : {3u, 5u, 12u, 33u}) {
+    const CheckReport folded = ReportOf(Collective::kAllreduce, "recursive_doubling", ranks);
+    EXPECT_EQ(folded.steps, FloorLog2(ranks) + 2);
+  }
+}
+
+TEST(Counts, TreesAndExchanges) {
+  for (const uint32_t ranks : {2u, 3u, 7u, 8u, 9u, 32u}) {
+    const uint32_t rounds = CeilLog2(ranks);
+    for (const Collective collective :
+         {Collective::kBroadcast, Collective::kReduce, Collective::kGather, Collective::kScatter}) {
+      EXPECT_EQ(ReportOf(collective, "binomial", ranks).steps, rounds);
+    }
+    EXPECT_EQ(ReportOf(Collective::kBroadcast, "binomial", ranks).blocks_sent,
+              uint64_t{ranks} * rounds);
+    EXPECT_LE(ReportOf(Collective::kBroadcast, "scatter_allgather", ranks).blocks_sent,
+              2 * (ranks - 1));
+    EXPECT_LE(ReportOf(Collective::kReduce, "reduce_scatter_gather", ranks).blocks_sent,
+              2 * (ranks - 1));
+    EXPECT_EQ(ReportOf(Collective::kAlltoall, "pairwise", ranks).blocks_sent, ranks - 1);
+    EXPECT_EQ(ReportOf(Collective::kAlltoall, "pairwise", ranks).steps, CeilDivide(ranks - 1, 7));
+    EXPECT_EQ(ReportOf(Collective::kAlltoall, "bruck", ranks).messages_sent, rounds);
+    EXPECT_LE(ReportOf(Collective::kAlltoall, "bruck", ranks).blocks_sent,
+              uint64_t{ranks / 2} * rounds);
+    EXPECT_EQ(ReportOf(Collective::kBarrier, "dissemination", ranks).steps, rounds);
+    EXPECT_EQ(ReportOf(Collective::kScatter, "linear", ranks).steps, CeilDivide(ranks - 1, 15));
+  }
+}
+
+double CostUs(Collective collective, std::string_view name, uint32_t ranks, uint64_t bytes,
+              const CostParameters& parameters) {
+  const auto program = Make(collective, name, ranks);
+  return EstimateCostUs(*program, collective, 0, Partition::Even(bytes, ranks), parameters);
+}
+
+TEST(Cost, MatchesTheClosedFormsForPowersOfTwo) {
+  constexpr CostParameters kCost{3, 0.5, 0.25};
+  for (const uint32_t ranks : {2u, 4u, 16u, 128u}) {
+    const uint64_t bytes = 1024 * ranks;
+    const double n = static_cast<double>(bytes) / 1e3;  // times ns/B: us
+    const double rounds = CeilLog2(ranks);
+    const double part = (ranks - 1.0) / ranks;
+    const auto expect = [&](Collective collective, std::string_view name, double alphas,
+                            double betas, double gammas) {
+      EXPECT_NEAR(CostUs(collective, name, ranks, bytes, kCost),
+                  alphas * kCost.alpha_us + n * betas * kCost.beta_ns_per_byte +
+                      n * gammas * kCost.gamma_ns_per_byte,
+                  1e-6)
+          << name << ", " << ranks << " ranks";
+    };
+    const double linear = ranks - 1;
+    expect(Collective::kAllreduce, "recursive_doubling", rounds, rounds, rounds);
+    expect(Collective::kAllreduce, "halving_doubling", 2 * rounds, 2 * part, part);
+    expect(Collective::kAllreduce, "circulant", 2 * rounds, 2 * part, part);
+    expect(Collective::kAllreduce, "ring", 2 * linear, 2 * part, part);
+    expect(Collective::kReduceScatter, "circulant", rounds, part, part);
+    expect(Collective::kReduceScatter, "ring", linear, part, part);
+    expect(Collective::kAllgather, "circulant", rounds, part, 0);
+    expect(Collective::kAllgather, "ring", linear, part, 0);
+    expect(Collective::kBroadcast, "binomial", rounds, rounds, 0);
+    expect(Collective::kBroadcast, "scatter_allgather", 2 * rounds, 2 * part, 0);
+    expect(Collective::kReduce, "binomial", rounds, rounds, rounds);
+    expect(Collective::kReduce, "reduce_scatter_gather", 2 * rounds, 2 * part, part);
+    expect(Collective::kGather, "binomial", rounds, part, 0);
+    expect(Collective::kScatter, "linear", linear, part, 0);
+    expect(Collective::kAlltoall, "bruck", rounds, rounds / 2, 0);
+    expect(Collective::kAlltoall, "pairwise", linear, part, 0);
+  }
+}
+
+TEST(Cost, AStepTakesAsLongAsItsSlowestRank) {
+  // Blocks of 2, 1 and 1 bytes: in each of two steps some rank has to send the large one.
+  EXPECT_DOUBLE_EQ(CostUs(Collective::kAllgather, "ring", 3, 4, {0, 1e3, 0}), 4);
+  EXPECT_DOUBLE_EQ(CostUs(Collective::kAllgather, "ring", 3, 0, {1, 1e3, 0}), 2);
+}
+
+// With the costs of loopback or of a network, what is chosen is never far from the best there is.
+// Not for the collectives that have several messages under way in a step, which the model counts as
+// one after the other.
+TEST(Cost, TheChoiceBySizeIsNearTheBest) {
+  for (const Collective collective :
+       {Collective::kAllreduce, Collective::kReduce, Collective::kReduceScatter,
+        Collective::kBroadcast, Collective::kAllgather}) {
+    for (const CostParameters& parameters : {kLoopbackCost, kNetworkCost}) {
+      for (const uint32_t ranks : {2u, 3u, 4u, 6u, 8u, 13u, 16u, 32u}) {
+        for (uint64_t bytes = 64; bytes <= 256 << 20; bytes *= 4) {
+          double best_us = 0;
+          for (const std::string_view name : AlgorithmNames(collective)) {
+            if (Make(collective, name, ranks) == nullptr) continue;
+            const double us = CostUs(collective, name, ranks, bytes, parameters);
+            if (best_us == 0 || us < best_us) best_us = us;
+          }
+          const auto chosen =
+              MakeProgram({.collective = collective, .ranks = ranks, .bytes = bytes});
+          const double us = CostUs(collective, chosen.value()->name(), ranks, bytes, parameters);
+          EXPECT_LE(us, 1.6 * best_us)
+              << ToString(collective) << " " << chosen.value()->name() << ", " << ranks
+              << " ranks, " << bytes << " bytes, alpha " << parameters.alpha_us;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rocecoll

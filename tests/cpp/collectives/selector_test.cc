@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/selector.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "collectives/program_list.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr uint64_t kKiB = 1024;
+
+std::string Chosen(Collective collective, uint32_t ranks, uint64_t bytes, bool uniform = true) {
+  const auto program =
+      MakeProgram({.collective = collective, .ranks = ranks, .bytes = bytes, .uniform = uniform});
+  return program.ok() ? std::string(program.value()->name()) : program.status().message();
+}
+
+TEST(Selector, AllreduceGoesFromLatencyToBandwidth) {
+  EXPECT_EQ(Chosen(Collective::kAllreduce, 2, 64 * kKiB), "recursive_doubling");
+  EXPECT_EQ(Chosen(Collective::kAllreduce, 2, 64 * kKiB + 1), "halving_doubling");
+  EXPECT_EQ(Chosen(Collective::kAllreduce, 2, 1u << 30), "halving_doubling");
+  EXPECT_EQ(Chosen(Collective::kAllreduce, 8, 16 * kKiB), "recursive_doubling");
+  EXPECT_EQ(Chosen(Collective::kAllreduce, 8, 16 * kKiB + 1), "halving_doubling");
+  EXPECT_EQ(Chosen(Collective::kAllreduce, 8, 8 * 700'000), "ring");
+  EXPECT_EQ(Chosen(Collective::kAllreduce, 6, 4 * kKiB), "recursive_doubling");
+  EXPECT_EQ(Chosen(Collective::kAllreduce, 6, 4 * kKiB + 1), "circulant");
+  EXPECT_EQ(Chosen(Collective::kAllreduce, 6, 6 * 700'000), "ring");
+}
+
+TEST(Selector, OtherCollectivesGoFromLatencyToBandwidth) {
+  EXPECT_EQ(Chosen(Collective::kReduceScatter, 8, kKiB), "circulant");
+  EXPECT_EQ(Chosen(Collective::kReduceScatter, 8, 8 * 700'000), "ring");
+  EXPECT_EQ(Chosen(Collective::kAllgather, 5, kKiB), "circulant");
+  EXPECT_EQ(Chosen(Collective::kAllgather, 5, 5 * 700'000), "ring");
+  EXPECT_EQ(Chosen(Collective::kAllgather, 2, 1u << 30), "circulant");
+  EXPECT_EQ(Chosen(Collective::kBroadcast, 5, 32 * kKiB), "binomial");
+  EXPECT_EQ(Chosen(Collective::kBroadcast, 5, 32 * kKiB + 1), "scatter_allgather");
+  EXPECT_EQ(Chosen(Collective::kBroadcast, 2, 1u << 30), "binomial");
+  EXPECT_EQ(Chosen(Collective::kReduce, 5, 32 * kKiB), "binomial");
+  EXPECT_EQ(Chosen(Collective::kReduce, 5, 32 * kKiB + 1), "reduce_scatter_gather");
+  EXPECT_EQ(Chosen(Collective::kGather, 8, 8 * 16 * kKiB), "binomial");
+  EXPECT_EQ(Chosen(Collective::kGather, 8, 8 * 17 * kKiB), "linear");
+  EXPECT_EQ(Chosen(Collective::kScatter, 3, 8), "linear");
+  EXPECT_EQ(Chosen(Collective::kAlltoall, 8, 8 * 256), "bruck");
+  EXPECT_EQ(Chosen(Collective::kAlltoall, 8, 8 * 257), "pairwise");
+  EXPECT_EQ(Chosen(Collective::kAlltoall, 7, 8), "pairwise");
+  EXPECT_EQ(Chosen(Collective::kBarrier, 7, 1), "dissemination");
+  EXPECT_EQ(Chosen(Collective::kSend, 7, 1), "direct");
+  EXPECT_EQ(Chosen(Collective::kRecv, 7, 1), "direct");
+}
+
+// No rank of a gatherv, scatterv or alltoallv knows the sizes of all, so they must not matter.
+TEST(Selector, SizesDoNotMatterWhereRanksCannotAgreeOnThem) {
+  for (const Collective collective :
+       {Collective::kGather, Collective::kScatter, Collective::kAlltoall}) {
+    for (const uint32_t ranks : {2u, 8u, 100u}) {
+      std::set<std::string> chosen;
+      for (const uint64_t bytes : {uint64_t{0}, uint64_t{8}, kKiB, uint64_t{1} << 30}) {
+        chosen.insert(Chosen(collective, ranks, bytes, false));
+      }
+      EXPECT_EQ(chosen.size(), 1u);
+    }
+  }
+}
+
+TEST(Selector, AlwaysChoosesSomethingOffered) {
+  for (const Collective collective : kCollectives) {
+    const auto names = AlgorithmNames(collective);
+    EXPECT_FALSE(names.empty());
+    for (const uint32_t ranks : {2u, 3u, 4u, 7u, 8u, 100u, 1024u, 65536u}) {
+      for (uint64_t bytes = 0; bytes < uint64_t{1} << 40; bytes = bytes * 3 + 1) {
+        for (const bool uniform : {true, false}) {
+          const std::string chosen = Chosen(collective, ranks, bytes, uniform);
+          EXPECT_NE(std::find(names.begin(), names.end(), chosen), names.end()) << chosen;
+          EXPECT_EQ(chosen, Chosen(collective, ranks, bytes, uniform));
+        }
+      }
+    }
+  }
+}
+
+// The whole choice is the same whichever the root is: all ranks share nothing else to go by.
+TEST(Selector, TheRootDoesNotMatter) {
+  for (const Collective collective : kCollectives) {
+    for (const uint64_t bytes : {uint64_t{1}, 100 * kKiB}) {
+      const auto first = MakeProgram({collective, 8, 0, bytes, true});
+      const auto last = MakeProgram({collective, 8, 7, bytes, true});
+      EXPECT_EQ(first.value()->name(), last.value()->name());
+    }
+  }
+}
+
+TEST(Selector, OneRankNeedsNoAlgorithm) {
+  for (const Collective collective : kCollectives) {
+    if (IsPointToPoint(collective)) {
+      EXPECT_FALSE(MakeProgram({.collective = collective}).ok());
+      continue;
+    }
+    EXPECT_EQ(Chosen(collective, 1, 100), "local");
+    for (const std::string_view name : AlgorithmNames(collective)) {
+      EXPECT_TRUE(MakeProgram({.collective = collective}, name).ok());
+    }
+    EXPECT_FALSE(MakeProgram({.collective = collective}, "local").ok());
+  }
+}
+
+TEST(Selector, RefusesWhatCannotBeDone) {
+  const auto refused = [](const ProgramRequest& request, std::string_view name) {
+    const Status status = MakeProgram(request, name).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return status.message();
+  };
+  EXPECT_EQ(refused({.collective = Collective::kAllreduce, .ranks = 4}, "quick"),
+            "allreduce: no algorithm is named 'quick'");
+  EXPECT_EQ(refused({.collective = Collective::kBroadcast, .ranks = 4}, "ring"),
+            "broadcast: no algorithm is named 'ring'");
+  EXPECT_EQ(refused({.collective = Collective::kAllreduce, .ranks = 6}, "halving_doubling"),
+            "allreduce: halving_doubling needs a number of ranks that is a power of two");
+  for (const auto& [collective, name] : {std::pair{Collective::kAlltoall, "bruck"},
+                                         {Collective::kGather, "binomial"},
+                                         {Collective::kScatter, "binomial"}}) {
+    refused({.collective = collective, .ranks = 8, .uniform = false}, name);
+  }
+  refused({.collective = Collective::kBroadcast, .ranks = 4, .root = 4}, "");
+  refused({.collective = Collective::kBarrier, .ranks = 0}, "");
+  refused({.collective = Collective::kBarrier, .ranks = 65537}, "");
+}
+
+}  // namespace
+}  // namespace rocecoll
