@@ -34,6 +34,7 @@ struct EngineOptions {
   uint32_t max_lanes_in_flight = 4;         // per operation
   uint32_t max_operations_in_flight = 8;    // collectives per group; further ones wait in order
   size_t scratch_bytes = 64 * 1024 * 1024;  // bound of all scratch of the process
+  uint32_t max_pending_operations = 65536;  // per group, submitted and not complete
 };
 
 class Engine {
@@ -44,6 +45,7 @@ class Engine {
   Result<GroupId> add_group(GroupSpec spec);
   // Ends the group: pending operations fail with kAborted, links close in good order.
   void remove_group(GroupId group);
+  void remove_all_groups();
   void set_timeout(GroupId group, Duration timeout);
   // Checks everything that can be checked here (arguments, reduction, root, partition) and refuses
   // with a Status before anything is sent. Otherwise the operation will complete, in order.

@@ -50,7 +50,7 @@ class Operation {
   bool done() const { return done_.load(std::memory_order_acquire); }
   // Valid once done().
   const Status& status() const { return status_; }
-  // Sequence number within the group (collectives) or among the sends/receives; set by submit.
+  // Sequence number within the group (collectives) or among the sends/receives. Valid once done().
   uint64_t sequence() const { return sequence_; }
 
   // Runs once, on some thread, after done() became true and before the owner is dropped, while no
@@ -61,7 +61,7 @@ class Operation {
 
  private:
   friend class Group;
-  friend class Engine;
+  friend class EngineLock;
   friend class Progress;
 
   OperationSpec spec_;

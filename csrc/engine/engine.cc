@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <new>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/abort_notice.h"
+#include "engine/group.h"
+#include "engine/scratch.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr size_t kEventsPerStep = 64;
+
+// A group of this process: one process may hold several ranks of one group (tests do).
+struct GroupKey {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  Rank rank = 0;
+  friend bool operator==(const GroupKey&, const GroupKey&) = default;
+};
+struct GroupKeyHash {
+  size_t operator()(const GroupKey& key) const {
+    return key.high ^ (key.low * 0x9e3779b97f4a7c15ull) ^ key.rank;
+  }
+};
+
+Status NoSuchGroup(GroupId group) {
+  return Status(StatusCode::kInvalidArgument,
+                "rocecoll: there is no group " + std::to_string(group) + " (has it been removed?)");
+}
+
+Status CheckSpec(const GroupSpec& spec) {
+  const auto invalid = [&](const std::string& what) {
+    return Status(StatusCode::kInvalidArgument, "rocecoll: group \"" + spec.name + "\": " + what);
+  };
+  if (spec.addresses.empty()) return invalid("it has no ranks");
+  if (spec.rank >= spec.addresses.size()) {
+    return invalid("rank " + std::to_string(spec.rank) + " of " +
+                   std::to_string(spec.addresses.size()));
+  }
+  if (!spec.global_ranks.empty() && spec.global_ranks.size() != spec.addresses.size()) {
+    return invalid(std::to_string(spec.global_ranks.size()) + " global ranks for " +
+                   std::to_string(spec.addresses.size()) + " ranks");
+  }
+  if (spec.timeout <= Duration{0}) return invalid("the timeout must be positive");
+  return {};
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  Impl(Transport& t, const EngineOptions& o)
+      : transport(t), options(o), scratch(t.memory(), o.scratch_bytes) {}
+
+  Group* find(GroupId id) const {
+    const auto it = groups.find(id);
+    return it == groups.end() ? nullptr : it->second.get();
+  }
+
+  // Runs what may hit a failed check: a bug, after which no group can be trusted.
+  template <typename Body>
+  bool guarded(Body&& body) {
+    try {
+      body();
+      return true;
+    } catch (const CheckFailure& failure) {
+      fail_all(failure.what());
+    } catch (const std::bad_alloc&) {
+      fail_all("out of memory");
+    }
+    return false;
+  }
+  void fail_all(const std::string& cause) {
+    for (auto& [id, group] : groups) group->fail(StatusCode::kInternal, cause);
+  }
+
+  void dispatch(Instant now, const Event& event);
+  void handle_notices();
+  bool step(Instant now);
+
+  Transport& transport;
+  const EngineOptions options;
+  ScratchPool scratch;
+  std::vector<OperationPtr> completed;
+  std::vector<AbortNotice> notices;  // of the current batch of events
+  std::map<GroupId, std::unique_ptr<Group>> groups;
+  std::unordered_map<GroupKey, Group*, GroupKeyHash> by_key;
+  GroupId last_id = 0;
+};
+
+Engine::Engine(Transport& transport, const EngineOptions& options)
+    : impl_(std::make_unique<Impl>(transport, options)) {}
+
+Engine::~Engine() = default;
+
+Result<GroupId> Engine::add_group(GroupSpec spec) {
+  if (Status status = CheckSpec(spec); !status.ok()) return status;
+  const GroupKey key{spec.key_high, spec.key_low, spec.rank};
+  if (impl_->by_key.contains(key)) {
+    return Status(StatusCode::kInvalidArgument,
+                  "rocecoll: group \"" + spec.name + "\": its key is in use");
+  }
+  GroupId id = 0;
+  const bool added = impl_->guarded([&] {
+    auto group = std::make_unique<Group>(impl_->transport, impl_->scratch, impl_->options,
+                                         std::move(spec), impl_->completed);
+    id = ++impl_->last_id;
+    impl_->by_key.emplace(key, group.get());
+    impl_->groups.emplace(id, std::move(group));
+  });
+  if (!added) return Status(StatusCode::kInternal, "rocecoll: the group could not be set up");
+  return id;
+}
+
+void Engine::remove_group(GroupId id) {
+  Group* group = impl_->find(id);
+  if (group == nullptr) return;
+  impl_->guarded([&] { group->leave(); });
+  impl_->by_key.erase({group->spec().key_high, group->spec().key_low, group->spec().rank});
+  impl_->groups.erase(id);
+}
+
+void Engine::remove_all_groups() {
+  while (!impl_->groups.empty()) remove_group(impl_->groups.begin()->first);
+}
+
+void Engine::set_timeout(GroupId id, Duration timeout) {
+  if (Group* group = impl_->find(id)) group->set_timeout(timeout);
+}
+
+Status Engine::submit(Instant now, GroupId id, OperationPtr operation) {
+  Group* group = impl_->find(id);
+  if (group == nullptr) return NoSuchGroup(id);
+  Status status;
+  if (!impl_->guarded([&] { status = group->submit(now, operation); })) return group->status();
+  return status;
+}
+
+void Engine::abort(GroupId id, const Status& why) {
+  Group* group = impl_->find(id);
+  if (group != nullptr) impl_->guarded([&] { group->abort(why); });
+}
+
+Status Engine::group_status(GroupId id) const {
+  const Group* group = impl_->find(id);
+  return group == nullptr ? NoSuchGroup(id) : group->status();
+}
+
+void Engine::Impl::dispatch(Instant now, const Event& event) {
+  if (event.kind == Event::Kind::kNotice) {
+    if (auto notice = ParseAbortNotice(event.frame)) notices.push_back(std::move(*notice));
+    return;
+  }
+  const LinkId link = event.link->id();
+  const auto it = by_key.find({link.group_high, link.group_low, link.local});
+  if (it != by_key.end()) it->second->on_event(now, event);
+}
+
+void Engine::Impl::handle_notices() {
+  for (const AbortNotice& notice : notices) {
+    for (auto& [id, group] : groups) {
+      const GroupSpec& spec = group->spec();
+      if (spec.key_high == notice.group_high && spec.key_low == notice.group_low) {
+        group->on_notice(notice);
+      }
+    }
+  }
+  notices.clear();
+}
+
+bool Engine::Impl::step(Instant now) {
+  std::array<Event, kEventsPerStep> events;
+  const size_t count = transport.poll(now, events);
+  // No group fails before the whole batch is handed out: failing closes links, and later events of
+  // the batch may be about them.
+  for (size_t i = 0; i < count; ++i) dispatch(now, events[i]);
+  if (!notices.empty()) handle_notices();
+  bool moved = count > 0;
+  for (auto& [id, group] : groups) {
+    if (group->step(now)) moved = true;
+  }
+  return moved;
+}
+
+bool Engine::step(Instant now) {
+  bool moved = true;
+  impl_->guarded([&] { moved = impl_->step(now); });
+  return moved;
+}
+
+std::vector<OperationPtr> Engine::take_completed() { return std::exchange(impl_->completed, {}); }
+
+bool Engine::has_pending() const {
+  return std::any_of(impl_->groups.begin(), impl_->groups.end(),
+                     [](const auto& entry) { return entry.second->has_pending(); });
+}
+
+bool Engine::lingering() const { return impl_->transport.lingering(); }
+
+Instant Engine::next_deadline() const {
+  Instant next = impl_->transport.next_deadline();
+  for (const auto& [id, group] : impl_->groups) next = std::min(next, group->next_deadline());
+  return next;
+}
+
+WaitHandle Engine::wait_handle() const { return impl_->transport.wait_handle(); }
+
+Transport& Engine::transport() { return impl_->transport; }
+
+}  // namespace rocecoll

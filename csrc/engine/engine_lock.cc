@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/engine_lock.h"
+
+#include <chrono>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+namespace rocecoll {
+namespace {
+
+// How long a thread that steps again and again stands back for one that waits for the lock.
+constexpr int kStandBack = 100;
+
+}  // namespace
+
+Instant MonotonicNow() {
+  return Instant(
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+// A mutex is not fair: a driver that unlocks and locks again at once would starve others.
+void EngineLock::lock() {
+  for (int i = 0; i < kStandBack && contenders_.load() > 0; ++i) std::this_thread::yield();
+  if (mutex_.try_lock()) return;
+  contenders_.fetch_add(1);
+  mutex_.lock();
+  contenders_.fetch_sub(1);
+}
+
+// Lets go, and steps for mail that came meanwhile unless another thread does.
+void EngineLock::unlock(Outcome& outcome) {
+  collect(outcome);
+  mutex_.unlock();
+  while (!mailbox_.empty() && mutex_.try_lock()) {
+    take_mail(outcome);
+    if (engine_.step(MonotonicNow())) outcome.moved = true;
+    collect(outcome);
+    mutex_.unlock();
+  }
+}
+
+void EngineLock::collect(Outcome& outcome) {
+  auto completed = engine_.take_completed();
+  outcome.completed.insert(outcome.completed.end(), std::make_move_iterator(completed.begin()),
+                           std::make_move_iterator(completed.end()));
+  const bool lingering = engine_.lingering();
+  lingering_.store(lingering);
+  outcome.pending = lingering || engine_.has_pending();
+}
+
+void EngineLock::refuse(const OperationPtr& operation, Status why, Outcome& outcome) {
+  operation->status_ = std::move(why);
+  outcome.completed.push_back(operation);
+}
+
+void EngineLock::take_mail(Outcome& outcome) {
+  mailbox_.take(taken_);
+  for (Mail& mail : taken_) {
+    Status status = engine_.submit(MonotonicNow(), mail.group, mail.operation);
+    if (!status.ok()) refuse(mail.operation, std::move(status), outcome);
+    outcome.moved = true;
+  }
+  taken_.clear();
+}
+
+EngineLock::Outcome EngineLock::step(SleepMark* mark) {
+  Outcome outcome;
+  lock();
+  take_mail(outcome);
+  outcome.now = MonotonicNow();
+  if (engine_.step(outcome.now)) outcome.moved = true;
+  if (mark != nullptr && !outcome.moved) {
+    outcome.next_deadline = engine_.next_deadline();
+    mark->set_asleep(outcome.next_deadline);
+  }
+  unlock(outcome);
+  return outcome;
+}
+
+EngineLock::Outcome EngineLock::submit(GroupId group, const OperationPtr& operation,
+                                       Status& refused) {
+  Outcome outcome;
+  bool mailed = false;
+  if (!mutex_.try_lock()) {
+    mailed = mailbox_.push({group, operation});
+    if (!mailed) {
+      lock();
+    } else if (!mutex_.try_lock()) {
+      outcome.next_deadline = kNever;
+      outcome.pending = true;
+      return outcome;
+    }
+  }
+  take_mail(outcome);
+  outcome.now = MonotonicNow();
+  if (!mailed) refused = engine_.submit(outcome.now, group, operation);
+  engine_.step(outcome.now);
+  outcome.next_deadline = engine_.next_deadline();
+  unlock(outcome);
+  return outcome;
+}
+
+EngineLock::Outcome EngineLock::with(const std::function<void(Engine&)>& call) {
+  Outcome outcome;
+  lock();
+  take_mail(outcome);
+  call(engine_);
+  outcome.now = MonotonicNow();
+  outcome.next_deadline = engine_.next_deadline();
+  unlock(outcome);
+  return outcome;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine behind the progress lock. Any thread may step it; none sleeps while it holds the lock.
+//
+// Submitting never waits for a step of another thread: the operation goes into the mailbox, and
+// whoever holds the lock looks there again after letting it go. No mail is left behind: if that
+// look came before the push, the lock was already free when the submitter tried it after the push.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "engine/engine.h"
+#include "engine/mailbox.h"
+#include "engine/operation.h"
+
+namespace rocecoll {
+
+// Until when a thread sleeps, written under the lock before it does. A thread that has stepped the
+// engine, and so may have brought the next deadline forward, sees it and wakes the sleeper.
+class SleepMark {
+ public:
+  void set_awake() { until_.store(kAwake); }
+  void set_asleep(Instant until) { until_.store(until.time_since_epoch().count()); }
+  bool asleep() const { return until_.load() != kAwake; }
+  bool later_than(Instant deadline) const {
+    return until_.load() > deadline.time_since_epoch().count();
+  }
+
+ private:
+  static constexpr int64_t kAwake = INT64_MIN;
+  std::atomic<int64_t> until_{kAwake};
+};
+
+// The clock of everything above the ports.
+Instant MonotonicNow();
+
+class EngineLock {
+ public:
+  EngineLock(Transport& transport, const EngineOptions& options) : engine_(transport, options) {}
+
+  struct Outcome {
+    bool moved = false;
+    bool pending = false;     // operations not complete, or links lingering
+    Instant now{};            // when the step ran
+    Instant next_deadline{};  // only where `mark` or `look` asked for it
+    std::vector<OperationPtr> completed;
+  };
+  // Steps once. With `mark`, and if nothing moved, marks the caller as asleep until the next
+  // deadline before the lock is let go.
+  Outcome step(SleepMark* mark = nullptr);
+  // Takes the operation and steps, if the lock is free; else leaves it in the mailbox. Then a
+  // refusal shows as the operation's status.
+  Outcome submit(GroupId group, const OperationPtr& operation, Status& refused);
+  // Runs `call` under the lock and says how things stand after it.
+  Outcome with(const std::function<void(Engine&)>& call);
+  // As of the last time that the lock was let go.
+  bool lingering() const { return lingering_.load(); }
+
+ private:
+  void lock();
+  void unlock(Outcome& outcome);
+  void take_mail(Outcome& outcome);
+  void collect(Outcome& outcome);
+  void refuse(const OperationPtr& operation, Status why, Outcome& outcome);
+
+  std::mutex mutex_;
+  std::atomic<int> contenders_{0};
+  std::atomic<bool> lingering_{false};
+  Mailbox mailbox_;
+  std::vector<Mail> taken_;  // under the lock
+  Engine engine_;            // under the lock
+};
+
+}  // namespace rocecoll

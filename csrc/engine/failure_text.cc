@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/failure_text.h"
+
+#include <cstdio>
+#include <string_view>
+
+#include "engine/engine.h"
+#include "engine/fingerprint.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr std::string_view kReported = " reported: ";
+// Of many ranks that are waited for, the first ones are named.
+constexpr size_t kNamedPeers = 8;
+
+std::string_view Advice(StatusCode code) {
+  switch (code) {
+    case StatusCode::kMismatch:
+      return "every rank must call the same operations, in the same order, with matching arguments";
+    case StatusCode::kTimeout:
+      return "see whether these ranks are alive and reach this operation; if they are only slow, "
+             "give the group a longer timeout";
+    case StatusCode::kPeerLost:
+      return "see that rank's own log: its process died, or the network to its host is cut";
+    case StatusCode::kPeerLeft:
+      return "that rank ended before its peers were done with it; make all ranks wait for each "
+             "other (a barrier) before they end";
+    case StatusCode::kAborted:
+      return "the first error is in the log of the rank that aborted";
+    case StatusCode::kNetwork:
+      return "see the network settings of this host";
+    case StatusCode::kInternal:
+      return "this is a bug in rocecoll, please report it";
+    case StatusCode::kOk:
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kUnsupported:
+      return "";
+  }
+  return "";
+}
+
+std::string MismatchCause(const MessengerFailure& failure, const std::string& peer,
+                          std::span<const Rank> global_ranks) {
+  if (!failure.fingerprints_differ) {
+    return "this rank has " + std::to_string(failure.our_bytes) + " bytes here, " + peer + " has " +
+           std::to_string(failure.their_bytes);
+  }
+  const std::string ours = DescribeFingerprint(failure.ours, global_ranks);
+  const std::string theirs = DescribeFingerprint(failure.theirs, global_ranks);
+  std::string text = "this rank called " + ours + ", " + peer + " called " + theirs;
+  if (ours == theirs) text += "; they differ in block sizes, algorithm or engine options";
+  return text;
+}
+
+}  // namespace
+
+std::string FailureText::peer(Rank group_rank) const {
+  const Rank global =
+      group_rank < group_.global_ranks.size() ? group_.global_ranks[group_rank] : group_rank;
+  std::string text = "rank " + std::to_string(global);
+  if (group_rank < group_.addresses.size() && !group_.addresses[group_rank].text().empty()) {
+    text += " (" + group_.addresses[group_rank].text() + ")";
+  }
+  return text;
+}
+
+std::string FailureText::peers(const std::vector<Rank>& group_ranks) const {
+  std::string text;
+  for (size_t i = 0; i < group_ranks.size(); ++i) {
+    if (i == kNamedPeers) {
+      return text + " and " + std::to_string(group_ranks.size() - i) + " more ranks";
+    }
+    if (i > 0) text += ", ";
+    text += peer(group_ranks[i]);
+  }
+  return text;
+}
+
+std::string FailureText::operation(const Fingerprint& fingerprint, uint64_t sequence) const {
+  const std::string arguments = DescribeArguments(fingerprint, group_.global_ranks);
+  std::string text = DescribeName(fingerprint) + " #" + std::to_string(sequence);
+  if (!arguments.empty()) text += " (" + arguments + ")";
+  return text;
+}
+
+std::string FailureText::link_cause(const MessengerFailure& failure) const {
+  const std::string who = peer(failure.peer);
+  const std::string& why = failure.status.message();
+  switch (failure.status.code()) {
+    case StatusCode::kMismatch:
+      return MismatchCause(failure, who, group_.global_ranks);
+    case StatusCode::kPeerLeft:
+      return who + " left the group";
+    case StatusCode::kAborted:
+      return IsReport(why) ? why : who + " aborted: " + why;
+    case StatusCode::kPeerLost:
+      return "lost " + who + ": " + why;
+    default:
+      return who + ": " + why;
+  }
+}
+
+std::string FailureText::message(StatusCode code, const std::string& cause) const {
+  std::string text = "rocecoll: group \"" + group_.name + "\": " + cause;
+  const std::string_view advice = Advice(code);
+  if (!advice.empty()) text += "; " + std::string(advice);
+  return text;
+}
+
+std::string FailureText::report(StatusCode code, const std::string& cause) const {
+  return peer(group_.rank) + std::string(kReported) + std::string(ToString(code)) + ": " + cause;
+}
+
+bool IsReport(const std::string& text) { return text.find(kReported) != std::string::npos; }
+
+StatusCode ReportedCode(const std::string& text) {
+  const size_t at = text.find(kReported);
+  if (at == std::string::npos) return StatusCode::kAborted;
+  const std::string_view rest = std::string_view(text).substr(at + kReported.size());
+  for (int i = 1; i <= static_cast<int>(StatusCode::kInternal); ++i) {
+    const auto code = static_cast<StatusCode>(i);
+    if (rest.starts_with(ToString(code))) return code;
+  }
+  return StatusCode::kAborted;
+}
+
+std::string DescribeDuration(Duration duration) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g s", Seconds(duration));
+  return text;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What people read when a group fails:
+//   rocecoll: group "default": all_reduce #17 (SUM, float32, 1024 elements): <cause>; <what to do>
+// Ranks are global ones, with the address they are reached at.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/rank.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "transport/messenger.h"
+
+namespace rocecoll {
+
+struct GroupSpec;
+
+class FailureText {
+ public:
+  explicit FailureText(const GroupSpec& group) : group_(group) {}
+
+  // "rank 2 (10.0.0.3:40123)".
+  std::string peer(Rank group_rank) const;
+  std::string peers(const std::vector<Rank>& group_ranks) const;
+  // "all_reduce #17 (SUM, float32, 1024 elements)".
+  std::string operation(const Fingerprint& fingerprint, uint64_t sequence) const;
+  // What a link's failure says, seen from here.
+  std::string link_cause(const MessengerFailure& failure) const;
+  // The whole message.
+  std::string message(StatusCode code, const std::string& cause) const;
+  // `cause` as this rank's report to the others: "rank 1 (10.0.0.2:40001) reported: timeout: ...".
+  std::string report(StatusCode code, const std::string& cause) const;
+
+ private:
+  const GroupSpec& group_;
+};
+
+bool IsReport(const std::string& text);
+// The code in a report; kAborted for any other text.
+StatusCode ReportedCode(const std::string& text);
+
+// "1.5 s".
+std::string DescribeDuration(Duration duration);
+
+}  // namespace rocecoll

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/fingerprint.h"
+
+namespace rocecoll {
+namespace {
+
+// An abort notice is sent this often, this far apart: at 10 % loss one of a thousand ranks misses
+// all three and learns from a closing link or its own deadline.
+constexpr int kFloods = 3;
+constexpr Duration kFloodInterval = std::chrono::milliseconds(10);
+
+Instant After(Instant now, Duration duration) {
+  return duration >= kNever - now ? kNever : now + duration;
+}
+
+}  // namespace
+
+Group::Group(Transport& transport, ScratchPool& scratch, const EngineOptions& options,
+             GroupSpec spec, std::vector<OperationPtr>& completed)
+    : transport_(transport),
+      options_(options),
+      spec_(std::move(spec)),
+      completed_(completed),
+      messenger_(std::in_place, transport, spec_.key_high, spec_.key_low, spec_.rank,
+                 spec_.addresses, spec_.messenger),
+      context_{*messenger_, scratch, spec_.rank, static_cast<uint32_t>(spec_.addresses.size()),
+               options.max_lanes_in_flight} {}
+
+Group::~Group() {
+  messenger_.reset();  // before the memory that is lent to it
+  for (auto& running : running_) running->execution.end();
+}
+
+// Bit 63, the user's tag, and a number of its own for each message to or from a peer with that tag:
+// messages with the same tag match in the order in which they were posted.
+uint64_t Group::next_tag(const OperationSpec& spec) {
+  if (!IsPointToPoint(spec.collective)) return last_sequence_;
+  const uint64_t direction = spec.collective == Collective::kSend ? 1 : 0;
+  const uint64_t key = direction << 63 | uint64_t{spec.root} << 31 | spec.user_tag;
+  const uint32_t number = message_numbers_[key]++;
+  return uint64_t{1} << 63 | uint64_t{spec.user_tag} << 32 | number;
+}
+
+Status Group::submit(Instant now, OperationPtr operation) {
+  if (!status_.ok()) return status_;
+  const OperationSpec& spec = operation->spec();
+  if (Status status = CheckOperation(spec, spec_.rank, context_.ranks); !status.ok()) return status;
+  if (pending_ >= options_.max_pending_operations) {
+    return Status(StatusCode::kUnsupported, "rocecoll: group \"" + spec_.name + "\" has " +
+                                                std::to_string(pending_) +
+                                                " operations pending; wait for some first");
+  }
+  auto plan = MakePlan(spec, context_.ranks, options_);
+  if (!plan.ok()) return plan.status();
+  const bool collective = !IsPointToPoint(spec.collective);
+  operation->sequence_ = collective ? ++last_sequence_ : ++last_point_to_point_;
+  Entry entry;
+  entry.plan = plan.take();
+  entry.fingerprint = MakeFingerprint(spec, entry.plan, operation->sequence_);
+  entry.tag_operation = next_tag(spec);
+  entry.order = ++last_order_;
+  entry.deadline = After(now, spec.timeout > Duration{0} ? spec.timeout : spec_.timeout);
+  entry.operation = std::move(operation);
+  earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
+  ++pending_;
+  if (!collective) {
+    start(now, std::move(entry));
+  } else {
+    queue_.push_back(std::move(entry));
+    admit(now);
+  }
+  return {};
+}
+
+bool Group::admit(Instant now) {
+  bool admitted = false;
+  while (!queue_.empty() && collectives_.size() < std::max(options_.max_operations_in_flight, 1u)) {
+    Entry entry = std::move(queue_.front());
+    queue_.pop_front();
+    start(now, std::move(entry));
+    admitted = true;
+  }
+  return admitted;
+}
+
+void Group::start(Instant now, Entry entry) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(running_.size()));
+    running_.push_back(std::make_unique<Running>(context_));
+  }
+  const uint32_t index = free_.back();
+  free_.pop_back();
+  Running& running = *running_[index];
+  running.entry = std::move(entry);
+  if (is_collective(running.entry)) collectives_.push_back(index);
+  running.execution.begin(running.entry.operation->spec(), std::move(running.entry.plan),
+                          running.entry.fingerprint, running.entry.tag_operation,
+                          uint64_t{index} << 32);
+  running.execution.start_lanes(now);
+  if (running.execution.done()) finish(index);
+}
+
+void Group::finish(uint32_t index) {
+  Running& running = *running_[index];
+  running.execution.end();
+  if (is_collective(running.entry)) std::erase(collectives_, index);
+  OperationPtr operation = std::move(running.entry.operation);
+  running.entry = {};
+  free_.push_back(index);
+  complete(std::move(operation), Status());
+}
+
+void Group::complete(OperationPtr operation, const Status& status) {
+  operation->status_ = status;
+  completed_.push_back(std::move(operation));
+  --pending_;
+}
+
+bool Group::on_event(Instant now, const Event& event) {
+  return messenger_.has_value() && messenger_->on_event(now, event);
+}
+
+bool Group::step(Instant now) {
+  if (!status_.ok()) return flood(now);
+  messenger_->flush(now);
+  bool moved = false;
+  MessageCompletion completion;
+  while (messenger_->poll(completion)) {
+    moved = true;
+    const auto index = static_cast<uint32_t>(completion.token >> 32);
+    ROCECOLL_CHECK(index < running_.size() && running_[index]->entry.operation != nullptr);
+    Execution& execution = running_[index]->execution;
+    execution.on_message_complete(now, static_cast<uint32_t>(completion.token));
+    if (execution.done()) finish(index);
+  }
+  if (messenger_->failure() != nullptr) {
+    fail_from_messenger();
+    return true;
+  }
+  for (size_t i = 0; i < collectives_.size();) {  // scratch may have become free
+    const uint32_t index = collectives_[i];
+    Execution& execution = running_[index]->execution;
+    if (execution.lanes_waiting() && execution.start_lanes(now)) moved = true;
+    if (execution.done()) {
+      finish(index);
+    } else {
+      ++i;
+    }
+  }
+  if (admit(now)) moved = true;
+  if (now >= earliest_deadline_) check_deadlines(now);
+  return moved || !status_.ok();
+}
+
+void Group::check_deadlines(Instant now) {
+  earliest_deadline_ = kNever;
+  for (const auto& running : running_) {
+    if (running->entry.operation == nullptr) continue;
+    earliest_deadline_ = std::min(earliest_deadline_, running->entry.deadline);
+  }
+  for (const Entry& entry : queue_) {
+    earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
+  }
+  if (now >= earliest_deadline_) fail_from_deadline(now);
+}
+
+const Group::Running* Group::find(uint64_t tag_operation) const {
+  const Running* oldest = nullptr;
+  for (const auto& running : running_) {
+    if (running->entry.operation == nullptr) continue;
+    if (running->entry.tag_operation == tag_operation) return running.get();
+    if (oldest == nullptr || running->entry.order < oldest->entry.order) oldest = running.get();
+  }
+  return oldest;
+}
+
+std::string Group::describe(const Running& running) const {
+  return text().operation(running.entry.fingerprint, running.entry.operation->sequence());
+}
+
+void Group::fail_from_messenger() {
+  const MessengerFailure failure = *messenger_->failure();
+  StatusCode code = failure.status.code();
+  // A closing link carries no code, only what its rank reports.
+  if (code == StatusCode::kAborted) code = ReportedCode(failure.status.message());
+  fail_because(code, find(failure.tag.operation), text().link_cause(failure));
+}
+
+// Names the oldest running operation: a later one, or one still queued, waits for it.
+void Group::fail_from_deadline(Instant now) {
+  const Running* running = find(0);
+  std::string cause = "timed out";
+  if (running != nullptr) {
+    const Duration timeout = running->entry.operation->spec().timeout;
+    cause = now < running->entry.deadline
+                ? "an operation behind it timed out"
+                : "timed out after " +
+                      DescribeDuration(timeout > Duration{0} ? timeout : spec_.timeout);
+    const auto peers = messenger_->waiting_for(Tag{running->entry.tag_operation, 0, 0});
+    if (!peers.empty()) cause += ", waiting for " + text().peers(peers);
+    cause += "; " + running->execution.describe_progress();
+  }
+  fail_because(StatusCode::kTimeout, running, cause);
+}
+
+void Group::fail(StatusCode code, const std::string& cause) { fail_because(code, nullptr, cause); }
+
+// Another rank's report goes on as it came, without this rank's operation before it.
+void Group::fail_because(StatusCode code, const Running* running, const std::string& cause) {
+  const std::string whole = running == nullptr ? cause : describe(*running) + ": " + cause;
+  const std::string told = IsReport(cause) ? cause : text().report(code, whole);
+  fail_with(Status(code, text().message(code, whole)), Status(code, told));
+}
+
+void Group::abort(const Status& why) {
+  const std::string cause = why.message().empty() ? "aborted" : why.message();
+  fail_with(Status(why.code(), cause), Status(why.code(), text().report(why.code(), cause)));
+}
+
+void Group::on_notice(const AbortNotice& notice) {
+  if (!status_.ok() || notice.reporter == spec_.rank || notice.reporter >= context_.ranks) return;
+  const bool report = IsReport(notice.cause);
+  fail_because(notice.code, find(0),
+               report ? notice.cause : text().peer(notice.reporter) + ": " + notice.cause);
+  floods_left_ = 0;  // whoever saw it first has told everyone
+}
+
+void Group::fail_with(Status shown, const Status& told) {
+  if (!status_.ok()) return;
+  ROCECOLL_CHECK(!shown.ok() && messenger_.has_value());
+  notice_ =
+      EncodeAbortNotice({spec_.key_high, spec_.key_low, spec_.rank, told.code(), told.message()},
+                        std::min(Transport::kMaxNoticeBytes, transport_.limits().max_frame_bytes));
+  floods_left_ = kFloods;
+  next_flood_ = Instant::min();
+  status_ = shown;
+  try {
+    messenger_->fail(told);
+  } catch (const CheckFailure& failure) {
+    // Waiters must wake even so; what the first cause was stays in front.
+    status_ = Status(shown.code(), shown.message() + "; and then " + failure.what());
+  }
+  complete_all(status_);
+}
+
+void Group::complete_all(const Status& status) {
+  std::vector<Entry> entries;
+  for (const auto& running : running_) {
+    if (running->entry.operation == nullptr) continue;
+    running->execution.end();
+    entries.push_back(std::move(running->entry));
+    running->entry = {};
+  }
+  for (Entry& entry : queue_) entries.push_back(std::move(entry));
+  queue_.clear();
+  collectives_.clear();
+  earliest_deadline_ = kNever;
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.order < b.order; });
+  for (Entry& entry : entries) complete(std::move(entry.operation), status);
+}
+
+void Group::leave() {
+  while (floods_left_ > 0) flood_once();
+  messenger_.reset();
+  if (status_.ok()) {
+    status_ = Status(StatusCode::kAborted, "rocecoll: group \"" + spec_.name + "\" has been ended");
+  }
+  complete_all(status_);
+}
+
+bool Group::flood(Instant now) {
+  if (floods_left_ == 0 || now < next_flood_) return false;
+  flood_once();
+  next_flood_ = now + kFloodInterval;
+  return true;
+}
+
+void Group::flood_once() {
+  --floods_left_;
+  for (Rank rank = 0; rank < context_.ranks; ++rank) {
+    if (rank != spec_.rank) transport_.notify(spec_.addresses[rank], notice_);
+  }
+}
+
+Instant Group::next_deadline() const {
+  if (!status_.ok()) return floods_left_ > 0 ? next_flood_ : kNever;
+  return std::min(earliest_deadline_, messenger_->next_deadline());
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// One process group: numbers its operations, admits them in order, watches deadlines, and fails as
+// a whole. Belongs to the engine.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "engine/abort_notice.h"
+#include "engine/engine.h"
+#include "engine/execution.h"
+#include "engine/failure_text.h"
+#include "engine/operation.h"
+#include "engine/plan.h"
+#include "engine/scratch.h"
+#include "transport/messenger.h"
+
+namespace rocecoll {
+
+class Group {
+ public:
+  // Completed operations are appended to `completed`, in the order in which they completed.
+  Group(Transport& transport, ScratchPool& scratch, const EngineOptions& options, GroupSpec spec,
+        std::vector<OperationPtr>& completed);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  Status submit(Instant now, OperationPtr operation);
+  bool on_event(Instant now, const Event& event);
+  void on_notice(const AbortNotice& notice);
+  bool step(Instant now);
+  // Fails the group for good. `cause` without prefix; also what the other ranks are told.
+  void fail(StatusCode code, const std::string& cause);
+  // As fail(), where the message is the caller's own.
+  void abort(const Status& why);
+  // Ends in good order: what is pending fails with kAborted, links close, nobody is told.
+  void leave();
+
+  void set_timeout(Duration timeout) { spec_.timeout = timeout; }
+  const Status& status() const { return status_; }
+  bool has_pending() const { return pending_ > 0; }
+  Instant next_deadline() const;
+  const GroupSpec& spec() const { return spec_; }
+
+ private:
+  // Submitted, perhaps not yet running.
+  struct Entry {
+    OperationPtr operation;
+    Plan plan;
+    Fingerprint fingerprint{};
+    uint64_t tag_operation = 0;
+    uint64_t order = 0;  // of submission
+    Instant deadline = kNever;
+  };
+  struct Running {
+    explicit Running(const ExecutionContext& context) : execution(context) {}
+    Entry entry;
+    Execution execution;
+  };
+
+  bool is_collective(const Entry& entry) const {
+    return !IsPointToPoint(entry.operation->spec().collective);
+  }
+  uint64_t next_tag(const OperationSpec& spec);
+  bool admit(Instant now);
+  void start(Instant now, Entry entry);
+  void finish(uint32_t index);
+  void complete(OperationPtr operation, const Status& status);
+  void complete_all(const Status& status);
+  void fail_with(Status shown, const Status& told);
+  void fail_because(StatusCode code, const Running* running, const std::string& cause);
+  void fail_from_messenger();
+  void fail_from_deadline(Instant now);
+  void check_deadlines(Instant now);
+  // The running operation with this tag, else the oldest one; null when none runs.
+  const Running* find(uint64_t tag_operation) const;
+  std::string describe(const Running& running) const;
+  FailureText text() const { return FailureText(spec_); }
+  bool flood(Instant now);
+  void flood_once();
+
+  Transport& transport_;
+  const EngineOptions& options_;
+  GroupSpec spec_;
+  std::vector<OperationPtr>& completed_;
+  std::optional<Messenger> messenger_;  // none after leave()
+  ExecutionContext context_;
+  Status status_;
+
+  uint64_t last_sequence_ = 0;
+  uint64_t last_point_to_point_ = 0;
+  uint64_t last_order_ = 0;
+  uint64_t pending_ = 0;                                    // submitted and not complete
+  std::unordered_map<uint64_t, uint32_t> message_numbers_;  // per direction, peer and user tag
+  std::deque<Entry> queue_;                                 // collectives not yet admitted
+  std::vector<std::unique_ptr<Running>> running_;           // by token; free ones are kept
+  std::vector<uint32_t> free_;
+  std::vector<uint32_t> collectives_;   // indices into running_, in order of admission
+  Instant earliest_deadline_ = kNever;  // no pending operation has an earlier one
+
+  // The abort notice, sent several times as it may be lost.
+  std::vector<std::byte> notice_;
+  int floods_left_ = 0;
+  Instant next_flood_{};
+};
+
+}  // namespace rocecoll

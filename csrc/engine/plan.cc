@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "collectives/selector.h"
+#include "engine/engine.h"
+
+namespace rocecoll {
+namespace {
+
+// Lanes of an operation have 16 bits in a message's slot.
+constexpr uint64_t kMaxLanes = 0xffff;
+// What a lane may hold for its whole life, as a part of all scratch: so that a few operations have
+// their lanes in flight at once.
+constexpr size_t kScratchParts = 16;
+
+uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+// One rank's whole vector, in elements, where every rank can know it.
+uint64_t AgreedElements(const OperationSpec& spec, uint32_t ranks) {
+  switch (spec.collective) {
+    case Collective::kAllreduce:
+    case Collective::kReduce:
+    case Collective::kReduceScatter:
+      return spec.input.partition.total();
+    case Collective::kBroadcast:
+    case Collective::kAllgather:
+      return spec.output.partition.total();
+    case Collective::kGather:
+      return spec.uniform ? spec.input.partition.total() * ranks : 0;
+    case Collective::kScatter:
+      return spec.uniform ? spec.output.partition.total() * ranks : 0;
+    case Collective::kAlltoall:
+      return spec.uniform ? spec.input.partition.total() : 0;
+    case Collective::kBarrier:
+    case Collective::kSend:
+    case Collective::kRecv:
+      return 0;
+  }
+  return 0;
+}
+
+// The buffer whose block sizes all ranks know though they may differ; else null.
+const Partition* SharedBlocks(const OperationSpec& spec) {
+  if (spec.collective == Collective::kReduceScatter) return &spec.input.partition;
+  if (spec.collective == Collective::kAllgather) return &spec.output.partition;
+  return nullptr;
+}
+
+bool UniformBlocks(const OperationSpec& spec) {
+  const Partition* shared = SharedBlocks(spec);
+  if (shared == nullptr) return spec.uniform;
+  return shared->max_block() * shared->blocks() == shared->total();
+}
+
+uint64_t LargestBlock(const OperationSpec& spec) {
+  return std::max(spec.input.partition.max_block(), spec.output.partition.max_block());
+}
+
+// The most blocks that rank 0 moves in one transfer: any rank's number would do, but all must use
+// the same one.
+uint32_t LargestTransfer(const Program& program) {
+  uint32_t blocks = 1;
+  for (uint32_t i = 0; i < program.steps(); ++i) {
+    const Step step = program.step(0, i);
+    for (const Transfer& transfer : step) {
+      const bool moves =
+          transfer.kind != Transfer::Kind::kCopy && transfer.kind != Transfer::Kind::kReduceLocal;
+      if (moves) blocks = std::max(blocks, transfer.blocks.count);
+    }
+  }
+  return blocks;
+}
+
+// Lanes are cut so that one message takes at most half of lane_bytes (it stays in the cache until
+// it is reduced, and several are in flight), and so that what a lane holds is a small part of all
+// scratch.
+uint32_t LaneCount(const OperationSpec& spec, const Plan& plan, uint32_t ranks,
+                   const EngineOptions& options) {
+  const size_t element_bytes = SizeOf(spec.type);
+  if (plan.elements * element_bytes <= options.lane_bytes) return 1;
+  const uint64_t block_bytes = LargestBlock(spec) * element_bytes;
+  uint64_t held_blocks = plan.program->work_blocks();
+  if (spec.collective == Collective::kReduce) held_blocks += ranks;
+  if (spec.collective == Collective::kReduceScatter && spec.reduce_op == ReduceOp::kPremulSum) {
+    held_blocks += ranks;
+  }
+  const uint64_t message_bytes = std::max<uint64_t>(options.lane_bytes / 2, 1);
+  const uint64_t lane_scratch = std::max<uint64_t>(options.scratch_bytes / kScratchParts, 1);
+  const uint64_t lanes =
+      std::max(CeilDivide(LargestTransfer(*plan.program) * block_bytes, message_bytes),
+               CeilDivide(held_blocks * block_bytes, lane_scratch));
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(lanes, 1, std::min(kMaxLanes, std::max<uint64_t>(plan.elements, 1))));
+}
+
+// FNV-1a, 64 bits: Fowler, Noll, Vo.
+class Hash {
+ public:
+  void add(uint64_t value) {
+    for (int shift = 0; shift < 64; shift += 8) add_byte(static_cast<uint8_t>(value >> shift));
+  }
+  void add(std::string_view text) {
+    for (char c : text) add_byte(static_cast<uint8_t>(c));
+  }
+  uint32_t folded() const { return static_cast<uint32_t>(state_ ^ (state_ >> 32)); }
+
+ private:
+  void add_byte(uint8_t byte) { state_ = (state_ ^ byte) * 0x100000001b3ull; }
+  uint64_t state_ = 0xcbf29ce484222325ull;
+};
+
+uint32_t LayoutHash(const OperationSpec& spec, const Plan& plan) {
+  Hash hash;
+  hash.add(plan.lanes);
+  hash.add(plan.program->name());
+  const Partition* shared = SharedBlocks(spec);
+  if (shared != nullptr && !UniformBlocks(spec)) {
+    for (uint32_t i = 0; i < shared->blocks(); ++i) hash.add(shared->block(i).count);
+  }
+  return hash.folded();
+}
+
+}  // namespace
+
+bool Reduces(Collective collective) {
+  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
+         collective == Collective::kReduceScatter;
+}
+
+bool IsPointToPoint(Collective collective) {
+  return collective == Collective::kSend || collective == Collective::kRecv;
+}
+
+Result<Plan> MakePlan(const OperationSpec& spec, uint32_t ranks, const EngineOptions& options) {
+  Plan plan;
+  plan.elements = AgreedElements(spec, ranks);
+  ProgramRequest request;
+  request.collective = spec.collective;
+  request.ranks = ranks;
+  request.root = spec.root;
+  request.bytes = plan.elements * SizeOf(spec.type);
+  request.uniform = UniformBlocks(spec);
+  auto program = MakeProgram(request, spec.algorithm);
+  if (!program.ok()) return program.status();
+  plan.program = program.take();
+  if (IsPointToPoint(spec.collective)) return plan;
+  plan.lanes = LaneCount(spec, plan, ranks, options);
+  plan.layout_hash = LayoutHash(spec, plan);
+  return plan;
+}
+
+}  // namespace rocecoll

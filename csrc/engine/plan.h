@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an operation will run: checked arguments, its program, and into how many lanes it is cut. A
+// pure function of the call and of options that all ranks share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/rank.h"
+#include "base/status.h"
+#include "collectives/program.h"
+#include "engine/operation.h"
+
+namespace rocecoll {
+
+struct EngineOptions;
+
+struct Plan {
+  std::unique_ptr<Program> program;
+  uint32_t lanes = 1;
+  uint64_t elements = 0;     // in one rank's whole vector, as far as all ranks know it; else 0
+  uint32_t layout_hash = 0;  // lanes, program and block sizes
+};
+
+bool Reduces(Collective collective);
+bool IsPointToPoint(Collective collective);
+
+// kInvalidArgument or kUnsupported, saying what is wrong, before anything is sent.
+Status CheckOperation(const OperationSpec& spec, Rank rank, uint32_t ranks);
+// For a checked operation; refuses algorithms that do not exist or do not fit.
+Result<Plan> MakePlan(const OperationSpec& spec, uint32_t ranks, const EngineOptions& options);
+
+}  // namespace rocecoll

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two kinds of thread step the engine, always under EngineLock:
+//
+// - A *driver*: one thread in wait() or shutdown(), holder of the role `user_drives_`. It spins,
+//   yields, then sleeps on the transport's descriptor and driver_waker_. Other waiters sleep on a
+//   condition variable until their operation is done or the role is free.
+// - The background thread. It *listens* (sleeps on the descriptor and thread_waker_ until the
+//   engine's next deadline) while nobody drives, and is *parked* (sleeps on thread_waker_ alone)
+//   while somebody drives or did so a moment ago: one packet then wakes one thread. A short park
+//   ends by itself; a long one, when the same thread has driven for all of a short one, is ended by
+//   the driver that leaves.
+//
+// Why no wake-up is lost:
+// 1. Deadlines. A sleeper's mark is written under the lock, with the deadline at that instant.
+//    Whoever steps the engine later compares the new deadline with the mark, under or after the
+//    same lock, and wakes the sleeper when it is earlier. The driver wakes the thread only when it
+//    leaves: until then it keeps the deadlines itself. A parked thread looks by itself soon.
+// 2. Completion. The finisher sets done, then looks for sleepers; the sleeper announces itself (its
+//    mark, or `waiters_`), then looks at done; both with a full fence between. One of them sees the
+//    other.
+// 3. Work left behind. Whoever gives up the role, or submits without waiting, looks under the lock
+//    whether operations are pending *after* it has given up the role, and then calls the thread. If
+//    it sees the role taken again, the new holder will do the same later.
+// Wakers are sticky, so a wake() between a decision to sleep and the sleep is not lost either.
+#include "engine/progress.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "engine/engine_lock.h"
+#include "engine/failure_text.h"
+#include "engine/waker.h"
+
+namespace rocecoll {
+namespace {
+
+// A thread that has just waited will likely wait again: a training step calls many operations.
+constexpr Duration kRecently = std::chrono::milliseconds(1);
+// Below the shortest probe timeout (5 ms), so that no timer of a connection is late by much.
+constexpr Duration kShortPark = std::chrono::milliseconds(2);
+constexpr Duration kFinalLinger = std::chrono::seconds(1);
+
+void CpuRelax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+Instant After(Instant now, Duration duration) {
+  return duration >= kNever - now ? kNever : now + duration;
+}
+
+Duration Until(Instant deadline, Instant now) {
+  return deadline == kNever ? Duration::max() : std::max(deadline - now, Duration{0});
+}
+
+void FullFence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+}  // namespace
+
+struct Progress::Impl {
+  Impl(std::unique_ptr<Transport> t, const EngineOptions& engine_options, const ProgressOptions& o)
+      : transport(std::move(t)),
+        engine(*transport, engine_options),
+        options(o),
+        handle(transport->wait_handle()),
+        address(transport->address()) {}
+
+  void run_thread();
+  bool drive_until(const std::function<bool()>& done, Instant limit);
+  void drive(const std::function<bool()>& done, Instant limit);
+  void sleep_as_driver(const std::function<bool()>& done, Instant limit);
+  void give_up_role();
+  void call_thread();
+  void step_aside(EngineLock::Outcome outcome);
+  void finish(std::vector<OperationPtr>& completed);
+  bool park_needed(bool on_duty) const;
+  void park(bool& long_next);
+  void look(const std::function<void(Engine&)>& call);
+  void change(const std::function<void(Engine&)>& call);
+
+  const std::unique_ptr<Transport> transport;
+  EngineLock engine;
+  const ProgressOptions options;
+  const WaitHandle handle;
+  const Address address;
+
+  std::mutex role_mutex;
+  std::condition_variable role_changed;
+  std::atomic<bool> user_drives{false};  // written under role_mutex
+  std::atomic<int> waiters{0};           // written under role_mutex
+  std::atomic<uint64_t> drives{0};       // how often the role was taken
+  std::atomic<int64_t> last_drive_ns{INT64_MIN / 2};
+  SleepMark driver_mark;
+  Waker driver_waker;
+
+  SleepMark thread_mark;
+  Waker thread_waker;
+  std::atomic<bool> thread_called{false};
+  std::atomic<bool> thread_parked_long{false};
+  std::atomic<bool> stopping{false};
+  std::atomic<bool> shut_down{false};
+  std::thread thread;
+};
+
+namespace {
+// The runtime this thread drives, for a callback that waits on it again.
+thread_local const void* driving_here = nullptr;
+}  // namespace
+
+// Hands completed operations back, with no lock held. All become done before any callback runs, as
+// a callback may wait for another of them.
+void Progress::Impl::finish(std::vector<OperationPtr>& completed) {
+  if (completed.empty()) return;
+  for (const OperationPtr& operation : completed) {
+    operation->done_.store(true, std::memory_order_release);
+  }
+  FullFence();
+  if (waiters.load() > 0) {
+    {
+      const std::lock_guard lock(role_mutex);
+    }  // a waiter between its look and its sleep
+    role_changed.notify_all();
+  }
+  if (driver_mark.asleep()) driver_waker.wake();
+  for (OperationPtr& operation : completed) {
+    if (auto callback = std::exchange(operation->on_complete_, nullptr)) callback(*operation);
+    operation->owner_.reset();
+    operation.reset();
+  }
+  completed.clear();
+}
+
+// After a step by a thread that does not go on driving.
+void Progress::Impl::step_aside(EngineLock::Outcome outcome) {
+  if (driver_mark.later_than(outcome.next_deadline)) driver_waker.wake();
+  finish(outcome.completed);
+}
+
+// Sticky: one call is enough until the thread has seen it.
+void Progress::Impl::call_thread() {
+  if (!user_drives.load() && !thread_called.exchange(true)) thread_waker.wake();
+}
+
+void Progress::Impl::sleep_as_driver(const std::function<bool()>& done, Instant limit) {
+  EngineLock::Outcome outcome = engine.step(&driver_mark);
+  finish(outcome.completed);
+  if (!outcome.moved) {
+    FullFence();
+    if (!done()) {
+      driver_waker.sleep(handle, Until(std::min(outcome.next_deadline, limit), outcome.now));
+    }
+  }
+  driver_mark.set_awake();
+}
+
+void Progress::Impl::drive(const std::function<bool()>& done, Instant limit) {
+  Instant idle_since{};
+  bool was_idle = false;
+  while (!done()) {
+    EngineLock::Outcome outcome = engine.step();
+    finish(outcome.completed);
+    if (outcome.now >= limit) return;
+    if (outcome.moved || !was_idle) {
+      was_idle = !outcome.moved;
+      idle_since = outcome.now;
+      continue;
+    }
+    const Duration idle = outcome.now - idle_since;
+    if (idle < options.spin_time) {
+      CpuRelax();
+    } else if (idle < options.spin_time + options.yield_time) {
+      sched_yield();
+    } else if (!done()) {
+      sleep_as_driver(done, limit);
+    }
+  }
+}
+
+void Progress::Impl::give_up_role() {
+  {
+    const std::lock_guard lock(role_mutex);
+    last_drive_ns.store(MonotonicNow().time_since_epoch().count());
+    user_drives.store(false);
+  }
+  if (waiters.load() > 0) role_changed.notify_all();
+  FullFence();
+  if (thread_parked_long.load()) thread_waker.wake();
+  EngineLock::Outcome outcome = engine.with([](Engine&) {});
+  if (outcome.pending) {
+    call_thread();
+  } else if (thread_mark.later_than(outcome.next_deadline)) {
+    thread_waker.wake();
+  }
+  step_aside(std::move(outcome));
+}
+
+// True once done() is, false at the limit. done() becomes true on some thread that then wakes us.
+bool Progress::Impl::drive_until(const std::function<bool()>& done, Instant limit) {
+  if (driving_here == this) {  // a callback of an operation that this thread has finished
+    drive(done, limit);
+    return done();
+  }
+  {
+    std::unique_lock lock(role_mutex);
+    waiters.fetch_add(1);
+    FullFence();
+    while (!done() && user_drives.load() && MonotonicNow() < limit) {
+      if (limit == kNever) {
+        role_changed.wait(lock);
+      } else {
+        role_changed.wait_for(lock, limit - MonotonicNow());
+      }
+    }
+    waiters.fetch_sub(1);
+    if (done() || user_drives.load()) return done();
+    user_drives.store(true);
+    drives.fetch_add(1);
+  }
+  struct Role {
+    explicit Role(Impl& i) : impl(i) { driving_here = &impl; }
+    ~Role() {
+      driving_here = nullptr;
+      impl.driver_mark.set_awake();
+      impl.give_up_role();
+    }
+    Impl& impl;
+  } const role(*this);
+  drive(done, limit);
+  return done();
+}
+
+bool Progress::Impl::park_needed(bool on_duty) const {
+  if (user_drives.load()) return true;
+  if (on_duty) return false;
+  const Instant last{Duration(last_drive_ns.load())};
+  return MonotonicNow() < last + kRecently;
+}
+
+void Progress::Impl::park(bool& long_next) {
+  const uint64_t drive = drives.load();
+  if (long_next) {
+    thread_parked_long.store(true);
+    FullFence();
+    // A driver that leaves after this look sees that we are parked; one that left before is gone.
+    if (user_drives.load()) thread_waker.sleep(WaitHandle{}, Duration::max());
+    thread_parked_long.store(false);
+  } else {
+    thread_waker.sleep(WaitHandle{}, kShortPark);
+  }
+  long_next = user_drives.load() && drives.load() == drive;
+}
+
+void Progress::Impl::run_thread() {
+  bool on_duty = false;    // called since the last time that nothing was pending
+  bool long_park = false;  // the same thread has driven for a whole short park
+  while (!stopping.load()) {
+    if (thread_called.exchange(false)) on_duty = true;
+    if (park_needed(on_duty)) {
+      // A driver calls again if it leaves work behind.
+      if (user_drives.load()) on_duty = false;
+      park(long_park);
+      continue;
+    }
+    long_park = false;
+    EngineLock::Outcome outcome = engine.step(&thread_mark);
+    if (driver_mark.asleep()) driver_waker.wake();  // it started to drive while we stepped
+    finish(outcome.completed);
+    if (!outcome.pending) on_duty = false;
+    if (!outcome.moved) thread_waker.sleep(handle, Until(outcome.next_deadline, outcome.now));
+    thread_mark.set_awake();
+  }
+}
+
+void Progress::Impl::look(const std::function<void(Engine&)>& call) {
+  step_aside(engine.with(call));
+}
+
+// What the call starts (a link's last frames, an abort notice) needs steps soon.
+void Progress::Impl::change(const std::function<void(Engine&)>& call) {
+  look(call);
+  call_thread();
+}
+
+Progress::Progress(std::unique_ptr<Transport> transport, const EngineOptions& engine,
+                   const ProgressOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(transport), engine, options)) {
+  impl_->thread = std::thread([impl = impl_.get()] { impl->run_thread(); });
+}
+
+Progress::~Progress() {
+  shutdown(kFinalLinger);
+  impl_->stopping.store(true);
+  impl_->thread_waker.wake();
+  impl_->thread.join();
+}
+
+Address Progress::address() const { return impl_->address; }
+
+Result<GroupId> Progress::add_group(GroupSpec spec) {
+  if (impl_->shut_down.load()) {
+    return Status(StatusCode::kAborted, "rocecoll: the runtime has been shut down");
+  }
+  Result<GroupId> added = GroupId{0};
+  impl_->change([&](Engine& engine) { added = engine.add_group(std::move(spec)); });
+  return added;
+}
+
+void Progress::remove_group(GroupId group) {
+  impl_->change([&](Engine& engine) { engine.remove_group(group); });
+}
+
+void Progress::set_timeout(GroupId group, Duration timeout) {
+  impl_->look([&](Engine& engine) { engine.set_timeout(group, timeout); });
+}
+
+Status Progress::group_status(GroupId group) {
+  Status status;
+  impl_->look([&](Engine& engine) { status = engine.group_status(group); });
+  return status;
+}
+
+void Progress::abort(GroupId group, const Status& why) {
+  impl_->change([&](Engine& engine) { engine.abort(group, why); });
+}
+
+TransportStats Progress::stats() {
+  TransportStats stats;
+  impl_->look([&](Engine& engine) { stats = engine.transport().stats(); });
+  return stats;
+}
+
+Status Progress::submit(GroupId group, const OperationPtr& operation, bool asynchronous) {
+  Status refused;
+  EngineLock::Outcome outcome = impl_->engine.submit(group, operation, refused);
+  const bool pending = outcome.pending;
+  impl_->step_aside(std::move(outcome));
+  if (asynchronous && pending) impl_->call_thread();
+  return refused;
+}
+
+Status Progress::wait(const OperationPtr& operation, Duration timeout) {
+  if (!operation->done()) {
+    const Instant limit = After(MonotonicNow(), timeout);
+    try {
+      if (!impl_->drive_until([&] { return operation->done(); }, limit)) {
+        return Status(StatusCode::kTimeout, "rocecoll: the operation is not complete after " +
+                                                DescribeDuration(timeout) + "; it goes on");
+      }
+    } catch (const CheckFailure& failure) {
+      return Status(StatusCode::kInternal, failure.what());
+    }
+  }
+  return operation->status();
+}
+
+void Progress::shutdown(Duration limit) {
+  impl_->shut_down.store(true);
+  impl_->change([](Engine& engine) { engine.remove_all_groups(); });
+  impl_->drive_until([this] { return !impl_->engine.lingering(); }, After(MonotonicNow(), limit));
+}
+
+}  // namespace rocecoll

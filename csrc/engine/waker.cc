@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/waker.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <ctime>
+#include <new>
+
+#include "base/check.h"
+
+namespace rocecoll {
+
+Waker::Waker() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (fd_ < 0) throw std::bad_alloc();
+}
+
+Waker::~Waker() { close(fd_); }
+
+void Waker::wake() {
+  const uint64_t one = 1;
+  // EAGAIN: the counter is full of wakes that nobody took, which is as good.
+  const ssize_t written = write(fd_, &one, sizeof(one));
+  ROCECOLL_CHECK(written == sizeof(one) || errno == EAGAIN);
+}
+
+void Waker::sleep(WaitHandle handle, Duration limit) {
+  pollfd fds[2] = {{fd_, POLLIN, 0}, {handle.fd, POLLIN, 0}};  // a negative fd is ignored
+  if (limit < Duration{0}) limit = Duration{0};
+  timespec timeout;
+  timeout.tv_sec = static_cast<time_t>(limit.count() / 1'000'000'000);
+  timeout.tv_nsec = static_cast<long>(limit.count() % 1'000'000'000);
+  const int ready = ppoll(fds, 2, limit == Duration::max() ? nullptr : &timeout, nullptr);
+  ROCECOLL_CHECK(ready >= 0 || errno == EINTR);
+  if (ready > 0 && (fds[0].revents & POLLIN) != 0) {
+    uint64_t count = 0;
+    const ssize_t taken = read(fd_, &count, sizeof(count));
+    ROCECOLL_CHECK(taken == sizeof(count) || errno == EAGAIN);  // another sleeper took it
+  }
+}
+
+}  // namespace rocecoll

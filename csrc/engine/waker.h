@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sleeping on a descriptor, with a way to be woken by another thread.
+#pragma once
+
+#include "base/status.h"
+#include "base/time.h"
+#include "transport/wait_handle.h"
+
+namespace rocecoll {
+
+class Waker {
+ public:
+  Waker();  // throws std::bad_alloc when the process has no descriptor left
+  ~Waker();
+  Waker(const Waker&) = delete;
+  Waker& operator=(const Waker&) = delete;
+
+  // Thread safe. Sticky: wakes the sleep() that is under way, else the next one.
+  void wake();
+  // Sleeps until `handle` is readable (an fd below 0: never), wake(), or `limit` has passed. Takes
+  // one wake() back.
+  void sleep(WaitHandle handle, Duration limit);
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace rocecoll
