@@ -65,7 +65,9 @@ def run_cpp(preset: str, quick: bool, keyword: str) -> Tally:
     shutil.rmtree(results, ignore_errors=True)
     results.mkdir()
     limit_s = QUICK_LIMIT_S if quick else CPP_LIMIT_S
-    selected = f"*{keyword}*" if keyword else "*"
+    # Python's names are all_reduce, GoogleTest's AllReduce.
+    spellings = {keyword, keyword.title().replace("_", "")}
+    selected = ":".join(f"*{spelling}*" for spelling in sorted(spellings))
     environment = {
         "GTEST_OUTPUT": f"xml:{results}/",
         # docs/style.md: what takes more than a few seconds is called Slow.

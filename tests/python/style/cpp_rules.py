@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What C++ files may include and call."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from style.tree import Tree
+
+# The contracts under csrc/transport that every transport is written against.
+CONTRACTS = {
+    "transport/transport.h",
+    "transport/address.h",
+    "transport/wait_handle.h",
+    "transport/plain_memory.h",
+    "transport/datagram/port.h",
+}
+# Which layers a layer may include, besides itself. "transport" means the contracts.
+MAY_INCLUDE = {
+    "base": set(),
+    "collectives": {"base"},
+    "transport": {"base"},
+    "reliability": {"base", "transport"},
+    "datagram": {"base", "transport", "reliability"},
+    "sim": {"base", "transport"},
+    "messenger": {"base", "transport"},
+    "engine": {"base", "transport", "messenger", "collectives"},
+    "runtime": {
+        "base",
+        "transport",
+        "messenger",
+        "collectives",
+        "engine",
+        "reliability",
+        "datagram",
+    },
+    "python": {"base", "transport", "messenger", "collectives", "engine", "runtime"},
+    "torch": {"base", "transport", "messenger", "collectives", "engine", "runtime"},
+}
+TORCH_HEADER = re.compile(r"^(torch|c10|ATen|caffe2)/")
+CORE = tuple(f"csrc/{name}/" for name in ("base", "collectives", "transport", "engine", "runtime"))
+# Who holds the progress lock tells the engine the time; ports poll until a deadline; the bindings
+# measure what they wait for.
+CLOCK_OWNERS = re.compile(
+    r"^csrc/(engine/(progress|engine_lock)[^/]*|runtime/.*|torch/.*|python/.*|transport/.*port\.(h|cc))$"
+)
+# Calls that end the process, write to the terminal, or sleep. Methods may share a name with them:
+# only what stands as a statement, or is qualified, is the function of the C library.
+STATEMENT = r"(\bstd::|(^|[;{})]|\belse\b)\s*(::)?)"
+BANNED = (
+    r"\bstd::(cout|cerr|clog)\b"
+    r"|(?<![\w.>:])(std::)?(printf|fprintf|puts|putchar|perror|assert)\s*\("
+    rf"|{STATEMENT}(abort|terminate)\s*\(\s*\)"
+    rf"|{STATEMENT}(exit|_exit|quick_exit|_Exit|sleep)\s*\("
+    r"|(?<![\w.>])(usleep|nanosleep|sleep_for|sleep_until)\s*\("
+)
+
+
+def layer_of(name: str) -> str | None:
+    """The layer of an include name (relative to csrc), or None when csrc has no such layer."""
+    directory = posixpath.dirname(name)
+    if name in CONTRACTS:
+        return "transport"
+    if directory == "transport":
+        return "messenger"
+    layer = directory.removeprefix("transport/")
+    return layer if layer in MAY_INCLUDE and layer not in ("transport", "messenger") else None
+
+
+def layering(tree: Tree) -> list[str]:
+    found = []
+    for path in tree.under("csrc/", suffixes=(".h", ".cc")):
+        layer = layer_of(path.removeprefix("csrc/"))
+        if layer is None:
+            found.append(f"{path}:1: is in no layer; add its directory to MAY_INCLUDE")
+            continue
+        for line, quoted, name in tree.includes(path):
+            if not quoted:
+                continue
+            if f"csrc/{name}" not in tree.files:
+                found.append(f'{path}:{line}: "{name}" names no file under csrc')
+                continue
+            target = layer_of(name)
+            if target != layer and target not in MAY_INCLUDE[layer]:
+                allowed = ", ".join(sorted(MAY_INCLUDE[layer])) or "nothing else"
+                found.append(
+                    f"{path}:{line}: {layer} includes {name} of {target}; it may include {allowed}"
+                )
+    return found
+
+
+def torch_is_confined(tree: Tree) -> list[str]:
+    found = []
+    for path in tree.under("csrc/", "tests/cpp/", suffixes=(".h", ".cc")):
+        for line, quoted, name in tree.includes(path):
+            ours = quoted and f"csrc/{name}" in tree.files
+            if name == "torch/extension.h":
+                found.append(f"{path}:{line}: include what you need, not {name} (it costs 10 s)")
+            elif TORCH_HEADER.match(name) and not ours and not path.startswith("csrc/torch/"):
+                found.append(f"{path}:{line}: {name}: only csrc/torch includes torch")
+            elif name.startswith("pybind11/") and not path.startswith(
+                ("csrc/torch/", "csrc/python/")
+            ):
+                found.append(f"{path}:{line}: {name}: only the bindings include pybind11")
+    return found
+
+
+def no_environment(tree: Tree) -> list[str]:
+    hits = tree.find(
+        r"\b(getenv|secure_getenv|setenv|putenv|unsetenv|environ)\b",
+        tree.under("csrc/", suffixes=(".h", ".cc")),
+    )
+    return [
+        f"{place}: {text}: options come from rocecoll/options.py as values" for place, text in hits
+    ]
+
+
+def clocks_have_owners(tree: Tree) -> list[str]:
+    paths = (
+        path for path in tree.under("csrc/", suffixes=(".h", ".cc")) if not CLOCK_OWNERS.match(path)
+    )
+    hits = tree.find(r"\b(clock_gettime|steady_clock|system_clock|gettimeofday)\b|::now\(\)", paths)
+    return [f"{place}: take the time as an argument (Instant now)" for place in dict(hits)]
+
+
+def banned_calls(tree: Tree) -> list[str]:
+    hits = tree.find(BANNED, tree.under(*CORE, suffixes=(".h", ".cc")))
+    return [f"{place}: {text}: return a Status, or use ROCECOLL_CHECK" for place, text in hits]
+
+
+def throw_is_confined(tree: Tree) -> list[str]:
+    paths = (
+        path for path in tree.under(*CORE, suffixes=(".h", ".cc")) if path != "csrc/base/check.h"
+    )
+    hits = tree.find(r"\bthrow\b", paths)
+    return [
+        f"{place}: errors are Status values; invariants are ROCECOLL_CHECK" for place, _ in hits
+    ]
+
+
+def headers_are_used(tree: Tree) -> list[str]:
+    """A header that only its own implementation includes is dead."""
+    users: dict[str, set[str]] = {}
+    for path in tree.under("csrc/", "tests/cpp/", suffixes=(".h", ".cc")):
+        for _, _, name in tree.includes(path):
+            users.setdefault(name, set()).add(path)
+    found = []
+    for path in tree.under("csrc/", suffixes=(".h",)):
+        own = path.removesuffix(".h") + ".cc"
+        if not users.get(path.removeprefix("csrc/"), set()) - {own}:
+            found.append(f"{path}:1: nothing but its own .cc includes it; use it or remove it")
+    return found
+
+
+def sources_have_headers(tree: Tree) -> list[str]:
+    """x.cc implements x.h; x_part.cc implements a part of x.h or x_impl.h. Modules have none."""
+    found = []
+    for path in tree.under("csrc/", suffixes=(".cc",)):
+        directory, stem = posixpath.dirname(path), posixpath.basename(path).removesuffix(".cc")
+        if directory in ("csrc/python", "csrc/torch") and stem.endswith(("module", "library")):
+            continue
+        own = re.compile(rf"{directory.removeprefix('csrc/')}/{stem.split('_')[0]}[^/]*\.h")
+        exact = f"{directory.removeprefix('csrc/')}/{stem}.h"
+        names = {name for _, quoted, name in tree.includes(path) if quoted}
+        if exact not in names and (
+            f"csrc/{exact}" in tree.files or not any(map(own.fullmatch, names))
+        ):
+            found.append(f"{path}:1: includes no header of its name; add {stem}.h")
+    return found
+
+
+def tests_belong_to_a_layer(tree: Tree) -> list[str]:
+    """tests/cpp/<layer>/<idea>_test.cc tests something of that layer; helpers are headers."""
+    used = {
+        name
+        for path in tree.under("tests/cpp/", suffixes=(".h", ".cc"))
+        for _, _, name in tree.includes(path)
+    }
+    found = []
+    for path in tree.under("tests/cpp/", suffixes=(".h", ".cc")):
+        layer = path.split("/")[2]
+        if layer not in MAY_INCLUDE:
+            found.append(f"{path}:1: {layer} is no layer; tests are in tests/cpp/<layer>")
+        elif path.endswith(".h"):
+            if path.removeprefix("tests/cpp/") not in used:
+                found.append(f"{path}:1: no test includes it; remove it")
+        elif not path.endswith("_test.cc"):
+            found.append(f"{path}:1: name it <idea>_test.cc")
+        elif not reaches_layer(tree, path, layer):
+            found.append(f"{path}:1: includes no header of {layer}; move it to the layer it tests")
+    return found
+
+
+def reaches_layer(tree: Tree, path: str, layer: str) -> bool:
+    """Directly or through helpers under tests/cpp."""
+    todo, seen = [path], set()
+    while todo:
+        current = todo.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for _, quoted, name in tree.includes(current):
+            if f"csrc/{name}" in tree.files and layer_of(name) == layer:
+                return True
+            if quoted and f"tests/cpp/{name}" in tree.files:
+                todo.append(f"tests/cpp/{name}")
+    return False

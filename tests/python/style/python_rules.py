@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the package reads its environment, and that each of its modules is used."""
+
+from __future__ import annotations
+
+import ast
+
+from style.tree import Tree
+
+OPTIONS = "rocecoll/options.py"
+
+
+def environment_has_one_reader(tree: Tree) -> list[str]:
+    found = []
+    for path in tree.under("rocecoll/", suffixes=(".py",)):
+        if path == OPTIONS:
+            continue
+        for node in ast.walk(ast.parse(tree.files[path], path)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+            attribute = node.attr if isinstance(node, ast.Attribute) else None
+            if attribute in ("environ", "getenv", "putenv") or {"environ", "getenv"} & set(names):
+                found.append(f"{path}:{node.lineno}: only {OPTIONS} reads the environment")
+    return found
+
+
+def module_name(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def imported_modules(path: str, text: str) -> set[str]:
+    """Dotted names that a file imports, the members of `from` imports among them."""
+    package = path.split("/")[:-1]
+    names = set()
+    for node in ast.walk(ast.parse(text, path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = base + ([node.module] if node.module else [])
+            names.add(".".join(base))
+            names |= {".".join([*base, alias.name]) for alias in node.names}
+    return names
+
+
+def modules_are_used(tree: Tree) -> list[str]:
+    """Imported, run as a program (`__main__`), or named as an entry point in pyproject.toml."""
+    used = set()
+    for path in tree.under("", suffixes=(".py",)):
+        used |= imported_modules(path, tree.files[path]) - {module_name(path)}
+    entry_points = tree.files.get("pyproject.toml", "")
+    found = []
+    for path in tree.under("rocecoll/", suffixes=(".py",)):
+        name = module_name(path)
+        program = path.endswith(("__init__.py", "__main__.py"))
+        if not (
+            program or name in used or f'"{name}:' in entry_points or f'"{name}"' in entry_points
+        ):
+            found.append(f"{path}:1: nothing imports it; use it or remove it")
+    return found

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of docs/style.md that a program can check, each shown able to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from style import cpp_rules, python_rules, size_rules
+from style.tree import Tree
+
+pytestmark = pytest.mark.quick
+
+ROOT = Path(__file__).resolve().parents[2]
+TAG = "// SPDX-License-Identifier: Apache-2.0\n"
+
+
+@dataclass
+class Rule:
+    """`planted` has exactly the violations that `places` begin with; the rest of it is fine."""
+
+    check: Callable[[Tree], list[str]]
+    planted: dict[str, str]
+    places: list[str]
+
+    @property
+    def name(self) -> str:
+        return self.check.__name__
+
+
+def body(lines: int) -> str:
+    return "\n".join(f"  x += {number};" for number in range(lines))
+
+
+LAYERS = {
+    "csrc/base/a.h": "",
+    "csrc/transport/transport.h": '#include "base/a.h"\n',
+    "csrc/transport/messenger.h": '#include "transport/transport.h"\n',
+    "csrc/transport/datagram/port.h": '#include "transport/transport.h"\n',
+    "csrc/transport/reliability/path.h": '#include "transport/datagram/port.h"\n',
+}
+RULES = [
+    Rule(
+        cpp_rules.layering,
+        LAYERS
+        | {
+            "csrc/base/b.h": '#include <vector>\n#include "collectives/c.h"\n',
+            "csrc/collectives/c.h": '#include "base/a.h"\n#include "base/missing.h"\n',
+            "csrc/engine/e.h": '#include "transport/messenger.h"\n#include "transport/sim/s.h"\n',
+            "csrc/transport/datagram/d.h": '#include "transport/reliability/path.h"\n'
+            '#include "transport/messenger.h"\n',
+            "csrc/transport/sim/s.h": '#include "transport/datagram/port.h"\n'
+            '#include "transport/datagram/d.h"\n',
+            "csrc/torch/t.h": '#include "python/p.h"\n#include "engine/e.h"\n',
+            "csrc/python/p.h": "",
+            "csrc/nowhere/n.h": "",
+        },
+        [
+            "csrc/base/b.h:2: base includes collectives/c.h",
+            'csrc/collectives/c.h:2: "base/missing.h" names no file',
+            "csrc/engine/e.h:2: engine includes transport/sim/s.h",
+            "csrc/nowhere/n.h:1: is in no layer",
+            "csrc/torch/t.h:1: torch includes python/p.h",
+            "csrc/transport/datagram/d.h:2: datagram includes transport/messenger.h",
+            "csrc/transport/sim/s.h:2: sim includes transport/datagram/d.h",
+        ],
+    ),
+    Rule(
+        cpp_rules.torch_is_confined,
+        {
+            "csrc/engine/a.cc": "#include <c10/util/Half.h>\n#include <pybind11/pybind11.h>\n",
+            "csrc/torch/work.h": '#include <torch/csrc/x.h>\n#include "torch/own.h"\n',
+            "csrc/torch/own.h": "#include <torch/extension.h>\n",
+            "csrc/python/core.cc": '#include <pybind11/pybind11.h>\n#include "torch/work.h"\n',
+        },
+        ["csrc/engine/a.cc:1", "csrc/engine/a.cc:2", "csrc/torch/own.h:1"],
+    ),
+    Rule(
+        cpp_rules.no_environment,
+        {"csrc/torch/a.cc": '// getenv\nauto s = "getenv";\nauto v = std::getenv("A");\n'},
+        ["csrc/torch/a.cc:3: getenv"],
+    ),
+    Rule(
+        cpp_rules.clocks_have_owners,
+        {
+            "csrc/engine/engine.cc": "x();\nauto t = std::chrono::steady_clock::now();\n",
+            "csrc/engine/progress.cc": "auto t = std::chrono::steady_clock::now();\n",
+            "csrc/transport/datagram/udp_port.cc": "clock_gettime(CLOCK_MONOTONIC, &t);\n",
+            "csrc/transport/reliability/path.cc": "clock_gettime(CLOCK_MONOTONIC, &t);\n",
+        },
+        [
+            "csrc/engine/engine.cc:2",
+            "csrc/transport/reliability/path.cc:1",
+        ],
+    ),
+    Rule(
+        cpp_rules.banned_calls,
+        {
+            "csrc/engine/a.cc": "void Engine::abort(GroupId id) {\n  engine.abort();\n  abort();\n}\n"
+            "static_assert(true);\n  assert(x);\n  snprintf(b, 1, p);\n  printf(p);\n  std::exit(1);\n"
+            "std::this_thread::sleep_for(t);\nstd::cerr << 1;\nstd::abort();\n",
+            "csrc/python/b.cc": "  printf(p);\n",
+        },
+        [f"csrc/engine/a.cc:{line}: " for line in (3, 6, 8, 9, 10, 11, 12)],
+    ),
+    Rule(
+        cpp_rules.throw_is_confined,
+        {
+            "csrc/base/check.h": "  throw 1;\n",
+            "csrc/engine/a.cc": "// throw\n  throw std::bad_alloc();\n",
+            "csrc/torch/b.cc": "  throw 1;\n",
+        },
+        ["csrc/engine/a.cc:2"],
+    ),
+    Rule(
+        cpp_rules.headers_are_used,
+        {
+            "csrc/base/dead.h": "",
+            "csrc/base/dead.cc": '#include "base/dead.h"\n',
+            "csrc/base/live.h": "",
+            "csrc/engine/a.cc": '#include "base/live.h"\n',
+        },
+        ["csrc/base/dead.h:1"],
+    ),
+    Rule(
+        cpp_rules.sources_have_headers,
+        {
+            "csrc/base/a.cc": '#include "base/a.h"\n',
+            "csrc/base/a_part.cc": '#include "base/a.h"\n',
+            "csrc/base/lost.cc": '#include "base/a.h"\n',
+            "csrc/python/core_module.cc": '#include "base/a.h"\n',
+        },
+        ["csrc/base/lost.cc:1"],
+    ),
+    Rule(
+        cpp_rules.tests_belong_to_a_layer,
+        {
+            "csrc/base/a.h": "",
+            "csrc/engine/e.h": "",
+            "tests/cpp/base/a_test.cc": '#include "base/a.h"\n',
+            "tests/cpp/base/helped_test.cc": '#include "base/helper.h"\n',
+            "tests/cpp/base/helper.h": '#include "base/a.h"\n',
+            "tests/cpp/base/unused.h": '#include "base/a.h"\n',
+            "tests/cpp/base/astray_test.cc": '#include "engine/e.h"\n',
+            "tests/cpp/base/main.cc": '#include "base/a.h"\n',
+            "tests/cpp/attic/b_test.cc": '#include "base/a.h"\n',
+        },
+        [
+            "tests/cpp/attic/b_test.cc:1: attic is no layer",
+            "tests/cpp/base/astray_test.cc:1: includes no header of base",
+            "tests/cpp/base/main.cc:1: name it",
+            "tests/cpp/base/unused.h:1: no test includes it",
+        ],
+    ),
+    Rule(
+        size_rules.license_lines,
+        {
+            "csrc/a.h": TAG,
+            "csrc/b.cc": "#pragma once\n" + TAG,
+            "csrc/CMakeLists.txt": "",
+            "scripts/run": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
+            "rocecoll/c.py": '"""No tag."""\n',
+            "pyproject.toml": "[project]\n",
+        },
+        ["csrc/CMakeLists.txt:1", "csrc/b.cc:1", "rocecoll/c.py:1"],
+    ),
+    Rule(
+        size_rules.file_lengths,
+        {"csrc/long.cc": "\n" * 451, "csrc/fits.cc": "\n" * 450},
+        ["csrc/long.cc:451: has 451 lines"],
+    ),
+    Rule(
+        size_rules.function_lengths,
+        {
+            "csrc/base/a.cc": f"namespace a {{\nint x;\nint Long(int a,\n         int b) {{\n{body(78)}\n}}\n"
+            f"void Fits() {{\n{body(78)}\n}}\nconst int table[] = {{\n{body(90)}\n}};\n}}\n",
+            "csrc/base/b.h": f"class B {{\n  void f() const {{\n    if (a) {{\n{body(80)}\n    }}\n  }}\n"
+            f"  int g;\n{body(100)}\n}};\n",
+            "tests/cpp/base/a_test.cc": f"TEST(A, B) {{\n  auto run = [&](int a) {{\n{body(80)}\n  }};\n}}\n",
+            "rocecoll/a.py": f"def f():\n    x = 1\n{body(80).replace('  x', '    x').replace(';', '')}\n",
+        },
+        [
+            "csrc/base/a.cc:3: a function of 81 lines",
+            "csrc/base/b.h:2: ",
+            "rocecoll/a.py:1: ",
+            "tests/cpp/base/a_test.cc:1: ",
+            "tests/cpp/base/a_test.cc:2: ",
+        ],
+    ),
+    Rule(
+        python_rules.environment_has_one_reader,
+        {
+            "rocecoll/options.py": "import os\nos.environ\n",
+            "rocecoll/a.py": "import os\nos.environ['A']\nos.getenv('B')\n",
+            "rocecoll/b.py": "from os import environ\n",
+            "scripts/c.py": "import os\nos.environ\n",
+        },
+        ["rocecoll/a.py:2", "rocecoll/a.py:3", "rocecoll/b.py:1"],
+    ),
+    Rule(
+        python_rules.modules_are_used,
+        {
+            "pyproject.toml": '[project.scripts]\nrocecoll = "rocecoll.cli:main"\n',
+            "rocecoll/__init__.py": "from . import a\nfrom .b import name\n",
+            "rocecoll/a.py": "import rocecoll.c\n",
+            "rocecoll/b.py": "",
+            "rocecoll/c.py": "",
+            "rocecoll/cli.py": "",
+            "rocecoll/dead.py": "import rocecoll.dead\n",
+        },
+        ["rocecoll/dead.py:1"],
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def tree() -> Tree:
+    return Tree.load(ROOT)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_tree_keeps_rule(tree: Tree, rule: Rule) -> None:
+    found = rule.check(tree)
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_rule_finds_what_is_planted(rule: Rule) -> None:
+    found = rule.check(Tree(rule.planted))
+    pairs = list(zip(sorted(found), sorted(rule.places), strict=False))
+    assert len(found) == len(rule.places), found
+    assert all(message.startswith(place) for message, place in pairs), found
+
+
+def test_every_rule_is_checked() -> None:
+    public = {
+        name
+        for module in (cpp_rules, python_rules, size_rules)
+        for name, value in vars(module).items()
+        if getattr(value, "__annotations__", {}) == {"tree": "Tree", "return": "list[str]"}
+    }
+    assert public == {rule.name for rule in RULES}
+
+
+def test_tree_has_the_sources(tree: Tree) -> None:
+    for path in ("csrc/base/status.h", "csrc/CMakeLists.txt", "tests/python/test_style.py"):
+        assert path in tree.files
