@@ -91,6 +91,21 @@ TEST(Partition, ExplicitBlocksMayBeEmptyAndInAnyOrder) {
   EXPECT_EQ(partition.block(1).count, 0u);
 }
 
+TEST(Partition, PackingKeepsSizesAndClosesGaps) {
+  for (const Partition& partition : {Partition::Strided(3, 4, 10, 2), Partition::Even(11, 3, 5),
+                                     Partition::Explicit({{10, 3}, {0, 0}, {2, 5}})}) {
+    const Partition packed = partition.packed();
+    uint64_t next = 0;
+    for (uint32_t i = 0; i < partition.blocks(); ++i) {
+      EXPECT_EQ(packed.block(i).offset, next);
+      EXPECT_EQ(packed.block(i).count, partition.block(i).count);
+      next += packed.block(i).count;
+    }
+  }
+  EXPECT_TRUE(Partition::Strided(3, 4, 4).contiguous());
+  EXPECT_FALSE(Partition::Strided(3, 4, 10).contiguous());
+}
+
 TEST(Partition, DefaultIsEmpty) {
   const Partition partition;
   EXPECT_EQ(partition.blocks(), 0u);
@@ -146,10 +161,13 @@ TEST(Partition, ALaneOfAnEvenCutIsOnePiece) {
 // Input and output of an allgather or reduce-scatter are cut apart; their lanes must agree.
 TEST(Partition, LanesOfBlocksOfOneSizeAreCutAlike) {
   const Partition one = Partition::Strided(1, 11, 11);
+  const Partition whole = Partition::Even(11, 1);
   const Partition many = Partition::Strided(5, 11, 20, 4);
   const Partition listed = Partition::Explicit({{0, 11}, {40, 11}});
   for (uint32_t lane = 0; lane < 4; ++lane) {
     const ElementRange part = one.lane(lane, 4).block(0);
+    EXPECT_EQ(whole.lane(lane, 4).block(0).offset, part.offset);
+    EXPECT_EQ(whole.lane(lane, 4).block(0).count, part.count);
     EXPECT_EQ(many.lane(lane, 4).block(3).count, part.count);
     EXPECT_EQ(many.lane(lane, 4).block(3).offset, 4 + 3 * 20 + part.offset);
     EXPECT_EQ(listed.lane(lane, 4).block(1).count, part.count);
