@@ -42,7 +42,8 @@ TEST(MessageWire, RoundTripsEveryType) {
       frame.length = 100;
       frame.slice = {1, 100, 3};
     }
-    const auto parsed = ParseMessageFrame(Encode(frame));
+    const std::vector<std::byte> bytes = Encode(frame);
+    const auto parsed = ParseMessageFrame(bytes);
     ASSERT_TRUE(parsed.has_value());
     EXPECT_EQ(parsed->type, type);
     EXPECT_EQ(parsed->flag, frame.flag);
