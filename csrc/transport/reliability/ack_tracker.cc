@@ -14,13 +14,8 @@ void AckTracker::on_received(Instant now, uint64_t number, size_t bytes, bool el
   const bool in_order = received_.empty() || number == received_.back().end;
   if (received_.empty() || number >= received_.back().end) largest_at_ = now;
   received_.insert(number, number + 1);
-  uint64_t floor = floor_;
-  if (received_.ranges().size() > kMaxRanges) floor = received_.front().end;
-  if (received_.back().end > kMaxSpan) floor = std::max(floor, received_.back().end - kMaxSpan);
-  if (floor > floor_) {
-    received_.erase(0, floor);
-    floor_ = floor;
-  }
+  if (received_.ranges().size() > kMaxRanges) raise_floor(received_.front().end);
+  if (received_.back().end > kMaxSpan) raise_floor(received_.back().end - kMaxSpan);
   ROCECOLL_CHECK(received_.ranges().size() <= kMaxRanges);
   if (!eliciting) return;
   if (!pending()) deadline_ = now + max_ack_delay_;
@@ -30,6 +25,12 @@ void AckTracker::on_received(Instant now, uint64_t number, size_t bytes, bool el
       unacknowledged_bytes_ >= kBytesPerAck) {
     deadline_ = std::min(deadline_, now);
   }
+}
+
+void AckTracker::raise_floor(uint64_t floor) {
+  if (floor <= floor_) return;
+  received_.erase(0, floor);
+  floor_ = floor;
 }
 
 void AckTracker::build(Instant now, size_t max_ranges, AckFrame& ack) const {

@@ -18,13 +18,16 @@ class AckTracker {
   static constexpr uint32_t kPacketsPerAck = 16;
   // Holes older than this many ranges or packets are forgotten: what arrives there is taken for a
   // duplicate and comes again in a new packet, since it is not acknowledged.
-  static constexpr size_t kMaxRanges = 64;
+  static constexpr size_t kMaxRanges = 256;
   static constexpr uint64_t kMaxSpan = 1u << 20;
 
   explicit AckTracker(Duration max_ack_delay) : max_ack_delay_(max_ack_delay) {}
 
   bool is_duplicate(uint64_t number) const { return number < floor_ || received_.contains(number); }
   void on_received(Instant now, uint64_t number, size_t bytes, bool eliciting, bool at_once);
+
+  // The peer awaits no acknowledgement of packets below `number`: their holes need no more room.
+  void on_settled(uint64_t number) { raise_floor(number); }
 
   // Something arrived that the peer wants acknowledged.
   bool pending() const { return unacknowledged_packets_ > 0; }
@@ -37,6 +40,8 @@ class AckTracker {
   void on_ack_sent();
 
  private:
+  void raise_floor(uint64_t floor);
+
   Duration max_ack_delay_;
   RangeSet received_;
   uint64_t floor_ = 0;

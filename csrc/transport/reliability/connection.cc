@@ -44,10 +44,11 @@ Connection::Impl::Impl(const ConnectionOptions& options, const LinkId& link, uin
 
 Connection::Impl::~Impl() { path.congestion.on_discarded(sent.bytes_in_flight()); }
 
-size_t Connection::Impl::max_frame_bytes() const {
-  const size_t overhead =
-      kPacketHeaderBytes + AckBytes(kAckRangesBesideFrame) + kPingBytes + kFrameHeaderBytes;
-  return std::min<size_t>(options.max_datagram_bytes - overhead, UINT16_MAX);
+size_t Connection::MaxFrameBytes(size_t max_datagram_bytes) {
+  ROCECOLL_CHECK(max_datagram_bytes >= kMinDatagramBytes);
+  const size_t overhead = kPacketHeaderBytes + AckBytes(kAckRangesBesideFrame) + kPingBytes +
+                          kSettledBytes + kFrameHeaderBytes;
+  return std::min<size_t>(max_datagram_bytes - overhead, UINT16_MAX);
 }
 
 bool Connection::Impl::has_content() const {
@@ -221,7 +222,9 @@ bool Connection::idle() const { return impl_->idle(); }
 bool Connection::finished() const { return impl_->finished; }
 uint64_t Connection::retransmitted_packets() const { return impl_->lost_packets; }
 uint64_t Connection::packets_invalid() const { return impl_->invalid_packets; }
-size_t Connection::max_frame_bytes() const { return impl_->max_frame_bytes(); }
+size_t Connection::max_frame_bytes() const {
+  return MaxFrameBytes(impl_->options.max_datagram_bytes);
+}
 void Connection::set_receive_window(uint64_t bytes) { impl_->receive_window = bytes; }
 Instant Connection::next_deadline() const { return impl_->next_deadline(); }
 void Connection::on_timeout(Instant now) { impl_->on_timeout(now); }
@@ -229,6 +232,7 @@ void Connection::on_reset(Instant) { impl_->on_reset(); }
 void Connection::close(Instant now, const Status& why) { impl_->close(now, why); }
 
 void Connection::on_datagram(Instant now, std::span<const std::byte> bytes) {
+  if (impl_->events.empty()) impl_->lent_frames.clear();
   impl_->on_datagram(now, bytes);
 }
 
@@ -269,7 +273,7 @@ bool Connection::poll_event(Event& event) {
   event.kind = next.kind;
   event.token = next.token;
   event.frame = next.frame;
-  impl.lent_frame = std::move(next.storage);
+  if (!next.storage.empty()) impl.lent_frames.push_back(std::move(next.storage));
   impl.events.pop_front();
   ROCECOLL_CHECK(event.kind != Event::Kind::kDown || impl.events.empty());
   return true;

@@ -53,7 +53,8 @@ class Connection {
   // -- events in
   // A datagram whose packet header named this connection (or, for INIT, this link), CRC already
   // verified by the demultiplexer (packet_wire.h). Frame events it causes lend from `bytes`, so
-  // `bytes` must stay until poll_event() returned false.
+  // `bytes` must stay until poll_event() returned false. A polled frame stays lent until the first
+  // on_datagram() after that.
   void on_datagram(Instant now, std::span<const std::byte> bytes);
   void on_timeout(Instant now);           // call when now >= next_deadline()
   void on_unreachable_hint(Instant now);  // starts fast probing; death is proven by silence
@@ -68,6 +69,8 @@ class Connection {
   // Drops all lent memory at once. Afterwards only the closing handshake goes on, until finished().
   void close(Instant now, const Status& why);
   size_t max_frame_bytes() const;
+  // What max_frame_bytes() says of a connection with this ConnectionOptions::max_datagram_bytes.
+  static size_t MaxFrameBytes(size_t max_datagram_bytes);
   // How many bytes in flight towards us the peer may have; advertised in acknowledgements.
   void set_receive_window(uint64_t bytes);
 

@@ -61,13 +61,12 @@ struct Connection::Impl {
   Instant next_deadline() const;
   bool idle() const;
   bool has_content() const;
-  size_t max_frame_bytes() const;
 
   // -- connection_receive.cc
   void on_datagram(Instant now, std::span<const std::byte> bytes);
   void on_init(Instant now, const PacketHeader& header, std::span<const std::byte> bytes);
   void on_packet(Instant now, const PacketHeader& header, std::span<const std::byte> bytes);
-  bool is_valid_body(const PacketBody& body) const;
+  bool is_valid_body(uint64_t number, const PacketBody& read) const;
   void on_ack(Instant now, uint64_t number, const AckFrame& ack);
   void on_acknowledged(Instant now, uint64_t number, const SentPacket& packet);
   void on_content(const PacketBody& body);
@@ -105,8 +104,10 @@ struct Connection::Impl {
   Reassembly reassembly;
   Regions regions;
   ConnectionEvents events;
-  std::vector<std::byte> lent_frame;  // of the event polled last
-  PacketBody body;                    // of the packet being read
+  // Frames put together from several datagrams, polled and still lent.
+  std::vector<std::vector<std::byte>> lent_frames;
+  PacketBody body;  // of the packet being read
+  AckFrame ack;     // of the packet being built
 
   Instant connect_deadline;
   bool down = false;
@@ -116,7 +117,8 @@ struct Connection::Impl {
   PeerClose peer_close;
 
   bool ping_due = false;
-  uint32_t probes_due = 0;  // packets that may exceed the windows
+  bool settled_due = false;  // holes that the peer may forget
+  uint32_t probes_due = 0;   // packets that may exceed the windows
   uint64_t receive_window = CongestionController::kInitialWindow;
   uint64_t peer_window = CongestionController::kInitialWindow;
   uint64_t peer_window_number = 0;  // packet that told it

@@ -50,8 +50,9 @@ void Connection::Impl::on_init(Instant now, const PacketHeader& header,
   if (verdict == Handshake::Verdict::kConfirm && !lost_contact()) ping_due = true;
 }
 
-bool Connection::Impl::is_valid_body(const PacketBody& read) const {
-  if (read.ack && read.ack->largest() >= sent.next_number()) return false;
+bool Connection::Impl::is_valid_body(uint64_t number, const PacketBody& read) const {
+  if (read.settled && *read.settled > number) return false;
+  if (read.has_ack && read.ack.largest() >= sent.next_number()) return false;
   // Once down or closed all regions are gone and DATA is ignored unread.
   if (read.data && !down && !closing.closed) return regions.is_valid(*read.data);
   return true;
@@ -61,16 +62,18 @@ void Connection::Impl::on_packet(Instant now, const PacketHeader& header,
                                  std::span<const std::byte> bytes) {
   heard(now);
   if (ack_tracker.is_duplicate(header.packet_number)) return;
-  if (!ParsePacketBody(bytes.subspan(kPacketHeaderBytes), body) || !is_valid_body(body)) {
+  if (!ParsePacketBody(bytes.subspan(kPacketHeaderBytes), body) ||
+      !is_valid_body(header.packet_number, body)) {
     ++invalid_packets;
     return;
   }
   // Not acknowledged, so it comes again.
   if (!down && !closing.closed && !reassembly.has_room(body.frames)) return;
   handshake.on_packet();
+  if (body.settled) ack_tracker.on_settled(*body.settled);
   ack_tracker.on_received(now, header.packet_number, bytes.size(), body.eliciting(),
                           body.ping || body.close.has_value());
-  if (body.ack && !down) on_ack(now, header.packet_number, *body.ack);
+  if (body.has_ack && !down) on_ack(now, header.packet_number, body.ack);
   if (!finished && !down && !closing.closed) on_content(body);
   if (body.close && !finished) on_peer_close(*body.close);
   complete_peer_close();
@@ -101,7 +104,7 @@ void Connection::Impl::on_ack(Instant now, uint64_t number, const AckFrame& ack)
   closing.progress_at = now;
   declare_losses(now);
   // An acknowledgement of a packet called lost comes within a round trip of the verdict or two.
-  sent.trim(now - 4 * path.rtt.smoothed() - options.max_ack_delay);
+  if (sent.trim(now - 4 * path.rtt.smoothed() - options.max_ack_delay)) settled_due = true;
   maybe_finish_closing();
 }
 

@@ -71,7 +71,7 @@ void Connection::Impl::build_init(Instant now, std::span<std::byte> space, TxDat
 
 // Bytes that the content wants at least; the acknowledgement before it leaves them free.
 size_t Connection::Impl::content_reserve() const {
-  size_t reserve = kPingBytes;
+  size_t reserve = kPingBytes + (settled_due ? kSettledBytes : 0);
   if (close_sendable()) reserve += kCloseHeaderBytes + closing.message.size();
   if (send_queue.has_pending()) {
     return reserve + kFrameHeaderBytes + send_queue.bytes(send_queue.next_pending()).size();
@@ -98,6 +98,8 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   const bool elicits = ping || with_content;
   if (with_content) {
     ping = ping || window_nearly_used();
+    if (settled_due) WriteSettled(body, sent.settled_below());
+    settled_due = false;
     if (send_queue.has_pending()) write_frames(body, packet);
     if (close_sendable()) write_close(body, packet);
     payload = write_data(ping, body, packet);
@@ -121,7 +123,6 @@ void Connection::Impl::write_ack(Instant now, size_t reserve, ByteWriter& body) 
   const bool wanted = ack_tracker.pending() || closing.close_due;
   if (!wanted || !ack_tracker.any() || body.room() < AckBytes(1) + reserve) return;
   const size_t ranges = 1 + (body.room() - AckBytes(1) - reserve) / (AckBytes(2) - AckBytes(1));
-  AckFrame ack;
   ack_tracker.build(now, std::min(ranges, kMaxAckRanges), ack);
   ROCECOLL_CHECK(AckBytes(ack.range_count) + reserve <= body.room());
   ack.receive_window = receive_window;

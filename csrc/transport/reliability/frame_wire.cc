@@ -64,7 +64,9 @@ bool ParseData(ByteReader& reader, DataField& data) {
 bool ParseSubFrame(ByteReader& reader, PacketBody& out) {
   switch (static_cast<SubFrameType>(reader.Read<uint8_t>())) {
     case SubFrameType::kAck:
-      return !out.ack && ParseAck(reader, out.ack.emplace());
+      if (out.has_ack) return false;
+      out.has_ack = true;
+      return ParseAck(reader, out.ack);
     case SubFrameType::kPing:
       out.ping = true;
       return true;
@@ -74,6 +76,10 @@ bool ParseSubFrame(ByteReader& reader, PacketBody& out) {
       return !out.close && ParseClose(reader, out.close.emplace());
     case SubFrameType::kData:
       return ParseData(reader, out.data.emplace());
+    case SubFrameType::kSettled:
+      if (out.settled) return false;
+      out.settled = reader.Read<uint64_t>();
+      return reader.ok();
   }
   return false;
 }
@@ -81,7 +87,8 @@ bool ParseSubFrame(ByteReader& reader, PacketBody& out) {
 }  // namespace
 
 bool ParsePacketBody(std::span<const std::byte> body, PacketBody& out) {
-  out.ack.reset();
+  out.has_ack = false;
+  out.settled.reset();
   out.ping = false;
   out.frames.clear();
   out.close.reset();
@@ -129,6 +136,11 @@ void WriteAck(ByteWriter& to, const AckFrame& ack) {
 }
 
 void WritePing(ByteWriter& to) { to.Write(static_cast<uint8_t>(SubFrameType::kPing)); }
+
+void WriteSettled(ByteWriter& to, uint64_t below) {
+  to.Write(static_cast<uint8_t>(SubFrameType::kSettled));
+  to.Write(below);
+}
 
 void WriteFrame(ByteWriter& to, const FrameField& frame) {
   ROCECOLL_CHECK(!frame.bytes.empty());

@@ -23,11 +23,14 @@ enum class SubFrameType : uint8_t {
   kPing = 2,  // acknowledge this packet at once
   kFrame = 3,
   kClose = 4,
-  kData = 5,  // the last one: its payload is the rest of the datagram
+  kData = 5,     // the last one: its payload is the rest of the datagram
+  kSettled = 6,  // the sender awaits no acknowledgement of packets below a number
 };
 
-inline constexpr size_t kMaxAckRanges = 32;
+// A burst of a whole window with every third packet lost still fits one acknowledgement.
+inline constexpr size_t kMaxAckRanges = 128;
 inline constexpr size_t kPingBytes = 1;
+inline constexpr size_t kSettledBytes = 1 + 8;
 inline constexpr size_t kFrameHeaderBytes = 1 + 2 + 8;
 inline constexpr size_t kCloseHeaderBytes = 1 + 1 + 2 + 8;
 inline constexpr size_t kMaxCloseMessageBytes = 256;
@@ -63,7 +66,9 @@ struct CloseField {
 
 // The body of one PACKET. Spans lend from the datagram. Reused, so that it keeps its memory.
 struct PacketBody {
-  std::optional<AckFrame> ack;
+  bool has_ack = false;
+  AckFrame ack;
+  std::optional<uint64_t> settled;
   bool ping = false;
   std::vector<FrameField> frames;
   std::optional<CloseField> close;
@@ -87,6 +92,7 @@ std::optional<InitParameters> ParseInitParameters(std::span<const std::byte> ini
 // Callers ask for room first: AckBytes(ack.range_count), k...HeaderBytes plus content.
 void WriteAck(ByteWriter& to, const AckFrame& ack);
 void WritePing(ByteWriter& to);
+void WriteSettled(ByteWriter& to, uint64_t below);
 void WriteFrame(ByteWriter& to, const FrameField& frame);
 void WriteClose(ByteWriter& to, const CloseField& close);
 // The payload is not written: it follows the header on its own.

@@ -15,7 +15,8 @@ void LossDetector::on_acknowledged(Instant now, uint64_t number, const SentPacke
 
 Duration LossDetector::reordering_window(const RttEstimator& rtt) const {
   const Duration step = std::max(rtt.min_rtt() / 4, kGranularity);
-  return std::min<Duration>(step * widening_, std::max(rtt.smoothed(), step));
+  // RFC 8985 caps it at one round trip; ours are so short that hosts reorder by several.
+  return std::min<Duration>(step * widening_, std::max(4 * rtt.smoothed(), step));
 }
 
 // A packet called lost had only been late, which is what DSACK tells TCP (RFC 8985 section 6.2,

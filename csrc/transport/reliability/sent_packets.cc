@@ -33,15 +33,18 @@ uint64_t SentPackets::oldest_in_flight() {
   return cursor_;
 }
 
-void SentPackets::trim(Instant horizon) {
+bool SentPackets::trim(Instant horizon) {
+  bool any_lost = false;
   const uint64_t before = packets_.begin_index();
   while (!packets_.empty()) {
     const SentPacket& oldest = packets_.front();
     if (oldest.state == State::kInFlight) break;
     if (oldest.state == State::kLost && oldest.sent_at >= horizon) break;
+    any_lost = any_lost || oldest.state == State::kLost;
     packets_.pop_front();
   }
   if (packets_.begin_index() != before) acknowledged_.erase(before, packets_.begin_index());
+  return any_lost;
 }
 
 void SentPackets::clear() {

@@ -55,7 +55,10 @@ class SentPackets {
   // Lowest number in flight, or next_number().
   uint64_t oldest_in_flight();
   // Forgets what needs no answer, and lost packets that were sent before `horizon`.
-  void trim(Instant horizon);
+  // True if there were lost ones among them.
+  bool trim(Instant horizon);
+  // Nothing below needs an answer any more.
+  uint64_t settled_below() const { return packets_.begin_index(); }
   // Nothing is in flight afterwards; numbers go on.
   void clear();
 
