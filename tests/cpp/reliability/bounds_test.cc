@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every queue of a connection has a bound, and being full is not an end.
+#include <gtest/gtest.h>
+
+#include "reliability/connection_pair.h"
+#include "transport/reliability/frame_wire.h"
+
+namespace rocecoll {
+namespace {
+
+TEST(Bounds, AFullFrameQueueRefusesAndRecovers) {
+  ConnectionPair pair(1);
+  ASSERT_TRUE(pair.establish());
+  uint64_t accepted = 0;
+  while (pair.at(0).send_frame(TestBytes(1000, accepted))) ++accepted;
+  EXPECT_GT(accepted, 200u);
+  EXPECT_LE(accepted, 262u);
+  ASSERT_TRUE(pair.run_until([&] { return pair.end(1).frames.size() == accepted; }));
+  pair.run_for(milliseconds(20));
+  EXPECT_TRUE(pair.at(0).send_frame(TestBytes(1000, 1)));
+}
+
+TEST(Bounds, AFullListOfWritesRefusesAndRecovers) {
+  ConnectionOptions options;
+  options.max_pending_writes = 4;
+  ConnectionPair pair(1, {}, options);
+  ASSERT_TRUE(pair.establish());
+  auto source = TestBytes(100, 1);
+  std::vector<std::byte> target(source.size());
+  for (uint32_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(pair.at(0).write(pair.at(1).expose(SliceOf(target), i), SliceOf(source), i));
+  }
+  const auto fifth = pair.at(1).expose(SliceOf(target), 4);
+  EXPECT_FALSE(pair.at(0).write(fifth, SliceOf(source), 4));
+  ASSERT_TRUE(pair.run_until([&] { return pair.end(0).written.size() == 4; }));
+  EXPECT_TRUE(pair.at(0).write(fifth, SliceOf(source), 4));
+  ASSERT_TRUE(pair.run_until([&] { return pair.end(0).written.size() == 5; }));
+}
+
+TEST(Bounds, NeverMoreInFlightThanTheReceiverAdvertises) {
+  for (uint64_t window : {2000u, 10000u, 50000u, 400000u}) {
+    ConnectionPair pair(1);
+    pair.at(1).set_receive_window(window);
+    auto source = TestBytes(1000000, 1);
+    std::vector<std::byte> target(source.size());
+    ASSERT_TRUE(pair.at(0).write(pair.at(1).expose(SliceOf(target), 1), SliceOf(source), 1));
+    uint64_t most = 0;
+    ASSERT_TRUE(pair.run_until([&] {
+      most = std::max(most, pair.end(0).path.congestion.bytes_in_flight());
+      return pair.end(0).written.size() == 1;
+    }));
+    EXPECT_LE(most, window);
+    EXPECT_GE(most, std::min<uint64_t>(window, 400000) - 1452);
+    EXPECT_TRUE(source == target);
+  }
+}
+
+TEST(Bounds, AWindowOfNothingStillLetsOnePacketAtATimeThrough) {
+  ConnectionPair pair(1);
+  pair.at(1).set_receive_window(0);
+  auto source = TestBytes(50000, 1);
+  std::vector<std::byte> target(source.size());
+  ASSERT_TRUE(pair.at(0).write(pair.at(1).expose(SliceOf(target), 1), SliceOf(source), 1));
+  ASSERT_TRUE(pair.run_until([&] {
+    // Besides pings, which no window holds back.
+    EXPECT_LE(pair.end(0).path.congestion.bytes_in_flight(), 1452u + 2 * 41);
+    return pair.end(0).written.size() == 1;
+  }));
+}
+
+TEST(Bounds, AConnectionMovesThoughOthersUseUpThePath) {
+  ConnectionPair pair(1);
+  ASSERT_TRUE(pair.establish());
+  auto& congestion = pair.end(0).path.congestion;
+  const uint64_t others = congestion.window() * 2;
+  congestion.on_sent(others);
+  auto source = TestBytes(50000, 1);
+  std::vector<std::byte> target(source.size());
+  ASSERT_TRUE(pair.at(0).write(pair.at(1).expose(SliceOf(target), 1), SliceOf(source), 1));
+  ASSERT_TRUE(pair.run_until([&] { return pair.end(0).written.size() == 1; }, milliseconds(100)));
+  congestion.on_discarded(others);
+}
+
+TEST(Bounds, AFrameOfTheGreatestSizeFitsWhateverElseIsDue) {
+  for (size_t datagram : {512u, 1452u, 8192u, 65507u}) {
+    ConnectionOptions options;
+    options.max_datagram_bytes = datagram;
+    ConnectionPair pair(5, ChannelFaults::Everything(0.3), options);
+    const size_t size = pair.at(0).max_frame_bytes();
+    EXPECT_GE(size, datagram / 2 + datagram / 4 - 150);
+    for (uint64_t i = 0; i < 3; ++i) {
+      ASSERT_TRUE(pair.at(0).send_frame(TestBytes(size, i)));
+      ASSERT_TRUE(pair.at(1).send_frame(TestBytes(size, i)));
+    }
+    ASSERT_TRUE(pair.run_until(
+        [&] { return pair.end(0).frames.size() == 3 && pair.end(1).frames.size() == 3; }));
+    EXPECT_THROW(static_cast<void>(pair.at(0).send_frame(TestBytes(size + 1, 0))), CheckFailure);
+  }
+}
+
+TEST(Unexpose, TakesMemoryBackThatNothingWasWrittenTo) {
+  ConnectionPair pair(1);
+  ASSERT_TRUE(pair.establish());
+  auto source = TestBytes(5000, 1);
+  std::vector<std::byte> target(source.size());
+  const auto remote = pair.at(1).expose(SliceOf(target), 1);
+  pair.at(1).unexpose(remote);
+  EXPECT_THROW(pair.at(1).unexpose(remote), CheckFailure);
+  // A write that comes too late is acknowledged and goes nowhere.
+  ASSERT_TRUE(pair.at(0).write(remote, SliceOf(source), 1));
+  ASSERT_TRUE(pair.run_until([&] { return pair.end(0).written.size() == 1; }));
+  EXPECT_TRUE(pair.end(1).landed.empty());
+  EXPECT_EQ(target, std::vector<std::byte>(5000));
+}
+
+// An acknowledgement costs both ends about a microsecond.
+TEST(Bounds, HotPathSendsAboutOneAcknowledgementPerFortyEightKibibytes) {
+  ConnectionOptions options;
+  options.max_datagram_bytes = 8192;
+  ConnectionPair pair(1, {}, options);
+  ASSERT_TRUE(pair.establish());
+  auto source = TestBytes(20000000, 1);
+  std::vector<std::byte> target(source.size());
+  ASSERT_TRUE(pair.at(0).write(pair.at(1).expose(SliceOf(target), 1), SliceOf(source), 1));
+  const uint64_t before = pair.end(1).sent;
+  ASSERT_TRUE(pair.run_until([&] { return pair.end(0).written.size() == 1; }));
+  EXPECT_LT(pair.end(1).sent - before, source.size() / (40 * 1024));
+}
+
+}  // namespace
+}  // namespace rocecoll
