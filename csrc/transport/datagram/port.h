@@ -17,6 +17,7 @@ namespace rocecoll {
 
 struct PortLimits {
   size_t max_datagram_bytes = 0;      // largest datagram towards any peer (see peer_limit)
+  size_t min_datagram_bytes = 0;      // every peer_limit() is at least this
   size_t max_burst = 0;               // datagrams worth handing to one send()
   size_t receive_buffer_bytes = 0;    // payload that may be in flight towards us without drops
   bool segmentation_offload = false;  // equal-sized datagrams to one peer cost about one

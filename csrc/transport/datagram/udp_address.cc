@@ -37,6 +37,11 @@ void UdpEndpoint::set_port(uint16_t port) {
   (family() == AF_INET6 ? v6.sin6_port : v4.sin_port) = htons(port);
 }
 
+bool UdpEndpoint::is_loopback() const {
+  if (family() == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
+  return ntohl(v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 bool operator==(const UdpEndpoint& a, const UdpEndpoint& b) {
   if (a.family() != b.family() || a.port() != b.port()) return false;
   const auto ip_a = IpBytes(a);

@@ -32,6 +32,7 @@ struct UdpEndpoint {
   int family() const { return generic.sa_family; }
   uint16_t port() const { return ntohs(family() == AF_INET6 ? v6.sin6_port : v4.sin_port); }
   void set_port(uint16_t port);
+  bool is_loopback() const;
   socklen_t size() const { return family() == AF_INET6 ? sizeof(v6) : sizeof(v4); }
   friend bool operator==(const UdpEndpoint& a, const UdpEndpoint& b);
 };

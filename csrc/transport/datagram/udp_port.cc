@@ -11,8 +11,9 @@ namespace {
 
 constexpr size_t kMinDatagramBytes = 512;
 constexpr size_t kMaxDatagramBytes = 65'000;  // what UdpSender puts into one message
-// For peers without a route at the moment: the least IPv6 MTU (RFC 8200 section 5) less headers.
-constexpr size_t kUnroutedDatagramBytes = 1280 - 48;
+// What every route carries: the least IPv6 MTU (RFC 8200 section 5) less headers. A route of an
+// even smaller MTU makes the kernel fragment.
+constexpr size_t kAnyRouteDatagramBytes = 1280 - 48;
 constexpr size_t kMaxBurst = 128;  // 64 KiB of Ethernet-sized datagrams take 46
 constexpr size_t kMaxUnreachable = 64;
 
@@ -32,6 +33,9 @@ Result<std::unique_ptr<UdpPort>> UdpPort::Open(const UdpPortOptions& options) {
 UdpPort::UdpPort(UdpSocket socket, const UdpPortOptions& options)
     : socket_(std::move(socket)),
       max_datagram_bytes_(std::min(options.max_datagram_bytes, kMaxDatagramBytes)),
+      min_datagram_bytes_(socket_.endpoint().is_loopback()
+                              ? max_datagram_bytes_
+                              : std::min(max_datagram_bytes_, kAnyRouteDatagramBytes)),
       address_(ToAddress(socket_.endpoint())),
       sender_(
           socket_.fd(), socket_.send_offload(),
@@ -48,6 +52,7 @@ UdpPort::UdpPort(UdpSocket socket, const UdpPortOptions& options)
 PortLimits UdpPort::limits() const {
   PortLimits limits;
   limits.max_datagram_bytes = max_datagram_bytes_;
+  limits.min_datagram_bytes = min_datagram_bytes_;
   limits.max_burst = kMaxBurst;
   // The kernel counts packet memory, not payload: an Ethernet-sized datagram takes 1.6 times its
   // bytes, and up to a quarter of the whole may stay charged after it was read.
@@ -66,10 +71,9 @@ Result<PeerHandle> UdpPort::add_peer(const Address& address) {
   const auto index = static_cast<uint32_t>(peers_.size());
   const auto [at, added] = peer_of_.try_emplace(endpoint.value(), index);
   if (added) {
-    size_t limit = UdpSocket::RoutePayloadBytes(endpoint.value());
-    if (limit == 0) limit = kUnroutedDatagramBytes;
-    peers_.push_back(
-        {endpoint.value(), ToAddress(endpoint.value()), std::min(limit, max_datagram_bytes_)});
+    const size_t route = UdpSocket::RoutePayloadBytes(endpoint.value());  // 0: none at the moment
+    peers_.push_back({endpoint.value(), ToAddress(endpoint.value()),
+                      std::clamp(route, min_datagram_bytes_, max_datagram_bytes_)});
   }
   return PeerHandle{at->second};
 }

@@ -44,6 +44,7 @@ class UdpPort final : public DatagramPort {
 
   UdpSocket socket_;
   const size_t max_datagram_bytes_;
+  const size_t min_datagram_bytes_;
   const Address address_;
   std::deque<Peer> peers_;  // a deque: elements stay where they are as it grows
   std::unordered_map<UdpEndpoint, uint32_t, UdpEndpointHash> peer_of_;

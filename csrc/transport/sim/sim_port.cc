@@ -33,6 +33,7 @@ SimPort::~SimPort() { network_.detach(endpoint_); }
 PortLimits SimPort::limits() const {
   PortLimits limits;
   limits.max_datagram_bytes = options_.max_datagram_bytes;
+  limits.min_datagram_bytes = options_.max_datagram_bytes;
   limits.max_burst = options_.max_burst;
   limits.receive_buffer_bytes = options_.receive_buffer_bytes;
   return limits;

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of a datagram transport: one Endpoint per connection, one PeerPath per peer process.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "transport/datagram/datagram_link.h"
+#include "transport/datagram/deadline_heap.h"
+#include "transport/datagram/port.h"
+#include "transport/intrusive_list.h"
+#include "transport/reliability/connection.h"
+
+namespace rocecoll {
+
+struct PeerPath;
+
+struct Endpoint {
+  Endpoint(const ConnectionOptions& options, const LinkId& id, uint64_t local_id, PeerPath& path,
+           Instant now);
+
+  PeerPath& path;
+  Connection connection;
+  // Null once the owner has closed it. The connection goes on until it has nothing more to say.
+  std::unique_ptr<DatagramLink> link;
+  uint64_t peer_id = 0;           // the peer's connection id, zero until established
+  uint64_t advertised_bytes = 0;  // receive window it tells
+  DeadlineHook deadline;
+  ListHook<Endpoint> transmit_hook;
+  ListHook<Endpoint> event_hook;
+  ListHook<Endpoint> wait_hook;
+  ListHook<Endpoint> path_hook;
+};
+
+using TransmitList = IntrusiveList<Endpoint, &Endpoint::transmit_hook>;
+using EventList = IntrusiveList<Endpoint, &Endpoint::event_hook>;
+using WaitList = IntrusiveList<Endpoint, &Endpoint::wait_hook>;
+using PathList = IntrusiveList<Endpoint, &Endpoint::path_hook>;
+
+// Stays for the transport's life: what was learned of the way to a peer serves its next group.
+struct PeerPath {
+  PeerPath(PeerHandle peer, uint64_t max_window_bytes) : peer(peer), path(max_window_bytes) {}
+
+  const PeerHandle peer;
+  Path path;
+  PathList endpoints;
+  // Those that may be waiting for room in the window that they share.
+  WaitList waiting;
+  bool sends_bulk = false;  // counted by ReceiveShares
+  Instant bulk_heard{};
+};
+
+inline Endpoint::Endpoint(const ConnectionOptions& options, const LinkId& id, uint64_t local_id,
+                          PeerPath& path, Instant now)
+    : path(path), connection(options, id, local_id, path.path, now) {}
+
+}  // namespace rocecoll

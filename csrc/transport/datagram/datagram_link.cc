@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/datagram/datagram_link.h"
+
+#include "transport/datagram/datagram_endpoint.h"
+#include "transport/datagram/datagram_transport.h"
+
+namespace rocecoll {
+
+LinkId DatagramLink::id() const { return endpoint_.connection.link(); }
+
+bool DatagramLink::send_frame(std::span<const std::byte> frame) {
+  if (!endpoint_.connection.send_frame(frame)) return false;
+  transport_.wants_to_transmit(endpoint_);
+  return true;
+}
+
+bool DatagramLink::write(const RemoteSlice& to, LocalSlice from, uint32_t token) {
+  if (!endpoint_.connection.write(to, from, token)) return false;
+  transport_.wants_to_transmit(endpoint_);
+  return true;
+}
+
+RemoteSlice DatagramLink::expose(LocalSlice into, uint32_t token) {
+  return endpoint_.connection.expose(into, token);
+}
+
+void DatagramLink::unexpose(const RemoteSlice& slice) { endpoint_.connection.unexpose(slice); }
+
+void DatagramLink::close(const Status& why) { transport_.close_link(endpoint_, why); }
+
+}  // namespace rocecoll

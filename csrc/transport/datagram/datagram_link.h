@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "transport/transport.h"
+
+namespace rocecoll {
+
+class DatagramTransport;
+struct Endpoint;
+
+// The owner's handle of a connection over datagrams.
+class DatagramLink final : public Link {
+ public:
+  DatagramLink(DatagramTransport& transport, Endpoint& endpoint)
+      : transport_(transport), endpoint_(endpoint) {}
+
+  LinkId id() const override;
+  bool send_frame(std::span<const std::byte> frame) override;
+  bool write(const RemoteSlice& to, LocalSlice from, uint32_t token) override;
+  RemoteSlice expose(LocalSlice into, uint32_t token) override;
+  void unexpose(const RemoteSlice& slice) override;
+  void close(const Status& why) override;
+  const Status& status() const override { return status_; }
+
+ private:
+  friend class DatagramTransport;
+
+  DatagramTransport& transport_;
+  Endpoint& endpoint_;
+  Status status_;  // set when Down is polled
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// The receiving half of DatagramTransport.
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+#include "transport/datagram/datagram_transport.h"
+
+namespace rocecoll {
+
+void DatagramTransport::release_leases() {
+  ROCECOLL_CHECK(events_.empty() && next_notice_ == notices_.size());
+  notices_.clear();
+  next_notice_ = 0;
+  if (received_count_ == 0) return;
+  port_->release(std::span(received_).first(received_count_));
+  received_count_ = 0;
+}
+
+void DatagramTransport::receive() {
+  ROCECOLL_CHECK(received_count_ == 0);
+  received_count_ = port_->receive(received_);
+  // The port may hold more that its wait handle does not tell of.
+  more_to_receive_ = received_count_ == kReceiveBatch;
+  for (const RxDatagram& datagram : std::span(received_).first(received_count_)) {
+    ++stats_.packets_received;
+    stats_.bytes_received += datagram.bytes.size();
+    dispatch(datagram);
+  }
+}
+
+void DatagramTransport::dispatch(const RxDatagram& datagram) {
+  const auto header = ParsePacketHeader(datagram.bytes);
+  if (!header || !VerifyPacket(datagram.bytes)) {
+    ++stats_.packets_dropped_invalid;
+    return;
+  }
+  switch (header->type) {
+    case PacketType::kPacket:
+      if (Endpoint* endpoint = table_.find(header->connection_id)) {
+        feed(*endpoint, datagram);
+      } else {
+        on_unknown(datagram, header->connection_id);
+      }
+      return;
+    case PacketType::kInit:
+      on_init(datagram);
+      return;
+    case PacketType::kReset:
+      if (Endpoint* endpoint = table_.find_by_peer_id(header->connection_id)) {
+        endpoint->connection.on_reset(now_);
+        touch(*endpoint);
+      } else {
+        ++stats_.packets_dropped_invalid;
+      }
+      return;
+    case PacketType::kNotice:
+      on_notice(datagram);
+      return;
+  }
+}
+
+void DatagramTransport::feed(Endpoint& endpoint, const RxDatagram& datagram) {
+  shares_.on_datagram(now_, endpoint.path, datagram.bytes.size());
+  const uint64_t share = shares_.share_bytes();
+  if (endpoint.advertised_bytes != share) {
+    endpoint.advertised_bytes = share;
+    endpoint.connection.set_receive_window(share);
+  }
+  endpoint.connection.on_datagram(now_, datagram.bytes);
+  touch(endpoint);
+}
+
+// An INIT for a link that is not open here is not answered: its sender repeats it, and we may open
+// the link at any time.
+void DatagramTransport::on_init(const RxDatagram& datagram) {
+  const auto init = ParseInitBody(datagram.bytes);
+  if (!init) {
+    ++stats_.packets_dropped_invalid;
+    return;
+  }
+  Endpoint* endpoint = table_.find(init->link.mirrored());
+  if (endpoint == nullptr) return;
+  const bool was_established = endpoint->connection.established();
+  feed(*endpoint, datagram);
+  if (!was_established && endpoint->connection.established()) {
+    table_.set_peer_id(*endpoint, init->source_id);
+  }
+}
+
+// Ports keep peers for good, so the number of those that anybody's packets add is bounded.
+bool DatagramTransport::may_answer(const Address& stranger) {
+  if (!resets_.allow(now_)) return false;
+  const auto bytes = stranger.bytes();
+  std::string key(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (answered_.contains(key)) return true;
+  return answered_.size() < kMaxAnswered && answered_.insert(std::move(key)).second;
+}
+
+void DatagramTransport::on_unknown(const RxDatagram& datagram, uint64_t connection_id) {
+  ++stats_.packets_dropped_invalid;
+  if (connection_id == 0 || !may_answer(*datagram.from)) return;
+  const Result<PeerHandle> peer = port_->add_peer(*datagram.from);
+  if (!peer.ok()) return;
+  std::array<std::byte, kPacketHeaderBytes> reset;
+  WritePacketHeader(reset, {PacketType::kReset, connection_id, 0});
+  SealPacket(reset, {});
+  const TxDatagram answer{peer.value(), reset, {}};
+  if (port_->send({&answer, 1}) == 0) return;
+  ++stats_.packets_sent;
+  stats_.bytes_sent += reset.size();
+}
+
+void DatagramTransport::on_notice(const RxDatagram& datagram) {
+  const auto notice = datagram.bytes.subspan(kPacketHeaderBytes);
+  if (notice.empty() || notice.size() > kMaxNoticeBytes) {
+    ++stats_.packets_dropped_invalid;
+    return;
+  }
+  notices_.push_back(notice);
+}
+
+void DatagramTransport::take_hints() {
+  UnreachableHint hint;
+  while (port_->poll_unreachable(hint)) {
+    PeerPath* path = table_.find_path(hint.peer);
+    if (path == nullptr) continue;
+    for (Endpoint* e = path->endpoints.front(); e != nullptr; e = PathList::next(*e)) {
+      e->connection.on_unreachable_hint(now_);
+      touch(*e);
+    }
+  }
+}
+
+}  // namespace rocecoll

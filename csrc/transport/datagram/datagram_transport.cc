@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/datagram/datagram_transport.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+
+namespace rocecoll {
+namespace {
+
+// Batches that one poll sends before it looks at what has arrived: about the window of one path.
+constexpr int kMaxBatches = 4;
+// When to try again after the port's buffers were full: about what a 10 Gbit/s device needs for
+// half a batch.
+constexpr Duration kRetrySending = std::chrono::microseconds(50);
+// Longest connect timeout, so that adding it to an instant cannot overflow.
+constexpr Duration kMaxTimeout = std::chrono::hours(24 * 365);
+// Copying a frame twice costs less than the round trip of a placed write up to about this size.
+constexpr size_t kMaxPreferredFrameBytes = 8192;
+
+}  // namespace
+
+DatagramTransport::DatagramTransport(std::unique_ptr<DatagramPort> port,
+                                     const ConnectionOptions& options)
+    : port_(std::move(port)),
+      options_(options),
+      port_limits_(port_->limits()),
+      batch_(*port_, stats_),
+      shares_(port_limits_.receive_buffer_bytes, port_limits_.max_datagram_bytes) {}
+
+DatagramTransport::~DatagramTransport() {
+  if (received_count_ > 0) port_->release(std::span(received_).first(received_count_));
+  port_->flush();
+}
+
+TransportLimits DatagramTransport::limits() const {
+  TransportLimits limits;
+  limits.max_frame_bytes = Connection::MaxFrameBytes(port_limits_.min_datagram_bytes);
+  limits.preferred_eager_bytes = std::min(limits.max_frame_bytes, kMaxPreferredFrameBytes);
+  return limits;
+}
+
+TransportStats DatagramTransport::stats() const {
+  TransportStats total = stats_;
+  table_.for_each([&total](const Endpoint& endpoint) {
+    total.packets_retransmitted += endpoint.connection.retransmitted_packets();
+    total.packets_dropped_invalid += endpoint.connection.packets_invalid();
+  });
+  return total;
+}
+
+Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
+                                      Duration connect_timeout, Instant now) {
+  now_ = std::max(now_, now);
+  if (table_.find(id) != nullptr) {
+    return Status(StatusCode::kInvalidArgument, "the link from rank " + std::to_string(id.local) +
+                                                    " to rank " + std::to_string(id.remote) +
+                                                    " of this group has been opened before");
+  }
+  const Result<PeerHandle> handle = port_->add_peer(peer);
+  if (!handle.ok()) return handle.status();
+  ConnectionOptions options = options_;
+  options.max_datagram_bytes = port_->peer_limit(handle.value());
+  options.connect_timeout = std::min(connect_timeout, kMaxTimeout);
+  PeerPath& path = table_.path(handle.value(), port_limits_.receive_buffer_bytes);
+  Endpoint& endpoint = table_.add(options, id, path, now_);
+  endpoint.advertised_bytes = shares_.share_bytes();
+  endpoint.connection.set_receive_window(endpoint.advertised_bytes);
+  endpoint.link = std::make_unique<DatagramLink>(*this, endpoint);
+  wants_to_transmit(endpoint);
+  return static_cast<Link*>(endpoint.link.get());
+}
+
+void DatagramTransport::notify(const Address& peer, std::span<const std::byte> notice) {
+  ROCECOLL_CHECK(!notice.empty() && notice.size() <= kMaxNoticeBytes);
+  const Result<PeerHandle> handle = port_->add_peer(peer);
+  if (!handle.ok()) return;  // best effort, and no such peer can be ours
+  std::array<std::byte, kPacketHeaderBytes> header;
+  WritePacketHeader(header, {PacketType::kNotice, 0, 0});
+  SealPacket(header, notice);
+  const TxDatagram datagram{handle.value(), header, notice};
+  if (port_->send({&datagram, 1}) == 1) {
+    ++stats_.packets_sent;
+    stats_.bytes_sent += header.size() + notice.size();
+  }
+  port_->flush();
+}
+
+size_t DatagramTransport::poll(Instant now, std::span<Event> events) {
+  now_ = std::max(now_, now);
+  closed_links_.clear();
+  transmit();
+  // What the last batch caused and the caller had no room for comes first: it may lend from the
+  // batch, which therefore stays.
+  const bool taken = events_.empty() && next_notice_ == notices_.size();
+  if (taken) {
+    release_leases();
+    receive();
+  } else {
+    more_to_receive_ = true;
+  }
+  take_hints();
+  run_timers();
+  transmit();
+  reap();
+  return take_events(events);
+}
+
+void DatagramTransport::wants_to_transmit(Endpoint& endpoint) {
+  if (!TransmitList::linked(endpoint)) transmit_.push_back(endpoint);
+}
+
+void DatagramTransport::touch(Endpoint& endpoint) {
+  wants_to_transmit(endpoint);
+  if (!EventList::linked(endpoint)) events_.push_back(endpoint);
+  wake_waiting(endpoint.path);
+}
+
+// Whatever happened to one connection may have made room in the window that its path shares.
+void DatagramTransport::wake_waiting(PeerPath& path) {
+  while (Endpoint* waiting = path.waiting.front()) {
+    path.waiting.erase(*waiting);
+    wants_to_transmit(*waiting);
+  }
+}
+
+void DatagramTransport::run_timers() {
+  shares_.expire(now_);
+  while (deadlines_.next() <= now_) {
+    Endpoint& endpoint = *deadlines_.first();
+    deadlines_.erase(endpoint);  // settle() puts it back
+    endpoint.connection.on_timeout(now_);
+    touch(endpoint);
+  }
+}
+
+// Round robin over the connections, a batch each.
+void DatagramTransport::transmit() {
+  if (batch_.blocked() && !batch_.send()) return;
+  for (int batches = 0; batches < kMaxBatches && !transmit_.empty();) {
+    Endpoint& endpoint = *transmit_.front();
+    transmit_.erase(endpoint);
+    const bool more = transmit_from(endpoint);
+    if (more) {
+      transmit_.push_back(endpoint);
+      ++batches;
+      if (!batch_.send()) return;
+    } else {
+      settle(endpoint);
+    }
+  }
+  batch_.send();
+}
+
+// False if the connection has nothing more to send now, true if the batch is full.
+bool DatagramTransport::transmit_from(Endpoint& endpoint) {
+  TxDatagram datagram;
+  while (batch_.has_room()) {
+    if (!endpoint.connection.poll_transmit(now_, batch_.space(), datagram)) return false;
+    datagram.to = endpoint.path.peer;
+    batch_.add(datagram, &endpoint);
+  }
+  return true;
+}
+
+// The connection has sent all it may: what happens next is a datagram, a command, or its deadline.
+void DatagramTransport::settle(Endpoint& endpoint) {
+  deadlines_.set(endpoint, endpoint.connection.next_deadline());
+  if (!endpoint.connection.idle() && !WaitList::linked(endpoint)) {
+    endpoint.path.waiting.push_back(endpoint);
+  }
+}
+
+size_t DatagramTransport::take_events(std::span<Event> events) {
+  size_t count = 0;
+  while (count < events.size() && next_notice_ < notices_.size()) {
+    events[count++] = {Event::Kind::kNotice, nullptr, 0, notices_[next_notice_++]};
+  }
+  while (Endpoint* endpoint = events_.front()) {
+    while (count < events.size() && endpoint->connection.poll_event(events[count])) {
+      Event& event = events[count++];
+      ROCECOLL_CHECK(endpoint->link != nullptr);  // a closed connection has no events
+      event.link = endpoint->link.get();
+      // The write's source is about to be the caller's again.
+      if (event.kind == Event::Kind::kWritten) batch_.drop_lent(endpoint);
+      if (event.kind == Event::Kind::kDown) endpoint->link->status_ = endpoint->connection.status();
+    }
+    if (count == events.size()) break;  // more may wait
+    events_.erase(*endpoint);
+  }
+  return count;
+}
+
+void DatagramTransport::close_link(Endpoint& endpoint, const Status& why) {
+  endpoint.connection.close(now_, why);
+  batch_.drop_lent(&endpoint);
+  port_->flush();
+  closed_links_.push_back(std::move(endpoint.link));
+  closing_.push_back(&endpoint);
+  wants_to_transmit(endpoint);
+  wake_waiting(endpoint.path);
+}
+
+void DatagramTransport::reap() {
+  std::erase_if(closing_, [this](Endpoint* endpoint) {
+    if (!endpoint->connection.finished()) return false;
+    stats_.packets_retransmitted += endpoint->connection.retransmitted_packets();
+    stats_.packets_dropped_invalid += endpoint->connection.packets_invalid();
+    deadlines_.erase(*endpoint);
+    transmit_.erase(*endpoint);
+    events_.erase(*endpoint);
+    batch_.drop_lent(endpoint);
+    PeerPath& path = endpoint->path;
+    table_.remove(*endpoint);
+    wake_waiting(path);
+    return true;
+  });
+}
+
+bool DatagramTransport::lingering() const {
+  return std::any_of(closing_.begin(), closing_.end(),
+                     [](const Endpoint* endpoint) { return !endpoint->connection.finished(); });
+}
+
+Instant DatagramTransport::next_deadline() const {
+  const bool work_left = more_to_receive_ || !events_.empty() || next_notice_ < notices_.size();
+  if (work_left || (!transmit_.empty() && !batch_.blocked())) return now_;
+  Instant next = std::min(deadlines_.next(), port_->next_deadline());
+  if (batch_.blocked()) next = std::min(next, now_ + kRetrySending);
+  return next;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links over any datagram port: demultiplexes packets to connections, runs their timers, shares
+// paths and the receive buffer among them, and moves batches in and out of the port.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "transport/datagram/datagram_endpoint.h"
+#include "transport/datagram/deadline_heap.h"
+#include "transport/datagram/endpoint_table.h"
+#include "transport/datagram/port.h"
+#include "transport/datagram/receive_shares.h"
+#include "transport/datagram/reset_limiter.h"
+#include "transport/datagram/transmit_batch.h"
+#include "transport/plain_memory.h"
+#include "transport/reliability/connection.h"
+#include "transport/transport.h"
+
+namespace rocecoll {
+
+class DatagramTransport final : public Transport {
+ public:
+  // `options` but for max_datagram_bytes, which each peer's route decides.
+  DatagramTransport(std::unique_ptr<DatagramPort> port, const ConnectionOptions& options);
+  ~DatagramTransport() override;
+  DatagramTransport(const DatagramTransport&) = delete;
+  DatagramTransport& operator=(const DatagramTransport&) = delete;
+
+  TransportLimits limits() const override;
+  Address address() const override { return port_->address(); }
+  MemoryDomain& memory() override { return memory_; }
+  TransportStats stats() const override;
+  Result<Link*> open(const LinkId& id, const Address& peer, Duration connect_timeout,
+                     Instant now) override;
+  void notify(const Address& peer, std::span<const std::byte> notice) override;
+  size_t poll(Instant now, std::span<Event> events) override;
+  bool lingering() const override;
+  Instant next_deadline() const override;
+  WaitHandle wait_handle() override { return port_->wait_handle(); }
+
+ private:
+  friend class DatagramLink;
+  static constexpr size_t kReceiveBatch = 128;
+  static constexpr size_t kMaxAnswered = 1024;
+
+  // -- for links
+  void wants_to_transmit(Endpoint& endpoint);
+  void close_link(Endpoint& endpoint, const Status& why);
+
+  // -- datagram_receive.cc
+  void receive();
+  void release_leases();
+  void dispatch(const RxDatagram& datagram);
+  void on_init(const RxDatagram& datagram);
+  bool may_answer(const Address& stranger);
+  void on_unknown(const RxDatagram& datagram, uint64_t connection_id);
+  void on_notice(const RxDatagram& datagram);
+  void feed(Endpoint& endpoint, const RxDatagram& datagram);
+  void take_hints();
+
+  // -- datagram_transport.cc
+  void touch(Endpoint& endpoint);
+  void wake_waiting(PeerPath& path);
+  void run_timers();
+  void transmit();
+  bool transmit_from(Endpoint& endpoint);
+  void settle(Endpoint& endpoint);
+  size_t take_events(std::span<Event> events);
+  void reap();
+
+  const std::unique_ptr<DatagramPort> port_;
+  const ConnectionOptions options_;
+  const PortLimits port_limits_;
+  PlainMemoryDomain memory_;
+  TransportStats stats_;  // but for what connections count
+  Instant now_{};         // of the latest call that told the time
+
+  EndpointTable table_;
+  DeadlineHeap<Endpoint, &Endpoint::deadline> deadlines_;    // current for all that settled
+  TransmitList transmit_;                                    // may have something to send
+  EventList events_;                                         // may have something to report
+  std::vector<Endpoint*> closing_;                           // without a link
+  std::vector<std::unique_ptr<DatagramLink>> closed_links_;  // until no polled event names them
+
+  TransmitBatch batch_;
+  ReceiveShares shares_;
+  ResetLimiter resets_;
+  std::unordered_set<std::string> answered_;  // addresses that got a RESET, bounded
+  // By the port, until all their events are taken.
+  std::array<RxDatagram, kReceiveBatch> received_;
+  size_t received_count_ = 0;
+  std::vector<std::span<const std::byte>> notices_;  // within received_
+  size_t next_notice_ = 0;
+  bool more_to_receive_ = false;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+#include "transport/datagram/datagram_endpoint.h"
+#include "transport/reliability/packet_wire.h"
+
+namespace rocecoll {
+
+struct LinkIdHash {
+  size_t operator()(const LinkId& id) const;
+};
+
+// Owns a transport's endpoints and paths, and finds them by what packets carry.
+class EndpointTable {
+ public:
+  // The path to the peer, made at first.
+  PeerPath& path(PeerHandle peer, uint64_t max_window_bytes);
+  // Null if there is none.
+  PeerPath* find_path(PeerHandle peer) const;
+
+  Endpoint& add(const ConnectionOptions& options, const LinkId& id, PeerPath& path, Instant now);
+  // Takes it out of its path's lists as well.
+  void remove(Endpoint& endpoint);
+
+  Endpoint* find(uint64_t local_id) const;
+  Endpoint* find(const LinkId& id) const;
+  // By the connection id at the peer's end.
+  Endpoint* find_by_peer_id(uint64_t peer_id) const;
+  // The connection has learned the peer's id.
+  void set_peer_id(Endpoint& endpoint, uint64_t peer_id);
+
+  size_t size() const { return by_local_id_.size(); }
+  template <typename F>
+  void for_each(F&& function) const {
+    for (const auto& [id, endpoint] : by_local_id_) function(*endpoint);
+  }
+
+ private:
+  std::unordered_map<uint32_t, std::unique_ptr<PeerPath>> paths_;  // by PeerHandle::index
+  std::unordered_map<uint64_t, std::unique_ptr<Endpoint>> by_local_id_;
+  std::unordered_map<LinkId, Endpoint*, LinkIdHash> by_link_;
+  std::unordered_map<uint64_t, Endpoint*> by_peer_id_;
+  mutable Endpoint* last_found_ = nullptr;  // packets of a connection come in trains
+};
+
+}  // namespace rocecoll

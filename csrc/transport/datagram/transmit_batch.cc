@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/datagram/transmit_batch.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace rocecoll {
+namespace {
+
+// Two messages of segmentation offload. The payload's checksum has just been computed when the
+// kernel copies it: as much as a core's own cache holds.
+constexpr size_t kBatchBytes = 2 * 65'000;
+constexpr size_t kHeaderAlignment = 64;  // no two headers share a cache line
+
+}  // namespace
+
+TransmitBatch::TransmitBatch(DatagramPort& port, TransportStats& stats)
+    : port_(port),
+      stats_(stats),
+      max_datagram_bytes_(port.limits().max_datagram_bytes),
+      max_datagrams_(std::max<size_t>(port.limits().max_burst, 1)),
+      // Room for a whole batch of frames, which are all header, and the gaps between them.
+      arena_(kBatchBytes + max_datagram_bytes_ + max_datagrams_ * kHeaderAlignment) {}
+
+bool TransmitBatch::has_room() const {
+  return !blocked_ && datagrams_.size() < max_datagrams_ &&
+         (datagrams_.empty() || bytes_ + max_datagram_bytes_ <= kBatchBytes);
+}
+
+std::span<std::byte> TransmitBatch::space() {
+  ROCECOLL_CHECK(arena_.size() - arena_used_ >= max_datagram_bytes_);
+  return std::span(arena_).subspan(arena_used_);
+}
+
+void TransmitBatch::add(const TxDatagram& datagram, const Endpoint* owner) {
+  ROCECOLL_CHECK(has_room() && datagram.header.data() == arena_.data() + arena_used_);
+  const size_t lines = (datagram.header.size() + kHeaderAlignment - 1) / kHeaderAlignment;
+  arena_used_ += lines * kHeaderAlignment;
+  bytes_ += datagram.header.size() + datagram.payload.size();
+  datagrams_.push_back(datagram);
+  owners_.push_back(owner);
+}
+
+bool TransmitBatch::send() {
+  const auto waiting = std::span(datagrams_).subspan(first_);
+  const size_t accepted = waiting.empty() ? 0 : port_.send(waiting);
+  for (const TxDatagram& datagram : waiting.first(accepted)) {
+    ++stats_.packets_sent;
+    stats_.bytes_sent += datagram.header.size() + datagram.payload.size();
+  }
+  first_ += accepted;
+  blocked_ = first_ < datagrams_.size();
+  if (blocked_) return false;
+  datagrams_.clear();
+  owners_.clear();
+  first_ = arena_used_ = bytes_ = 0;
+  return true;
+}
+
+void TransmitBatch::drop_lent(const Endpoint* owner) {
+  size_t kept = first_;
+  for (size_t i = first_; i < datagrams_.size(); ++i) {
+    if (owners_[i] == owner && !datagrams_[i].payload.empty()) continue;
+    datagrams_[kept] = datagrams_[i];
+    owners_[kept++] = owners_[i];
+  }
+  datagrams_.resize(kept);
+  owners_.resize(kept);
+}
+
+}  // namespace rocecoll

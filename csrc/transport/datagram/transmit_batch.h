@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transport/datagram/port.h"
+#include "transport/transport.h"
+
+namespace rocecoll {
+
+struct Endpoint;
+
+// Datagrams on their way into the port: their headers live here, their payloads are lent. What the
+// port had no room for stays and goes first, so that a full socket buffer loses nothing.
+class TransmitBatch {
+ public:
+  TransmitBatch(DatagramPort& port, TransportStats& stats);
+
+  // False: send() first.
+  bool has_room() const;
+  // Where the next datagram's header may be built, at least as large as the largest datagram.
+  std::span<std::byte> space();
+  // `datagram.header` lies in space().
+  void add(const TxDatagram& datagram, const Endpoint* owner);
+  // True if everything has gone. Otherwise nothing may be added until it has.
+  bool send();
+  bool empty() const { return first_ == datagrams_.size(); }
+  bool blocked() const { return blocked_; }
+  // Forgets the owner's datagrams that lend its memory.
+  void drop_lent(const Endpoint* owner);
+
+ private:
+  DatagramPort& port_;
+  TransportStats& stats_;
+  const size_t max_datagram_bytes_;
+  const size_t max_datagrams_;
+  std::vector<std::byte> arena_;
+  size_t arena_used_ = 0;
+  size_t bytes_ = 0;
+  std::vector<TxDatagram> datagrams_;
+  std::vector<const Endpoint*> owners_;  // of datagrams_
+  size_t first_ = 0;                     // of datagrams_ that has not gone
+  bool blocked_ = false;
+};
+
+}  // namespace rocecoll
