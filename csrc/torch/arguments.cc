@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/arguments.h"
+
+#include <c10/util/Exception.h>
+
+#include <numeric>
+#include <string>
+
+namespace rocecoll::torch_adapter {
+
+void Refuse(const char* function, const std::string& what) {
+  TORCH_CHECK(false, "ProcessGroupRocecoll::", function, ": ", what);
+}
+
+void CheckRoot(const char* function, int64_t root, int size) {
+  if (root < 0 || root >= size) Refuse(function, "invalid root rank: " + std::to_string(root));
+}
+
+void CheckTensor(const char* function, const at::Tensor& tensor, at::ScalarType type) {
+  if (tensor.layout() != at::kStrided) {
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "ProcessGroupRocecoll::", function,
+                                ": sparse tensors are not supported, got layout ", tensor.layout());
+  }
+  if (!tensor.is_cpu()) {
+    Refuse(function,
+           "invalid tensor type: only CPU tensors are supported, got " + tensor.device().str());
+  }
+  if (tensor.scalar_type() != type) {
+    Refuse(function, std::string("invalid tensor type: expected ") + c10::toString(type) +
+                         ", got " + c10::toString(tensor.scalar_type()));
+  }
+}
+
+void CheckTensors(const char* function, const std::vector<at::Tensor>& tensors,
+                  at::ScalarType type) {
+  for (const at::Tensor& tensor : tensors) CheckTensor(function, tensor, type);
+}
+
+const at::Tensor& Single(const char* function, const std::vector<at::Tensor>& tensors) {
+  if (tensors.empty()) Refuse(function, "requires non-empty tensor list");
+  CheckTensors(function, tensors, tensors[0].scalar_type());
+  CheckSizes(function, tensors, tensors[0]);
+  if (tensors.size() != 1) Refuse(function, "requires a single-element tensor list");
+  return tensors[0];
+}
+
+const std::vector<at::Tensor>& SingleList(const char* function, const char* name,
+                                          const std::vector<std::vector<at::Tensor>>& list,
+                                          int size, at::ScalarType type) {
+  if (list.size() != 1) {
+    Refuse(function, std::string("requires a single-element ") + name +
+                         " list containing a list with " + std::to_string(size) + " tensors");
+  }
+  if (list[0].size() != static_cast<size_t>(size)) {
+    Refuse(function, std::string("Incorrect ") + name + " list size " +
+                         std::to_string(list[0].size()) + ". The list size should be " +
+                         std::to_string(size) + ", same as size of the process group.");
+  }
+  CheckTensors(function, list[0], type);
+  return list[0];
+}
+
+void CheckSizes(const char* function, const std::vector<at::Tensor>& tensors,
+                const at::Tensor& like) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].sizes() == like.sizes()) continue;
+    Refuse(function, c10::str("invalid tensor size at index ", i, " (expected ", like.sizes(),
+                              ", got ", tensors[i].sizes(), ")"));
+  }
+}
+
+std::vector<int64_t> CheckSplits(const char* function, const char* name, const at::Tensor& tensor,
+                                 const std::vector<int64_t>& splits, int size) {
+  if (tensor.dim() == 0) {
+    Refuse(function,
+           std::string("invalid tensor size: the ") + name + " tensor has no dimension to split");
+  }
+  const int64_t rows = tensor.size(0);
+  if (splits.empty()) {
+    if (rows % size != 0) {
+      Refuse(function, std::string("invalid tensor size: the ") + name + " tensor's dim 0 (" +
+                           std::to_string(rows) + ") does not divide equally across " +
+                           std::to_string(size) + " ranks");
+    }
+    return std::vector<int64_t>(static_cast<size_t>(size), rows / size);
+  }
+  if (splits.size() != static_cast<size_t>(size)) {
+    Refuse(function, std::string("Number of ") + name + " splits (" +
+                         std::to_string(splits.size()) + ") is not the group size (" +
+                         std::to_string(size) + ")");
+  }
+  for (int64_t split : splits) {
+    if (split < 0) Refuse(function, std::string("negative ") + name + " split");
+  }
+  if (std::accumulate(splits.begin(), splits.end(), int64_t{0}) != rows) {
+    Refuse(function, std::string("Split sizes doesn't match total dim 0 size of the ") + name +
+                         " tensor (" + std::to_string(rows) + ")");
+  }
+  return splits;
+}
+
+void SetReduction(const char* function, const c10d::ReduceOp& op, OperationSpec& spec) {
+  switch (op.op_) {
+    case c10d::ReduceOp::SUM:
+      spec.reduce_op = ReduceOp::kSum;
+      return;
+    case c10d::ReduceOp::AVG:
+      spec.reduce_op = ReduceOp::kAvg;
+      return;
+    case c10d::ReduceOp::PRODUCT:
+      spec.reduce_op = ReduceOp::kProduct;
+      return;
+    case c10d::ReduceOp::MIN:
+      spec.reduce_op = ReduceOp::kMin;
+      return;
+    case c10d::ReduceOp::MAX:
+      spec.reduce_op = ReduceOp::kMax;
+      return;
+    case c10d::ReduceOp::BAND:
+      spec.reduce_op = ReduceOp::kBand;
+      return;
+    case c10d::ReduceOp::BOR:
+      spec.reduce_op = ReduceOp::kBor;
+      return;
+    case c10d::ReduceOp::BXOR:
+      spec.reduce_op = ReduceOp::kBxor;
+      return;
+    case c10d::ReduceOp::PREMUL_SUM: {
+      const auto* factor = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+      if (!factor) Refuse(function, "ReduceOp.PREMUL_SUM without a factor");
+      spec.reduce_op = ReduceOp::kPremulSum;
+      spec.premul_factor = factor->tensor_factor.defined()
+                               ? factor->tensor_factor.item().to<double>()
+                               : factor->double_factor;
+      return;
+    }
+    default:
+      Refuse(function, "Unhandled ReduceOp " + std::to_string(static_cast<int>(op.op_)));
+  }
+}
+
+}  // namespace rocecoll::torch_adapter

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/backend.h"
+
+#include <utility>
+
+#include "torch/arguments.h"
+#include "torch/errors.h"
+
+namespace rocecoll::torch_adapter {
+
+using c10d::OpType;
+using std::chrono::milliseconds;
+
+namespace {
+
+Work::Call MakeCall(OpType type, const char* title) {
+  Work::Call call;
+  call.type = type;
+  call.title = title;
+  return call;
+}
+
+}  // namespace
+
+Backend::Backend(std::shared_ptr<RuntimeHandle> runtime, GroupSpec group, AlgorithmTable algorithms)
+    : c10d::Backend(static_cast<int>(group.rank), static_cast<int>(group.addresses.size())),
+      runtime_(std::move(runtime)),
+      algorithms_(std::move(algorithms)) {
+  Result<GroupId> added = runtime_->add_group(std::move(group));
+  if (!added.ok()) Throw(added.status());
+  group_ = added.value();
+  init();
+}
+
+Backend::~Backend() { Backend::shutdown(); }
+
+void Backend::setTimeout(milliseconds timeout) {
+  runtime_->progress().set_timeout(group_, timeout);
+}
+
+c10d::ErrorType Backend::getError() {
+  switch (runtime_->progress().group_status(group_).code()) {
+    case StatusCode::kOk:
+      return c10d::ErrorType::SUCCESS;
+    case StatusCode::kTimeout:
+      return c10d::ErrorType::TIMEOUT;
+    case StatusCode::kPeerLost:
+    case StatusCode::kPeerLeft:
+    case StatusCode::kAborted:
+    case StatusCode::kMismatch:
+      return c10d::ErrorType::REMOTE_ERROR;
+    default:
+      return c10d::ErrorType::COMM_ERROR;
+  }
+}
+
+void Backend::abort() {
+  runtime_->progress().abort(
+      group_, Status(StatusCode::kAborted,
+                     "rocecoll: the process group was aborted by rank " + std::to_string(rank_)));
+}
+
+void Backend::shutdown() { runtime_->remove_group(group_); }
+
+OperationSpec Backend::make_spec(Collective collective, milliseconds timeout) const {
+  OperationSpec spec;
+  spec.collective = collective;
+  if (timeout > milliseconds(0)) spec.timeout = timeout;
+  spec.algorithm = algorithms_[static_cast<size_t>(collective)];
+  return spec;
+}
+
+Backend::WorkPtr Backend::launch(Work::Call call, std::vector<OperationSpec> specs,
+                                 const std::shared_ptr<Staging>& staging) {
+  if (!c10d::isP2POp(call.type)) ++sequence_;
+  auto work = c10::make_intrusive<Work>(runtime_, rank_, std::move(call));
+  Work::Submit(work, group_, std::move(specs), staging);
+  return work;
+}
+
+Backend::WorkPtr Backend::all_reduce(const char* function, Tensors& tensors, Work::Call call,
+                                     const c10d::AllreduceOptions& options) {
+  auto staging = std::make_shared<Staging>();
+  std::vector<OperationSpec> specs;
+  specs.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    OperationSpec spec = make_spec(Collective::kAllreduce, options.timeout);
+    spec.type = ToDataType(tensor.scalar_type());
+    SetReduction(function, options.reduceOp, spec);
+    spec.input = spec.output = EvenBuffer(tensor, ranks(), Access::kReadWrite, *staging);
+    specs.push_back(std::move(spec));
+  }
+  call.inputs = call.results = tensors;
+  call.asynchronous = options.asyncOp;
+  return launch(std::move(call), std::move(specs), staging);
+}
+
+Backend::WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  Single("allreduce", tensors);
+  return all_reduce("allreduce", tensors, MakeCall(OpType::ALLREDUCE, "rocecoll:all_reduce"),
+                    options);
+}
+
+Backend::WorkPtr Backend::allreduce_coalesced(Tensors& tensors,
+                                              const c10d::AllreduceCoalescedOptions& options) {
+  constexpr const char* kFunction = "allreduce_coalesced";
+  if (tensors.empty()) Refuse(kFunction, "requires non-empty tensor list");
+  for (const at::Tensor& tensor : tensors) {
+    CheckTensor(kFunction, tensor, tensor.scalar_type());
+    if (tensor.scalar_type() != tensors[0].scalar_type()) {
+      Refuse(kFunction, "tensors must all have the same type");
+    }
+  }
+  return all_reduce(kFunction, tensors,
+                    MakeCall(OpType::ALLREDUCE_COALESCED, "rocecoll:all_reduce_coalesced"),
+                    options);
+}
+
+Backend::WorkPtr Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  constexpr const char* kFunction = "broadcast";
+  CheckRoot(kFunction, options.rootRank, size_);
+  if (options.rootTensor < 0 || options.rootTensor >= static_cast<int64_t>(tensors.size())) {
+    Refuse(kFunction, "invalid root tensor: " + std::to_string(options.rootTensor));
+  }
+  const at::Tensor& tensor = Single(kFunction, tensors);
+  auto staging = std::make_shared<Staging>();
+  OperationSpec spec = make_spec(Collective::kBroadcast, options.timeout);
+  spec.type = ToDataType(tensor.scalar_type());
+  spec.root = static_cast<Rank>(options.rootRank);
+  const Access access = options.rootRank == rank_ ? Access::kRead : Access::kWrite;
+  spec.output = EvenBuffer(tensor, ranks(), access, *staging);
+  return launch({.type = OpType::BROADCAST,
+                 .title = "rocecoll:broadcast",
+                 .inputs = tensors,
+                 .results = tensors,
+                 .asynchronous = options.asyncOp},
+                {std::move(spec)}, staging);
+}
+
+Backend::WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  constexpr const char* kFunction = "reduce";
+  CheckRoot(kFunction, options.rootRank, size_);
+  if (options.rootTensor < 0 || options.rootTensor >= static_cast<int64_t>(tensors.size())) {
+    Refuse(kFunction, "invalid root tensor: " + std::to_string(options.rootTensor));
+  }
+  const at::Tensor& tensor = Single(kFunction, tensors);
+  auto staging = std::make_shared<Staging>();
+  OperationSpec spec = make_spec(Collective::kReduce, options.timeout);
+  spec.type = ToDataType(tensor.scalar_type());
+  spec.root = static_cast<Rank>(options.rootRank);
+  SetReduction(kFunction, options.reduceOp, spec);
+  const bool is_root = options.rootRank == rank_;
+  spec.input = EvenBuffer(tensor, ranks(), is_root ? Access::kReadWrite : Access::kRead, *staging);
+  if (is_root) spec.output = spec.input;
+  return launch({.type = OpType::REDUCE,
+                 .title = "rocecoll:reduce",
+                 .inputs = tensors,
+                 .results = tensors,
+                 .asynchronous = options.asyncOp},
+                {std::move(spec)}, staging);
+}
+
+Backend::WorkPtr Backend::point_to_point(Collective collective, Tensors& tensors, int peer,
+                                         int tag) {
+  const bool sends = collective == Collective::kSend;
+  const char* function = sends ? "send" : "recv";
+  const at::Tensor& tensor = Single(function, tensors);
+  if (peer < 0 || peer >= size_) {
+    Refuse(function, "invalid rank: " + std::to_string(peer));
+  }
+  if (peer == rank_) {
+    Refuse(function, "rank " + std::to_string(peer) + " cannot exchange messages with itself");
+  }
+  if (tag < 0) Refuse(function, "invalid tag: " + std::to_string(tag));
+  auto staging = std::make_shared<Staging>();
+  OperationSpec spec = make_spec(collective, c10d::kUnsetTimeout);
+  spec.type = ToDataType(tensor.scalar_type());
+  spec.root = static_cast<Rank>(peer);
+  spec.user_tag = static_cast<uint32_t>(tag);
+  OperationBuffer& buffer = sends ? spec.input : spec.output;
+  buffer = EvenBuffer(tensor, 1, sends ? Access::kRead : Access::kWrite, *staging);
+  Work::Call call =
+      sends ? MakeCall(OpType::SEND, "rocecoll:send") : MakeCall(OpType::RECV, "rocecoll:recv");
+  call.inputs = call.results = tensors;
+  if (!sends) call.source_rank = peer;
+  return launch(std::move(call), {std::move(spec)}, staging);
+}
+
+Backend::WorkPtr Backend::send(Tensors& tensors, int to, int tag) {
+  return point_to_point(Collective::kSend, tensors, to, tag);
+}
+
+Backend::WorkPtr Backend::recv(Tensors& tensors, int from, int tag) {
+  return point_to_point(Collective::kRecv, tensors, from, tag);
+}
+
+Backend::WorkPtr Backend::recvAnysource(Tensors& /*tensors*/, int /*tag*/) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false,
+                              "ProcessGroupRocecoll::recvAnysource: receiving from any rank is not "
+                              "supported, name the source rank");
+}
+
+Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions& options) {
+  return launch({.type = OpType::BARRIER,
+                 .title = "rocecoll:barrier",
+                 .inputs = {},
+                 .results = {},
+                 .asynchronous = options.asyncOp},
+                {make_spec(Collective::kBarrier, options.timeout)}, std::make_shared<Staging>());
+}
+
+}  // namespace rocecoll::torch_adapter

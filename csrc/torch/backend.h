@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The c10d backend "rocecoll": checks arguments, lays tensors out for the engine, submits. Contains
+// no algorithm and no state beyond its group. CPU tensors.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+#include "engine/operation.h"
+#include "torch/runtime_handle.h"
+#include "torch/work.h"
+
+namespace rocecoll::torch_adapter {
+
+// Algorithm names by collective; empty: chosen by size. The same on every rank.
+inline constexpr size_t kCollectives = static_cast<size_t>(Collective::kRecv) + 1;
+using AlgorithmTable = std::array<std::string, kCollectives>;
+
+class Backend : public c10d::Backend {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  using TensorLists = std::vector<Tensors>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  // Throws when the group cannot be added. `group.addresses` decides the number of ranks.
+  Backend(std::shared_ptr<RuntimeHandle> runtime, GroupSpec group, AlgorithmTable algorithms);
+  ~Backend() override;
+
+  const std::string getBackendName() const override { return "rocecoll"; }
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  void setSequenceNumberForGroup() override {}  // counted from 0 on every rank
+  uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  c10d::ErrorType getError() override;
+  void abort() override;
+  void shutdown() override;
+
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                         const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs,
+                 const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
+                  const c10d::ScatterOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
+                   const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits,
+                        const c10d::AllToAllOptions& options) override;
+  WorkPtr send(Tensors& tensors, int to, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+
+ private:
+  // An operation of `collective` with the caller's timeout and the chosen algorithm.
+  OperationSpec make_spec(Collective collective, std::chrono::milliseconds timeout) const;
+  WorkPtr launch(Work::Call call, std::vector<OperationSpec> specs,
+                 const std::shared_ptr<Staging>& staging);
+  WorkPtr all_reduce(const char* function, Tensors& tensors, Work::Call call,
+                     const c10d::AllreduceOptions& options);
+  OperationSpec gather_into(const char* function, at::Tensor& output, at::Tensor& input,
+                            const c10d::AllgatherOptions& options, Staging& staging) const;
+  OperationSpec gather_list(const char* function, const Tensors& outputs, const at::Tensor& input,
+                            const c10d::AllgatherOptions& options, Staging& staging) const;
+  OperationSpec scatter_from(const char* function, at::Tensor& output, at::Tensor& input,
+                             const c10d::ReduceScatterOptions& options, Staging& staging) const;
+  WorkPtr point_to_point(Collective collective, Tensors& tensors, int peer, int tag);
+  uint32_t ranks() const { return static_cast<uint32_t>(size_); }
+
+  const std::shared_ptr<RuntimeHandle> runtime_;
+  const AlgorithmTable algorithms_;
+  GroupId group_ = 0;
+  std::atomic<uint64_t> sequence_{0};
+};
+
+}  // namespace rocecoll::torch_adapter

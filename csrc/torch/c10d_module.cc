@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// rocecoll._c10d: what rocecoll/backend.py needs of the adapter. Everything else reaches the
+// backend through torch's own bindings of c10d::Backend and c10d::Work.
+#include <pybind11/chrono.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "torch/backend.h"
+#include "torch/errors.h"
+
+PYBIND11_DECLARE_HOLDER_TYPE(T, c10::intrusive_ptr<T>, true)
+
+namespace rocecoll::torch_adapter {
+namespace {
+
+namespace py = pybind11;
+
+// Python's exceptions, in functions that torch's translators may not see.
+[[noreturn]] void Raise(const Status& status) {
+  if (status.code() == StatusCode::kInvalidArgument) throw py::value_error(status.message());
+  throw std::runtime_error(status.message());
+}
+
+template <typename T>
+T ValueOrRaise(Result<T> result) {
+  if (!result.ok()) Raise(result.status());
+  return result.take();
+}
+
+std::shared_ptr<RuntimeHandle> Start(const std::map<std::string, std::string>& settings) {
+  RuntimeOptions options;
+  for (const auto& [name, value] : settings) {
+    const Status status = SetRuntimeOption(options, name, value);
+    if (!status.ok()) Raise(status);
+  }
+  return std::make_shared<RuntimeHandle>(ValueOrRaise(SharedRuntime(options)), options);
+}
+
+py::dict Stats(RuntimeHandle& runtime) {
+  const TransportStats stats = runtime.progress().stats();
+  py::dict result;
+  result["bytes_sent"] = stats.bytes_sent;
+  result["bytes_received"] = stats.bytes_received;
+  result["packets_sent"] = stats.packets_sent;
+  result["packets_received"] = stats.packets_received;
+  result["packets_retransmitted"] = stats.packets_retransmitted;
+  result["packets_dropped_invalid"] = stats.packets_dropped_invalid;
+  return result;
+}
+
+AlgorithmTable MakeAlgorithmTable(const std::map<std::string, std::string>& names) {
+  AlgorithmTable table;
+  size_t found = 0;
+  for (size_t i = 0; i < kCollectives; ++i) {
+    const auto entry = names.find(std::string(ToString(static_cast<Collective>(i))));
+    if (entry == names.end()) continue;
+    table[i] = entry->second;
+    ++found;
+  }
+  if (found != names.size()) throw py::value_error("unknown collective among the algorithms");
+  return table;
+}
+
+c10::intrusive_ptr<Backend> MakeBackend(const std::shared_ptr<RuntimeHandle>& runtime,
+                                        const std::string& name, const std::string& key, Rank rank,
+                                        const std::vector<std::string>& addresses,
+                                        const std::vector<Rank>& global_ranks,
+                                        std::chrono::milliseconds timeout,
+                                        const std::map<std::string, std::string>& algorithms) {
+  if (key.size() != 16) throw py::value_error("a group's key has 16 bytes");
+  const RuntimeOptions& options = runtime->options();
+  GroupSpec group;
+  group.name = name;
+  const auto* bytes = reinterpret_cast<const std::byte*>(key.data());
+  group.key_high = LoadLe<uint64_t>(bytes);
+  group.key_low = LoadLe<uint64_t>(bytes + 8);
+  group.rank = rank;
+  for (const std::string& address : addresses) {
+    group.addresses.push_back(ValueOrRaise(ParseAddress(options.transport, address)));
+  }
+  group.global_ranks = global_ranks;
+  group.timeout = timeout;
+  group.messenger = options.messenger;
+  return c10::make_intrusive<Backend>(runtime, std::move(group), MakeAlgorithmTable(algorithms));
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_c10d, module) {
+  py::module_::import("torch.distributed");  // registers the base classes
+  const auto unlocked = py::call_guard<py::gil_scoped_release>();
+
+  py::class_<RuntimeHandle, std::shared_ptr<RuntimeHandle>>(module, "Runtime", py::module_local())
+      .def(py::init(&Start), py::arg("settings"), unlocked)
+      .def_property_readonly(
+          "address", [](RuntimeHandle& runtime) { return runtime.progress().address().text(); })
+      .def_property_readonly("has_groups", &RuntimeHandle::has_groups)
+      .def("stats", &Stats)
+      .def("shutdown", &RuntimeHandle::shutdown, py::arg("limit"), unlocked);
+
+  py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module, "Backend",
+                                                                  py::module_local());
+  module.def("make_backend", &MakeBackend, py::kw_only(), py::arg("runtime"), py::arg("name"),
+             py::arg("key"), py::arg("rank"), py::arg("addresses"), py::arg("global_ranks"),
+             py::arg("timeout"), py::arg("algorithms"));
+}
+
+}  // namespace rocecoll::torch_adapter

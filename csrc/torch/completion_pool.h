@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads that complete futures which callers hold. Callbacks attached to a future run on the
+// thread that completes it, may take Python's lock, and may wait for another collective (DDP's
+// PowerSGD hook does): on the progress thread that would be a deadlock.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+
+namespace rocecoll::torch_adapter {
+
+class CompletionPool {
+ public:
+  // Threads that may wait inside callbacks at the same time. Each costs only its stack.
+  static constexpr size_t kMaxThreads = 64;
+
+  // Never destroyed: its threads may outlive main().
+  static CompletionPool& instance();
+
+  // `task` must not throw. Runs at once unless kMaxThreads tasks are already running. The queue is
+  // bounded by the operations in flight: each is queued at most once.
+  void run(std::function<void()> task);
+  // Waits until nothing is queued or running, at most `limit`.
+  void drain(std::chrono::nanoseconds limit);
+
+ private:
+  CompletionPool() = default;
+  void serve();
+
+  std::mutex mutex_;
+  std::condition_variable work_arrived_;
+  std::condition_variable became_quiet_;
+  std::deque<std::function<void()>> tasks_;
+  size_t threads_ = 0;
+  size_t idle_ = 0;
+};
+
+}  // namespace rocecoll::torch_adapter

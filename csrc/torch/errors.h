@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The core's Status values as the exceptions that torch turns into Python's.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "base/status.h"
+
+namespace rocecoll::torch_adapter {
+
+// kInvalidArgument -> ValueError, kUnsupported -> NotImplementedError (a RuntimeError), kNetwork ->
+// DistNetworkError, all others -> DistBackendError. `status` is not ok.
+std::exception_ptr MakeException(const Status& status);
+
+[[noreturn]] void Throw(const Status& status);
+
+}  // namespace rocecoll::torch_adapter

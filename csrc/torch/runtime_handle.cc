@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/runtime_handle.h"
+
+#include <unistd.h>
+
+#include <utility>
+#include <vector>
+
+#include "torch/completion_pool.h"
+
+namespace rocecoll::torch_adapter {
+namespace {
+
+thread_local int callback_depth = 0;
+
+}  // namespace
+
+RuntimeHandle::RuntimeHandle(std::shared_ptr<Progress> progress, RuntimeOptions options)
+    : owner_(getpid()), progress_(std::move(progress)), options_(std::move(options)) {
+  ROCECOLL_CHECK(progress_ != nullptr);
+}
+
+RuntimeHandle::CallbackScope::CallbackScope() { ++callback_depth; }
+RuntimeHandle::CallbackScope::~CallbackScope() { --callback_depth; }
+
+RuntimeHandle::~RuntimeHandle() {
+  if (in_child()) {
+    new std::shared_ptr<Progress>(std::move(progress_));  // never freed
+  } else if (callback_depth > 0) {
+    CompletionPool::instance().run(
+        [progress = std::move(progress_)]() mutable { progress.reset(); });
+  }
+}
+
+bool RuntimeHandle::in_child() const { return getpid() != owner_; }
+
+Result<GroupId> RuntimeHandle::add_group(GroupSpec spec) {
+  if (in_child()) {
+    return Status(StatusCode::kUnsupported,
+                  "rocecoll: this process was forked from one that had already started the "
+                  "runtime; use the spawn or forkserver start method");
+  }
+  std::lock_guard lock(mutex_);
+  if (closed_) return Status(StatusCode::kAborted, "rocecoll: the process is shutting down");
+  Result<GroupId> group = progress_->add_group(std::move(spec));
+  if (group.ok()) groups_.insert(group.value());
+  return group;
+}
+
+void RuntimeHandle::remove_group(GroupId group) {
+  if (in_child()) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (groups_.erase(group) == 0) return;
+  }
+  progress_->remove_group(group);
+}
+
+bool RuntimeHandle::has_groups() const {
+  std::lock_guard lock(mutex_);
+  return !groups_.empty();
+}
+
+void RuntimeHandle::shutdown(Duration limit) {
+  if (in_child()) return;
+  std::vector<GroupId> groups;
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    groups.assign(groups_.begin(), groups_.end());
+  }
+  for (GroupId group : groups) remove_group(group);
+  progress_->shutdown(limit);
+  CompletionPool::instance().drain(limit);
+}
+
+}  // namespace rocecoll::torch_adapter

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/tensor_layout.h"
+
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+
+namespace rocecoll::torch_adapter {
+namespace {
+
+using Extent = std::pair<uintptr_t, uintptr_t>;  // first byte, one past the last
+
+// The engine reads elements at multiples of their size; frombuffer() may give anything.
+bool IsAddressable(const at::Tensor& tensor) {
+  if (!tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg()) return false;
+  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % tensor.element_size() == 0;
+}
+
+// A copy-on-write tensor that is only read stays shared.
+void* DataOf(const at::Tensor& tensor, Access access) {
+  if (access == Access::kRead) return const_cast<void*>(tensor.const_data_ptr());
+  return tensor.mutable_data_ptr();
+}
+
+std::vector<Extent> SortedExtents(const std::vector<at::Tensor>& tensors) {
+  std::vector<Extent> extents;
+  extents.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() == 0) continue;
+    // Strides are never negative in torch, so the last element has the highest address.
+    int64_t last = 0;
+    for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
+    const auto first = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+    extents.emplace_back(first, first + (last + 1) * tensor.element_size());
+  }
+  std::sort(extents.begin(), extents.end());
+  return extents;
+}
+
+bool Overlap(const std::vector<at::Tensor>& left, const std::vector<at::Tensor>& right) {
+  const std::vector<Extent> ours = SortedExtents(left);
+  const std::vector<Extent> theirs = SortedExtents(right);
+  size_t i = 0;
+  size_t j = 0;
+  while (i < ours.size() && j < theirs.size()) {
+    if (ours[i].first < theirs[j].second && theirs[j].first < ours[i].second) return true;
+    (ours[i].second < theirs[j].second) ? ++i : ++j;
+  }
+  return false;
+}
+
+}  // namespace
+
+void Staging::copy_results() {
+  for (auto& [target, temporary] : copy_back) target.copy_(temporary);
+  copy_back.clear();
+}
+
+at::Tensor Addressable(const at::Tensor& tensor, Access access, Staging& staging) {
+  at::Tensor usable = tensor.detach();
+  if (!IsAddressable(usable)) {
+    at::Tensor temporary = at::empty_like(usable, usable.options(), at::MemoryFormat::Contiguous);
+    if (access != Access::kWrite) temporary.copy_(usable);
+    if (access != Access::kRead) staging.copy_back.emplace_back(usable, temporary);
+    usable = std::move(temporary);
+  }
+  staging.tensors.push_back(usable);
+  return usable;
+}
+
+OperationBuffer EvenBuffer(const at::Tensor& tensor, uint32_t blocks, Access access,
+                           Staging& staging) {
+  const at::Tensor usable = Addressable(tensor, access, staging);
+  return {DataOf(usable, access), Partition::Even(usable.numel(), blocks)};
+}
+
+OperationBuffer ListBuffer(const std::vector<at::Tensor>& tensors, Access access,
+                           Staging& staging) {
+  std::vector<std::byte*> starts;
+  starts.reserve(tensors.size());
+  std::byte* base = nullptr;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor usable = Addressable(tensor, access, staging);
+    std::byte* start =
+        usable.numel() == 0 ? nullptr : static_cast<std::byte*>(DataOf(usable, access));
+    if (start && (!base || start < base)) base = start;
+    starts.push_back(start);
+  }
+  std::vector<ElementRange> blocks;
+  blocks.reserve(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const uint64_t bytes = starts[i] ? static_cast<uint64_t>(starts[i] - base) : 0;
+    blocks.push_back(
+        {bytes / tensors[i].element_size(), static_cast<uint64_t>(tensors[i].numel())});
+  }
+  return {base, Partition::Explicit(std::move(blocks))};
+}
+
+OperationBuffer SplitBuffer(const at::Tensor& tensor, const std::vector<int64_t>& splits,
+                            Access access, Staging& staging) {
+  const at::Tensor usable = Addressable(tensor, access, staging);
+  const uint64_t row = usable.size(0) == 0 ? 0 : usable.numel() / usable.size(0);
+  std::vector<ElementRange> blocks;
+  blocks.reserve(splits.size());
+  uint64_t offset = 0;
+  for (int64_t split : splits) {
+    blocks.push_back({offset, split * row});
+    offset += split * row;
+  }
+  return {DataOf(usable, access), Partition::Explicit(std::move(blocks))};
+}
+
+std::vector<at::Tensor> Unaliased(const std::vector<at::Tensor>& inputs,
+                                  const std::vector<at::Tensor>& outputs) {
+  if (!Overlap(inputs, outputs)) return inputs;
+  std::vector<at::Tensor> copies;
+  copies.reserve(inputs.size());
+  for (const at::Tensor& input : inputs)
+    copies.push_back(input.clone(at::MemoryFormat::Contiguous));
+  return copies;
+}
+
+DataType ToDataType(at::ScalarType type) {
+  switch (type) {
+    case at::ScalarType::Bool:
+      return DataType::kBool;
+    case at::ScalarType::Byte:
+      return DataType::kUint8;
+    case at::ScalarType::Char:
+      return DataType::kInt8;
+    case at::ScalarType::UInt16:
+      return DataType::kUint16;
+    case at::ScalarType::Short:
+      return DataType::kInt16;
+    case at::ScalarType::UInt32:
+      return DataType::kUint32;
+    case at::ScalarType::Int:
+      return DataType::kInt32;
+    case at::ScalarType::UInt64:
+      return DataType::kUint64;
+    case at::ScalarType::Long:
+      return DataType::kInt64;
+    case at::ScalarType::Half:
+      return DataType::kFloat16;
+    case at::ScalarType::BFloat16:
+      return DataType::kBfloat16;
+    case at::ScalarType::Float:
+      return DataType::kFloat32;
+    case at::ScalarType::Double:
+      return DataType::kFloat64;
+    case at::ScalarType::ComplexHalf:
+      return DataType::kComplex32;
+    case at::ScalarType::ComplexFloat:
+      return DataType::kComplex64;
+    case at::ScalarType::ComplexDouble:
+      return DataType::kComplex128;
+    case at::ScalarType::Float8_e4m3fn:
+      return DataType::kFloat8E4m3fn;
+    case at::ScalarType::Float8_e4m3fnuz:
+      return DataType::kFloat8E4m3fnuz;
+    case at::ScalarType::Float8_e5m2:
+      return DataType::kFloat8E5m2;
+    case at::ScalarType::Float8_e5m2fnuz:
+      return DataType::kFloat8E5m2fnuz;
+    case at::ScalarType::Float8_e8m0fnu:
+      return DataType::kFloat8E8m0fnu;
+    default:
+      TORCH_CHECK_TYPE(false, "rocecoll: tensors of type ", c10::toString(type),
+                       " cannot be communicated");
+  }
+}
+
+}  // namespace rocecoll::torch_adapter

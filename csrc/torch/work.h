@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a collective call returns: one or, for coalesced calls, several operations of the engine.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
+
+#include "engine/operation.h"
+#include "torch/runtime_handle.h"
+#include "torch/tensor_layout.h"
+
+namespace rocecoll::torch_adapter {
+
+// Owned by its caller and, until it is complete, by its operations: dropping it never disturbs what
+// runs. Completion, in this order: temporaries are copied back, the future is completed, waiters
+// wake. It happens on the thread that found the last operation done, or on the CompletionPool once
+// somebody holds the future and may have attached callbacks.
+class Work : public c10d::Work {
+ public:
+  struct Call {
+    c10d::OpType type = c10d::OpType::UNKNOWN;
+    const char* title = nullptr;      // "rocecoll:<op>", what profilers show
+    std::vector<at::Tensor> inputs;   // what profilers take shapes from; not kept
+    std::vector<at::Tensor> results;  // what the future yields
+    bool asynchronous = true;         // the caller will not wait at once
+    int source_rank = -1;             // receives: the sender
+  };
+
+  Work(std::shared_ptr<RuntimeHandle> runtime, int rank, Call call);
+
+  // Submits the operations in order, at least one. Throws when the first one is refused, with
+  // nothing sent; a later refusal completes the work with that error.
+  static void Submit(const c10::intrusive_ptr<Work>& work, GroupId group,
+                     std::vector<OperationSpec> specs, const std::shared_ptr<Staging>& staging);
+
+  bool isSuccess() const override;
+  int sourceRank() const override;
+  std::vector<at::Tensor> result() override;
+  // Drives the engine in the calling thread. An operation past its own timeout fails; a `timeout`
+  // given here only ends the waiting.
+  bool wait(std::chrono::milliseconds timeout) override;
+  void abort() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  float getDuration() const override;
+  uint64_t getSequencenumber() const override;
+
+ private:
+  void on_operation_done(const Status& status, size_t count);
+  void complete(Staging& staging);
+
+  const std::shared_ptr<RuntimeHandle> runtime_;
+  Call call_;
+  const c10::intrusive_ptr<c10::ivalue::Future> future_;
+  const std::chrono::steady_clock::time_point started_;
+  GroupId group_ = 0;
+  std::vector<OperationPtr> operations_;  // complete before the first one is submitted
+  std::shared_ptr<Staging> staging_;      // until completion
+  std::atomic<size_t> pending_{0};
+  std::atomic<int64_t> duration_ns_{-1};
+
+  // Guards the first error, and future_shared_ against a future being completed meanwhile.
+  std::mutex state_mutex_;
+  Status failure_;
+  bool future_shared_ = false;
+};
+
+}  // namespace rocecoll::torch_adapter

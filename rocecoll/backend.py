@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the backend of one process group: options, runtime, rendezvous."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import rocecoll
+from rocecoll import options
+from rocecoll.interfaces import choose_address
+from rocecoll.rendezvous import make_record, meet
+from rocecoll.runtime import shared_runtime
+
+if TYPE_CHECKING:
+    from rocecoll._c10d import Backend
+
+
+def create_backend(group: Any, pg_options: options.Options | None) -> Backend:
+    """What torch calls for init_process_group("rocecoll") and new_group(backend="rocecoll").
+
+    `group` is torch's _DistributedBackendOptions: store, group_rank, group_size, timeout, group_id
+    and global_ranks_in_group (empty for the world).
+    """
+    settings = options.resolve(pg_options)
+    runtime = shared_runtime(
+        options.runtime_settings(
+            settings,
+            choose_address(
+                settings["socket_ifname"], settings["socket_family"], _meeting_point(group.store)
+            ),
+            options.local_ranks(group.group_size),
+        )
+    )
+    own = make_record(
+        rank=group.group_rank,
+        ranks=group.group_size,
+        address=runtime.address,
+        transport=settings["transport"],
+        version=rocecoll.__version__,
+    )
+    meeting = meet(group.store, own, group.group_id, group.timeout)
+
+    from rocecoll._c10d import make_backend
+
+    return make_backend(
+        runtime=runtime,
+        name=group.group_id,
+        key=meeting.key,
+        rank=group.group_rank,
+        addresses=list(meeting.addresses),
+        global_ranks=list(group.global_ranks_in_group),
+        timeout=group.timeout,
+        algorithms=settings["algorithm"],
+    )
+
+
+def _meeting_point(store: Any) -> str | None:
+    """The host that all ranks can reach: where the store runs, else what the launcher says."""
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    host = getattr(store, "host", None)
+    return str(host) if host else options.master_address()

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of this host's addresses to tell the other ranks."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import psutil
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# Documentation addresses (RFC 5737, RFC 3849): nobody is there, so the route to them is the default
+# route. Connecting a UDP socket only looks the route up; no packet is sent.
+_DEFAULT_ROUTE = ("192.0.2.1", "2001:db8::1")
+_FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6, "auto": socket.AF_UNSPEC}
+
+
+@dataclass(frozen=True)
+class Interface:
+    name: str
+    address: IpAddress
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.address}"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One item of ROCECOLL_SOCKET_IFNAME: a prefix, an exact name or a network."""
+
+    prefix: str = ""
+    exact: str = ""
+    network: IpNetwork | None = None
+
+    def matches(self, interface: Interface) -> bool:
+        if self.network is not None:
+            return interface.address in self.network
+        if self.exact:
+            return interface.name == self.exact
+        return interface.name.startswith(self.prefix)
+
+
+@dataclass(frozen=True)
+class InterfaceFilter:
+    patterns: tuple[Pattern, ...] = ()
+    excludes: bool = False
+
+    def select(self, interfaces: Sequence[Interface]) -> list[Interface]:
+        """Those that may be used: what the first pattern with any match says, or all not excluded."""
+        if not self.patterns:
+            return list(interfaces)
+        if self.excludes:
+            return [i for i in interfaces if not any(p.matches(i) for p in self.patterns)]
+        matches = ([i for i in interfaces if p.matches(i)] for p in self.patterns)
+        return next(filter(None, matches), [])
+
+
+def parse_filter(text: str) -> InterfaceFilter:
+    """NCCL's grammar and networks: "eth,ib", "=eth0,=eth1", "^docker,lo", "10.0.0.0/8"."""
+    text = text.strip()
+    excludes = text.startswith("^")
+    exact = text.removeprefix("^").startswith("=")
+    patterns = []
+    for item in text.removeprefix("^").split(","):
+        item = item.strip().removeprefix("^")
+        name = item.removeprefix("=")
+        if not name:
+            continue
+        if "/" in name:
+            patterns.append(Pattern(network=_network(name)))
+        elif exact or item.startswith("="):
+            patterns.append(Pattern(exact=name))
+        else:
+            patterns.append(Pattern(prefix=name))
+    if text and not patterns:
+        raise ValueError(f"ROCECOLL_SOCKET_IFNAME={text!r} names no interface")
+    return InterfaceFilter(tuple(patterns), excludes)
+
+
+def _network(text: str) -> IpNetwork:
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError as error:
+        raise ValueError(f"ROCECOLL_SOCKET_IFNAME: {error}") from None
+
+
+def list_interfaces(family: str = "auto") -> list[Interface]:
+    """Addresses of the interfaces that are up; link-local IPv6 ones need a zone and are left out."""
+    states = psutil.net_if_stats()
+    found = []
+    for name, addresses in psutil.net_if_addrs().items():
+        if name not in states or not states[name].isup:
+            continue
+        for entry in addresses:
+            if entry.family not in (socket.AF_INET, socket.AF_INET6):
+                continue
+            if _FAMILIES[family] not in (socket.AF_UNSPEC, entry.family):
+                continue
+            address = ipaddress.ip_address(entry.address.partition("%")[0])
+            if not (address.version == 6 and address.is_link_local):
+                found.append(Interface(name, address))
+    return found
+
+
+def route_source(host: str, family: str = "auto") -> IpAddress | None:
+    """The local address that packets to `host` leave from, or None without a route."""
+    try:
+        candidates = socket.getaddrinfo(host, 9, _FAMILIES[family], socket.SOCK_DGRAM)
+    except OSError:
+        return None
+    for kind, type_, protocol, _, address in candidates:
+        try:
+            with socket.socket(kind, type_, protocol) as probe:
+                probe.connect(address)
+                source = ipaddress.ip_address(str(probe.getsockname()[0]).partition("%")[0])
+        except OSError:
+            continue
+        if not (source.version == 6 and source.is_link_local):
+            return source
+    return None
+
+
+def choose_address(
+    ifname: str,
+    family: str,
+    meeting_point: str | None,
+    interfaces: Sequence[Interface] | None = None,
+    route: Callable[[str, str], IpAddress | None] = route_source,
+) -> str:
+    """The numeric address that ranks on other hosts are to use.
+
+    The source of the route to the meeting point, else of the default route, else the first
+    interface; loopback only where there is nothing else. Ranks on this host always use loopback.
+    """
+    if interfaces is None:
+        interfaces = list_interfaces(family)
+    allowed = parse_filter(ifname).select(interfaces)
+    if not allowed:
+        table = "; ".join(str(interface) for interface in interfaces) or "none"
+        raise ValueError(
+            f"no interface of this host fits ROCECOLL_SOCKET_IFNAME={ifname!r} and "
+            f"ROCECOLL_SOCKET_FAMILY={family}; up are: {table}"
+        )
+    usable = {interface.address for interface in allowed}
+    for host in ([meeting_point] if meeting_point else []) + list(_DEFAULT_ROUTE):
+        source = route(host, family)
+        if source is not None and not source.is_loopback and source in usable:
+            return str(source)
+    for interface in allowed:
+        if not interface.address.is_loopback:
+            return str(interface.address)
+    return str(allowed[0].address)
