@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import rocecoll
 import torch
 import torch.distributed as dist
 import typer
@@ -21,6 +20,8 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+import rocecoll
 
 TEST_SAMPLES = 360
 BATCH = 64  # of all ranks together

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-
 from datetime import timedelta
 from enum import Enum
 from pathlib import Path
@@ -145,11 +144,12 @@ def run_rank(operations: list[Operation], sizes: list[int], rounds: int, report:
     import rocecoll  # noqa: F401  registers the backend
 
     torch.set_num_threads(1)
+    dist.init_process_group("rocecoll", timeout=timedelta(seconds=300))
+    groups = {"rocecoll": dist.group.WORLD, "gloo": dist.new_group(backend="gloo")}
+    # Afterwards, because a backend may ask how many cores its process has.
     local, cores = int(os.environ["LOCAL_RANK"]), sorted(os.sched_getaffinity(0))
     if int(os.environ["LOCAL_WORLD_SIZE"]) <= len(cores):
         os.sched_setaffinity(0, {cores[local]})
-    dist.init_process_group("rocecoll", timeout=timedelta(seconds=300))
-    groups = {"rocecoll": dist.group.WORLD, "gloo": dist.new_group(backend="gloo")}
     for operation in operations:
         for size_bytes in sizes:
             row = measure(Case(operation, size_bytes), size_bytes, rounds, groups)
