@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening, closing, death and strangers at datagram transports.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "datagram/transport_world.h"
+
+namespace rocecoll {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Bytes Text(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(DatagramLifecycle, OneSideMayOpenMuchLater) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1);
+  ASSERT_TRUE(a->send_frame(Text("early")));
+  world.run_for(seconds(3));
+  EXPECT_TRUE(world[0].links[a].down.empty());
+  Link* b = world.open(1, 0);
+  ASSERT_TRUE(world.run([&] { return world[1].links[b].frames.size() == 1; }, seconds(1)));
+  EXPECT_EQ(world[1].links[b].frames[0], Text("early"));
+  EXPECT_EQ(b->id(), a->id().mirrored());
+}
+
+TEST(DatagramLifecycle, AnUnansweredOpenTimesOut) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1, 1, milliseconds(500));
+  ASSERT_TRUE(world.run([&] { return !world[0].links[a].down.empty(); }, seconds(2)));
+  EXPECT_EQ(world[0].links[a].down[0].code(), StatusCode::kTimeout);
+  EXPECT_GE(world.now(), Instant(milliseconds(500)));
+  EXPECT_LE(world.now(), Instant(milliseconds(600)));
+  a->close(Status());
+  EXPECT_FALSE(world[0].transport->lingering());
+}
+
+TEST(DatagramLifecycle, OpeningTwiceOrAForeignAddressIsRefused) {
+  SimWorld world(2);
+  ASSERT_NE(world.open(0, 1), nullptr);
+  auto& transport = *world[0].transport;
+  EXPECT_EQ(
+      transport.open(Between(0, 1), world.addresses[1], seconds(1), world.now()).status().code(),
+      StatusCode::kInvalidArgument);
+  const Address udp = ParseUdpAddress("127.0.0.1:1").value();
+  EXPECT_EQ(transport.open(Between(0, 2), udp, seconds(1), world.now()).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST(DatagramLifecycle, AnOrderlyCloseDeliversAcceptedFramesThenTellsThePeer) {
+  SimWorld world(2, {.loss = 0.3, .reorder = 0.3}, 7);
+  Link* a = world.open(0, 1);
+  Link* b = world.open(1, 0);
+  std::vector<Bytes> frames;
+  for (uint64_t i = 0; i < 100; ++i) {
+    frames.push_back(RandomBytes(100 + i, i));
+    ASSERT_TRUE(a->send_frame(frames.back()));
+  }
+  a->close(Status());
+  EXPECT_TRUE(world[0].transport->lingering());
+  ASSERT_TRUE(world.run([&] { return !world[1].links[b].down.empty(); }, seconds(2)));
+  EXPECT_EQ(world[1].links[b].frames, frames);
+  EXPECT_EQ(world[1].links[b].down[0].code(), StatusCode::kPeerLeft);
+  EXPECT_EQ(b->status().code(), StatusCode::kPeerLeft);
+  EXPECT_TRUE(b->send_frame(Text("ignored")));  // a no-op on a link that is down
+  b->close(Status());
+  ASSERT_TRUE(world.run(
+      [&] { return !world[0].transport->lingering() && !world[1].transport->lingering(); },
+      seconds(3)));
+  EXPECT_EQ(world[0].links[a].down.size(), 0u);
+  // All quiet: nothing is due ever again.
+  world.run_for(seconds(1));
+  EXPECT_EQ(world[0].transport->next_deadline(), kNever);
+  EXPECT_EQ(world[1].transport->next_deadline(), kNever);
+}
+
+TEST(DatagramLifecycle, AnAbortReachesThePeerWithItsMessage) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1);
+  Link* b = world.open(1, 0);
+  world.run_for(milliseconds(5));
+  b->close(Status(StatusCode::kAborted, "rank 1 gave up"));
+  ASSERT_TRUE(world.run([&] { return !world[0].links[a].down.empty(); }, seconds(1)));
+  EXPECT_EQ(world[0].links[a].down[0].code(), StatusCode::kAborted);
+  EXPECT_NE(world[0].links[a].down[0].message().find("rank 1 gave up"), std::string::npos);
+  a->close(Status());
+}
+
+TEST(DatagramLifecycle, BothMayCloseAtOnce) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1);
+  Link* b = world.open(1, 0);
+  world.run_for(milliseconds(5));
+  a->close(Status());
+  b->close(Status());
+  ASSERT_TRUE(world.run(
+      [&] { return !world[0].transport->lingering() && !world[1].transport->lingering(); },
+      seconds(3)));
+  EXPECT_TRUE(world[0].links[a].down.empty());
+  EXPECT_TRUE(world[1].links[b].down.empty());
+}
+
+TEST(DatagramLifecycle, NothingLandsOrIsReadAfterClose) {
+  SimWorld world(2, {.bytes_per_second = 1e8});
+  Link* a = world.open(0, 1);
+  Link* b = world.open(1, 0);
+  world.run_for(milliseconds(5));
+  auto source = std::make_unique<Bytes>(1 << 20, std::byte{1});
+  Bytes target(1 << 20, std::byte{2});
+  const RemoteSlice slice = b->expose({target.data(), target.size()}, 1);
+  ASSERT_TRUE(a->write(slice, {source->data(), source->size()}, 2));
+  world.ports[0]->set_send_room(2);  // keeps a tail of datagrams that lend the source
+  world.run_for(milliseconds(1));
+  a->close(Status(StatusCode::kAborted, "no more"));
+  source.reset();  // under a sanitizer any later read shows
+  world.ports[0]->set_send_room(SIZE_MAX);
+  b->close(Status(StatusCode::kAborted, "no more"));
+  const Bytes before = target;
+  world.run_for(seconds(2));
+  EXPECT_EQ(target, before);
+  EXPECT_FALSE(world[0].transport->lingering());
+}
+
+TEST(DatagramLifecycle, AVanishedPeerIsLostOnEachLinkOnce) {
+  SimWorld world(3);
+  Link* a = world.open(0, 1, 1);
+  Link* other_group = world.open(0, 1, 2);
+  Link* c = world.open(0, 2);
+  world.open(1, 0, 1);
+  world.open(1, 0, 2);
+  Link* back = world.open(2, 0);
+  world.run_for(milliseconds(5));
+  world.kill(1);
+  ASSERT_TRUE(world.run(
+      [&] {
+        return world[0].links[a].down.size() == 1 && world[0].links[other_group].down.size() == 1;
+      },
+      seconds(15)));
+  EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
+  EXPECT_TRUE(world[0].links[c].down.empty());
+  EXPECT_TRUE(world[2].links[back].down.empty());
+}
+
+TEST(DatagramLifecycle, AHintFromTheNetworkShortensTheWait) {
+  SimWorld world(2);
+  world.network.set_report_unreachable(true);
+  Link* a = world.open(0, 1);
+  world.open(1, 0);
+  world.run_for(milliseconds(5));
+  world.kill(1);
+  ASSERT_TRUE(a->send_frame(Text("anybody there?")));
+  const Instant start = world.now();
+  ASSERT_TRUE(world.run([&] { return !world[0].links[a].down.empty(); }, seconds(15)));
+  EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
+  EXPECT_LT(world.now() - start, seconds(1));
+}
+
+TEST(DatagramLifecycle, ARestartedPeerAnswersWithReset) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1);
+  world.open(1, 0);
+  world.run_for(milliseconds(5));
+  world.kill(1);
+  world.restart(1);
+  ASSERT_TRUE(a->send_frame(Text("hello")));
+  const Instant start = world.now();
+  ASSERT_TRUE(world.run([&] { return !world[0].links[a].down.empty(); }, seconds(15)));
+  EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
+  EXPECT_LT(world.now() - start, milliseconds(100));
+  EXPECT_GT(world[1].transport->stats().packets_dropped_invalid, 0u);
+  // The new process is reached by new links.
+  Link* fresh = world.open(0, 1, 9);
+  Link* back = world.open(1, 0, 9);
+  ASSERT_TRUE(fresh->send_frame(Text("again")));
+  ASSERT_TRUE(world.run([&] { return world[1].links[back].frames.size() == 1; }, seconds(1)));
+}
+
+TEST(DatagramLifecycle, NoticesNeedNoLink) {
+  SimWorld world(2);
+  const Bytes longest = RandomBytes(Transport::kMaxNoticeBytes, 1);
+  world[0].transport->notify(world.addresses[1], Text("group failed"));
+  world[0].transport->notify(world.addresses[1], longest);
+  ASSERT_TRUE(world.run([&] { return world[1].notices.size() == 2; }, seconds(1)));
+  EXPECT_EQ(world[1].notices[0], Text("group failed"));
+  EXPECT_EQ(world[1].notices[1], longest);
+  EXPECT_TRUE(world[0].notices.empty());
+}
+
+TEST(DatagramLifecycle, GarbageIsCountedAndIgnored) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1);
+  Link* b = world.open(1, 0);
+  world.run_for(milliseconds(5));
+  auto stranger = world.network.add_endpoint();
+  const PeerHandle to = stranger->add_peer(world.addresses[1]).value();
+  const uint64_t before = world[1].transport->stats().packets_dropped_invalid;
+  uint64_t garbage = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Bytes bytes = RandomBytes(seed * 7 % 1400, seed);
+    if (seed % 2 == 0 && bytes.size() >= kPacketHeaderBytes) {
+      // A right header and checksum around nonsense, for each type.
+      const auto type = static_cast<PacketType>(1 + seed / 2 % 3);
+      WritePacketHeader(bytes, {type, seed, seed});
+      SealPacket(bytes, {});
+      if (type == PacketType::kInit) continue;  // may parse as the INIT of a link nobody opened
+    }
+    const TxDatagram datagram{to, bytes, {}};
+    ASSERT_EQ(stranger->send({&datagram, 1}), 1u);
+    ++garbage;
+  }
+  ASSERT_TRUE(a->send_frame(Text("still here")));
+  ASSERT_TRUE(world.run([&] { return world[1].links[b].frames.size() == 1; }, seconds(1)));
+  EXPECT_EQ(world[1].transport->stats().packets_dropped_invalid - before, garbage);
+  // Answers are fewer than the packets and no larger.
+  std::array<RxDatagram, 256> answers;
+  world.run_for(milliseconds(5));
+  const size_t count = stranger->receive(answers);
+  EXPECT_LE(count, static_cast<size_t>(ResetLimiter::kBurst) + 5);
+  for (const RxDatagram& answer : std::span(answers).first(count)) {
+    EXPECT_EQ(answer.bytes.size(), kPacketHeaderBytes);
+  }
+  stranger->release(std::span(answers).first(count));
+}
+
+TEST(DatagramLifecycle, AClosedLinkIsNeverNamedByALaterPoll) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1);
+  Link* b = world.open(1, 0);
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(a->send_frame(Text("frame")));
+  // A poll takes fewer events than there are frames: others wait when the link is closed.
+  ASSERT_TRUE(world.run([&] { return world[1].links[b].frames.size() > 0; }, seconds(1)));
+  const size_t seen = world[1].links[b].frames.size();
+  ASSERT_LT(seen, 50u);
+  b->close(Status());
+  world.run_for(seconds(2));
+  EXPECT_EQ(world[1].links[b].frames.size(), seen);
+  EXPECT_TRUE(world[1].links[b].down.empty());
+}
+
+TEST(DatagramLifecycle, IdleLinksOnlySendHeartbeats) {
+  SimWorld world(2);
+  for (uint64_t group = 1; group <= 20; ++group) {
+    world.open(0, 1, group);
+    world.open(1, 0, group);
+  }
+  world.run_for(seconds(1));
+  const uint64_t before = world.network.stats().sent;
+  world.run_for(seconds(10));
+  // Both ends, their pings and the answers, twice a second, whatever the number of links.
+  EXPECT_LE(world.network.stats().sent - before, 120u);
+  for (Node& node : world.nodes) {
+    for (auto& [link, record] : node.links) EXPECT_TRUE(record.down.empty());
+  }
+}
+
+TEST(UdpLifecycle, AKilledPeerIsLostWithinASecond) {
+  UdpWorld world(2, {});
+  Link* a = world.open(0, 1);
+  world.open(1, 0);
+  ASSERT_TRUE(a->send_frame(Text("x")));
+  ASSERT_TRUE(world.run([&] { return world[1].links.size() == 1; }));
+  world[1].transport.reset();
+  ASSERT_TRUE(a->send_frame(Text("y")));
+  ASSERT_TRUE(world.run([&] { return !world[0].links[a].down.empty(); }, seconds(5)));
+  EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
+}
+
+}  // namespace
+}  // namespace rocecoll
