@@ -16,9 +16,33 @@ size_t AlignUp(size_t bytes) {
   return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
 }
 
+// The same blocks, as a partition whose lanes are parts of every block: where a block alone is some
+// rank's whole buffer, its lanes must be the parts of that block.
+Partition CutByBlocks(const Partition& partition) {
+  const uint32_t blocks = partition.blocks();
+  const ElementRange first = partition.block(0);
+  if (partition.contiguous() && first.count * blocks == partition.total()) {
+    return Partition::Strided(blocks, first.count, first.count, first.offset);
+  }
+  std::vector<ElementRange> ranges;
+  ranges.reserve(blocks);
+  for (uint32_t i = 0; i < blocks; ++i) ranges.push_back(partition.block(i));
+  return Partition::Explicit(std::move(ranges));
+}
+
+bool IsWholeVectorEverywhere(Collective collective) {
+  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
+         collective == Collective::kBroadcast;
+}
+
 // The lane's part of a buffer; a buffer that this rank does not have has no blocks.
-Partition LaneOf(const Partition& partition, uint32_t index, uint32_t lanes) {
-  return lanes == 1 || partition.blocks() == 0 ? partition : partition.lane(index, lanes);
+Partition LaneOf(const OperationSpec& spec, const Partition& partition, uint32_t index,
+                 uint32_t lanes) {
+  if (lanes == 1 || partition.blocks() == 0) return partition;
+  if (IsWholeVectorEverywhere(spec.collective) || !partition.contiguous()) {
+    return partition.lane(index, lanes);
+  }
+  return CutByBlocks(partition).lane(index, lanes);
 }
 
 // Block i of scratch is as large as block i of the input where the program reduces, else as the
@@ -142,7 +166,7 @@ size_t Execution::message_scratch(const Transfer& transfer, const Extent& extent
 void Execution::bind(Lane& lane) {
   const auto bind_user = [&](Buffer which, const OperationBuffer& from) {
     buffer(lane, which) = {static_cast<std::byte*>(from.data),
-                           LaneOf(from.partition, lane.index, plan_.lanes), kUnregistered};
+                           LaneOf(*spec_, from.partition, lane.index, plan_.lanes), kUnregistered};
   };
   bind_user(Buffer::kInput, spec_->input);
   bind_user(Buffer::kOutput, spec_->output);
