@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "transport/intrusive_list.h"
+#include "base/intrusive_list.h"
 #include "transport/messenger.h"
 
 namespace rocecoll {

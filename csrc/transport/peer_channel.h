@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <span>
 
-#include "transport/intrusive_list.h"
+#include "base/intrusive_list.h"
 #include "transport/message_table.h"
 #include "transport/message_wire.h"
 #include "transport/messenger_core.h"

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/intrusive_list.h"
 #include "transport/datagram/datagram_link.h"
 #include "transport/datagram/deadline_heap.h"
 #include "transport/datagram/port.h"
-#include "transport/intrusive_list.h"
 #include "transport/reliability/connection.h"
 
 namespace rocecoll {
