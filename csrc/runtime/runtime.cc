@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/runtime.h"
+
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "engine/engine_lock.h"
+#include "transport/datagram/datagram_transport.h"
+#include "transport/datagram/fault_port.h"
+#include "transport/datagram/udp_address.h"
+#include "transport/datagram/udp_port.h"
+
+namespace rocecoll {
+namespace {
+
+Status UnknownTransport(std::string_view name) {
+  return Status(StatusCode::kInvalidArgument,
+                "rocecoll: there is no transport \"" + std::string(name) + "\"; there is udp");
+}
+
+Result<std::unique_ptr<Transport>> OpenUdp(const RuntimeOptions& options) {
+  UdpPortOptions port_options;
+  port_options.host = options.host;
+  port_options.port_low = options.port_low;
+  port_options.port_high = options.port_high;
+  port_options.max_datagram_bytes = options.max_datagram_bytes;
+  port_options.socket_buffer_bytes = options.socket_buffer_bytes;
+  port_options.segmentation_offload = options.segmentation_offload;
+  auto udp = UdpPort::Open(port_options);
+  if (!udp.ok()) return udp.status();
+  std::unique_ptr<DatagramPort> port = udp.take();
+  if (options.fault.any()) {
+    port = std::make_unique<FaultPort>(std::move(port), options.fault, MonotonicNow);
+  }
+  return std::unique_ptr<Transport>(
+      std::make_unique<DatagramTransport>(std::move(port), options.connection));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options) {
+  if (options.transport != "udp") return UnknownTransport(options.transport);
+  try {
+    auto transport = OpenUdp(options);
+    if (!transport.ok()) return transport.status();
+    return std::make_unique<Progress>(transport.take(), options.engine, options.progress);
+  } catch (const std::system_error& error) {
+    return Status(StatusCode::kInternal,
+                  std::string("rocecoll: the progress thread did not start: ") + error.what());
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kInternal,
+                  "rocecoll: the runtime did not start: out of memory or file descriptors");
+  } catch (const CheckFailure& failure) {
+    return Status(StatusCode::kInternal, failure.what());
+  }
+}
+
+Result<std::shared_ptr<Progress>> SharedRuntime(const RuntimeOptions& options) {
+  static std::mutex mutex;
+  static std::weak_ptr<Progress> shared;
+  const std::lock_guard lock(mutex);
+  if (auto running = shared.lock()) return running;
+  auto started = StartRuntime(options);
+  if (!started.ok()) return started.status();
+  std::shared_ptr<Progress> running = started.take();
+  shared = running;
+  return running;
+}
+
+Result<Address> ParseAddress(std::string_view transport, std::string_view text) {
+  if (transport != "udp") return UnknownTransport(transport);
+  return ParseUdpAddress(text);
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who drives the engine, over real UDP on loopback: waits from several threads, operations that
+// nobody waits for, the order of completion, shutting down.
+#include "engine/progress.h"
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "runtime/runtimes.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr Duration kLong = std::chrono::seconds(30);
+
+// Runs `body(rank)` on a thread for each rank.
+template <typename Body>
+void OnEveryRank(Runtimes& runtimes, Body body) {
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < runtimes.ranks(); ++rank) {
+    threads.emplace_back([&, rank] { body(rank); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// A count that threads wait for.
+class Counter {
+ public:
+  void add() {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+    changed_.notify_all();
+  }
+  bool wait_for(int count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kLong, [&] { return count_ >= count; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+};
+
+class ProgressOf : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(ProgressOf, WaitingThreadsDrive) {
+  Runtimes runtimes(GetParam());
+  OnEveryRank(runtimes, [&](Rank rank) {
+    for (size_t size : {1u, 0u, 1000u, 200000u, 3u}) {
+      for (int round = 0; round < 20; ++round) {
+        std::vector<int32_t> data(size, static_cast<int32_t>(rank) + round);
+        const auto op = runtimes.all_reduce(data);
+        ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, false).ok());
+        const Status status = runtimes[rank].wait(op, kLong);
+        ASSERT_TRUE(status.ok()) << status.message();
+        const auto ranks = static_cast<int32_t>(runtimes.ranks());
+        ASSERT_EQ(data, std::vector<int32_t>(size, ranks * (ranks - 1) / 2 + ranks * round));
+      }
+    }
+  });
+}
+
+TEST_P(ProgressOf, NobodyWaits) {
+  Runtimes runtimes(GetParam());
+  constexpr int kOperations = 50;
+  Counter completed;
+  std::vector<std::vector<int32_t>> data(runtimes.ranks() * kOperations,
+                                         std::vector<int32_t>(5000, 1));
+  OnEveryRank(runtimes, [&](Rank rank) {
+    for (int i = 0; i < kOperations; ++i) {
+      const auto op = runtimes.all_reduce(data[rank * kOperations + i]);
+      op->set_on_complete([&](const Operation& done) {
+        EXPECT_TRUE(done.status().ok()) << done.status().message();
+        completed.add();
+      });
+      ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, true).ok());
+    }
+  });
+  ASSERT_TRUE(completed.wait_for(static_cast<int>(data.size())));
+  for (const auto& vector : data) {
+    ASSERT_EQ(vector, std::vector<int32_t>(5000, static_cast<int32_t>(runtimes.ranks())));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ProgressOf, testing::Values(1, 2, 3, 4));
+
+// Several threads of each rank wait in another order than they submitted, some for a while only.
+TEST(Progress, ManyThreadsWait) {
+  Runtimes runtimes(2);
+  constexpr int kThreads = 3;
+  std::vector<std::vector<GroupId>> groups;
+  for (int t = 0; t < kThreads; ++t) {
+    groups.push_back(runtimes.add_group("g" + std::to_string(t), 100 + t, kLong));
+  }
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < 2; ++rank) {
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, rank, t] {
+        for (int round = 0; round < 50; ++round) {
+          std::vector<std::vector<int32_t>> data(4, std::vector<int32_t>(100 + round, 1));
+          std::vector<OperationPtr> ops;
+          for (auto& vector : data) {
+            ops.push_back(runtimes.all_reduce(vector));
+            const bool asynchronous = (round + t) % 2 == 0;
+            ASSERT_TRUE(runtimes[rank].submit(groups[t][rank], ops.back(), asynchronous).ok());
+          }
+          while (runtimes[rank].wait(ops[2], std::chrono::microseconds(50)).code() ==
+                 StatusCode::kTimeout) {
+          }
+          for (const auto& op : {ops[3], ops[0], ops[1], ops[2]}) {
+            const Status status = runtimes[rank].wait(op, kLong);
+            ASSERT_TRUE(status.ok()) << status.message();
+          }
+          for (const auto& vector : data) ASSERT_EQ(vector[round], 2);
+        }
+      });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// done, then the callback, then the owner; a callback may submit and wait itself.
+TEST(Progress, OrderOfCompletion) {
+  Runtimes runtimes(2);
+  Counter finished;
+  std::vector<std::vector<int32_t>> first(2, std::vector<int32_t>(10, 1));
+  std::vector<std::vector<int32_t>> second(2, std::vector<int32_t>(10, 2));
+  std::array<std::atomic<int>, 2> stage{};
+  OnEveryRank(runtimes, [&](Rank rank) {
+    struct Owner {
+      ~Owner() { EXPECT_EQ(stage->exchange(2), 1) << "dropped before the callback"; }
+      std::atomic<int>* stage;
+    };
+    auto owner = std::make_shared<Owner>(&stage[rank]);
+    const auto op = runtimes.all_reduce(first[rank], std::move(owner));
+    op->set_on_complete([&, rank](const Operation& done) {
+      EXPECT_TRUE(done.done());
+      const auto next = runtimes.all_reduce(second[rank]);
+      EXPECT_TRUE(runtimes[rank].submit(runtimes.group(rank), next, false).ok());
+      EXPECT_TRUE(runtimes[rank].wait(next, kLong).ok());
+      stage[rank] = 1;
+      finished.add();
+    });
+    ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, rank == 0).ok());
+    if (rank == 1) {
+      EXPECT_TRUE(runtimes[rank].wait(op, kLong).ok());
+    }
+  });
+  ASSERT_TRUE(finished.wait_for(2));
+  EXPECT_EQ(second[0], std::vector<int32_t>(10, 4));
+  EXPECT_EQ(second[1], std::vector<int32_t>(10, 4));
+}
+
+TEST(Progress, WaitGivesUpAndTheOperationGoesOn) {
+  Runtimes runtimes(2);
+  std::vector<int32_t> a(10, 1);
+  std::vector<int32_t> b(10, 1);
+  const auto op = runtimes.all_reduce(a);
+  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), op, false).ok());
+  EXPECT_EQ(runtimes[0].wait(op, std::chrono::milliseconds(5)).code(), StatusCode::kTimeout);
+  EXPECT_FALSE(op->done());
+  const auto other = runtimes.all_reduce(b);
+  ASSERT_TRUE(runtimes[1].submit(runtimes.group(1), other, false).ok());
+  EXPECT_TRUE(runtimes[1].wait(other, kLong).ok());
+  EXPECT_TRUE(runtimes[0].wait(op, kLong).ok());
+  EXPECT_EQ(a, std::vector<int32_t>(10, 2));
+}
+
+TEST(Progress, AbortReachesWaitersOfEveryRank) {
+  Runtimes runtimes(3);
+  Counter waiting;
+  OnEveryRank(runtimes, [&](Rank rank) {
+    std::vector<int32_t> data(10, 1);
+    if (rank == 2) {
+      ASSERT_TRUE(waiting.wait_for(2));
+      runtimes[2].abort(runtimes.group(2), Status(StatusCode::kAborted, "enough"));
+      const auto op = runtimes.all_reduce(data);
+      EXPECT_EQ(runtimes[2].submit(runtimes.group(2), op, false).code(), StatusCode::kAborted);
+      return;
+    }
+    const auto op = runtimes.all_reduce(data);
+    ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, false).ok());
+    waiting.add();
+    const Status status = runtimes[rank].wait(op, kLong);
+    EXPECT_EQ(status.code(), StatusCode::kAborted);
+    EXPECT_NE(status.message().find("enough"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("rank 2"), std::string::npos) << status.message();
+  });
+}
+
+TEST(Progress, LastOperationsArriveThoughARankShutsDownAtOnce) {
+  for (int round = 0; round < 10; ++round) {
+    RuntimeOptions options;
+    options.fault.loss = 0.2;
+    Runtimes runtimes(2, options);
+    OnEveryRank(runtimes, [&](Rank rank) {
+      std::vector<int32_t> data(10, 1);
+      const auto op = runtimes.all_reduce(data);
+      ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, false).ok());
+      const Status status = runtimes[rank].wait(op, kLong);
+      EXPECT_TRUE(status.ok()) << status.message();
+      runtimes[rank].shutdown(std::chrono::seconds(5));
+      runtimes[rank].shutdown(std::chrono::seconds(5));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace rocecoll
