@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 #include "base/check.h"
@@ -15,6 +16,9 @@ namespace rocecoll {
 // 9002 section 6.2) that double up to a cap, so that a path that comes back is noticed soon.
 class ProbeTimeout {
  public:
+  // Of the tail-loss probe: being wrong costs one packet, being late stalls whoever waits.
+  static constexpr Duration kTailProbeFloor = std::chrono::milliseconds(1);
+
   struct Limits {
     Duration floor;
     Duration cap;  // of the back-off; a round trip that is longer counts all the same
@@ -29,7 +33,8 @@ class ProbeTimeout {
   Duration period(const RttEstimator& rtt) const {
     const Duration round_trip =
         fired_ == 0 ? 2 * rtt.smoothed() : rtt.smoothed() + 4 * rtt.variation();
-    const Duration base = std::max(round_trip, limits_.floor) + limits_.max_ack_delay;
+    const Duration floor = fired_ == 0 ? std::min(limits_.floor, kTailProbeFloor) : limits_.floor;
+    const Duration base = std::max(round_trip, floor) + limits_.max_ack_delay;
     const uint32_t doublings = fired_ == 0 ? 0 : std::min(fired_ - 1, kMaxDoublings);
     return std::min(base * (int64_t{1} << doublings), std::max(limits_.cap, base));
   }

@@ -121,8 +121,8 @@ TEST(LossDetector, AWrongVerdictEndsThePacketThresholdAndWidensTheWindow) {
 TEST(ProbeTimeout, TailLossProbeThenDoublingUpToTheCap) {
   ProbeTimeout timeout({milliseconds(5), milliseconds(50), milliseconds(1)});
   const RttEstimator fast = RttOf(microseconds(100));
-  EXPECT_EQ(timeout.period(fast), milliseconds(6));
-  EXPECT_EQ(timeout.deadline(kStart, fast), kStart + milliseconds(6));
+  EXPECT_EQ(timeout.period(fast), milliseconds(2));
+  EXPECT_EQ(timeout.deadline(kStart, fast), kStart + milliseconds(2));
   EXPECT_EQ(timeout.probes(), 1u);
   const int64_t expected[] = {6, 12, 24, 48, 50, 50};
   Instant now = kStart;
@@ -136,7 +136,7 @@ TEST(ProbeTimeout, TailLossProbeThenDoublingUpToTheCap) {
   for (int i = 0; i < 100; ++i) timeout.on_fired(now);
   EXPECT_EQ(timeout.period(fast), milliseconds(50));
   timeout.on_progress();
-  EXPECT_EQ(timeout.period(fast), milliseconds(6));
+  EXPECT_EQ(timeout.period(fast), milliseconds(2));
 }
 
 TEST(ProbeTimeout, ARoundTripAboveTheCapIsWaitedFor) {

@@ -118,7 +118,7 @@ TEST(Writes, AreBitExactWithoutLossAndSendNothingTwice) {
 
 TEST(Writes, AreBitExactUnderLoss) {
   for (double loss : {0.01, 0.05, 0.2, 0.3}) {
-    for (uint64_t seed = 1; seed <= 8; ++seed) {
+    for (uint64_t seed = 1; seed <= 30; ++seed) {
       ExpectWritesBitExact(seed, ChannelFaults::Lossy(loss), 6, 60000);
     }
   }
@@ -126,7 +126,7 @@ TEST(Writes, AreBitExactUnderLoss) {
 
 TEST(Writes, AreBitExactUnderEveryFault) {
   for (double loss : {0.0, 0.01, 0.05, 0.2, 0.3}) {
-    for (uint64_t seed = 1; seed <= 8; ++seed) {
+    for (uint64_t seed = 1; seed <= 30; ++seed) {
       ExpectWritesBitExact(seed, ChannelFaults::Everything(loss), 6, 60000);
     }
   }
@@ -200,8 +200,8 @@ TEST(Transfers, RecoverFromALostTailAfterOneProbe) {
     ASSERT_TRUE(pair.at(0).write(remote, SliceOf(source), 1));
     ASSERT_TRUE(pair.run_until([&] { return pair.end(0).written.size() == 1; }));
     EXPECT_TRUE(source == target);
-    EXPECT_LE(pair.now - start, milliseconds(8)) << lost;
-    EXPECT_GT(pair.now - start, milliseconds(5)) << "the pattern dropped nothing";
+    EXPECT_LE(pair.now - start, milliseconds(4)) << lost;
+    EXPECT_GT(pair.now - start, milliseconds(2)) << "the pattern dropped nothing";
   }
 }
 
