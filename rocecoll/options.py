@@ -8,7 +8,6 @@ ROCECOLL_<NAME>, else it has its default.
 from __future__ import annotations
 
 import difflib
-import math
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -30,6 +29,7 @@ COLLECTIVES = {
 }
 FAULTS = ("loss", "duplicate", "reorder", "corrupt", "delay_us", "seed")
 SPIN_US = 50.0  # a small all_reduce takes about as long; longer spinning only burns CPU
+HEARTBEAT_S = 0.5
 
 Settings = dict[str, Any]
 
@@ -118,7 +118,8 @@ def _fault(text: str) -> dict[str, str]:
     for name, value in pairs.items():
         if name not in FAULTS:
             raise ValueError
-        _number(0, math.inf if name in ("delay_us", "seed") else 1)(value)
+        limits = {"delay_us": _number(0, 1e9), "seed": _integer(0, 2**64 - 1)}
+        limits.get(name, _number(0, 1))(value)
     return pairs
 
 
@@ -300,16 +301,19 @@ def runtime_settings(settings: Settings, host: str, local_ranks: int) -> dict[st
     if spin_us is None:
         spin_us = SPIN_US if local_ranks <= len(os.sched_getaffinity(0)) else 0
     low, high = settings["port_range"]
+    # Several heartbeats must fit into the silence that counts as death.
+    heartbeat = min(HEARTBEAT_S, settings["peer_timeout"] / 4)
     values: dict[str, object] = {
         "transport": settings["transport"],
-        "host": host,
-        "port_low": low,
-        "port_high": high,
+        "udp.host": host,
+        "udp.port_low": low,
+        "udp.port_high": high,
         "udp.max_datagram_bytes": settings["udp_max_datagram_bytes"],
         "udp.segmentation_offload": int(settings["udp_offload"]),
         "udp.socket_buffer_bytes": settings["socket_buffer_bytes"],
         "connection.peer_timeout_us": round(settings["peer_timeout"] * 1e6),
-        "messenger.connect_timeout_us": round(settings["connect_timeout"] * 1e6),
+        "connection.heartbeat_interval_us": round(heartbeat * 1e6),
+        "connection.connect_timeout_us": round(settings["connect_timeout"] * 1e6),
         "messenger.eager_bytes": settings["eager_bytes"],
         "engine.lane_bytes": settings["lane_bytes"],
         "progress.spin_us": round(spin_us),

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The option table: where values come from, what is refused, and what the core is told."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+
+import pytest
+
+from rocecoll import options
+from rocecoll.options import TABLE, Options, resolve, runtime_settings
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(options.PREFIX) or "LOCAL" in name:
+            monkeypatch.delenv(name)
+
+
+GOOD = {
+    "transport": ("UDP", "udp"),
+    "socket_ifname": ("^docker,lo", "^docker,lo"),
+    "socket_family": ("ipv6", "ipv6"),
+    "port_range": ("50000-50100", (50000, 50100)),
+    "udp_max_datagram_bytes": ("1400", 1400),
+    "udp_offload": ("off", False),
+    "socket_buffer_bytes": ("1048576", 1 << 20),
+    "fault": ("loss=0.05, seed=7", {"loss": "0.05", "seed": "7"}),
+    "peer_timeout": ("2.5", 2.5),
+    "connect_timeout": ("7", 7.0),
+    "spin_us": ("12.5", 12.5),
+    "eager_bytes": ("4096", 4096),
+    "lane_bytes": ("65536", 65536),
+    "algorithm": ("all_reduce:ring,barrier:x", {"allreduce": "ring", "barrier": "x"}),
+}
+BAD = {
+    "transport": ["tcp", ""],
+    "socket_family": ["ipv5"],
+    "port_range": ["100", "1-", "5-3", "1-70000", "0-7", "x"][1:],
+    "udp_max_datagram_bytes": ["575", "65508", "1.5", "-1", ""],
+    "udp_offload": ["2", "perhaps"],
+    "socket_buffer_bytes": ["1", "4M"],
+    "fault": ["loss", "loss=2", "loss=nan", "rain=1", "loss=0.1,loss=0.2", "delay_us=-1"],
+    "peer_timeout": ["0", "inf", "nan", "soon"],
+    "connect_timeout": ["0"],
+    "spin_us": ["-1", "often"],
+    "eager_bytes": ["-1", "65537"],
+    "lane_bytes": ["0"],
+    "algorithm": ["ring", "all_redcue:ring", "all_reduce:"],
+}
+
+
+def test_every_option_has_examples_here() -> None:
+    names = [option.name for option in TABLE]
+    assert sorted(names) == sorted(GOOD)
+    assert set(BAD) == set(GOOD) - {"socket_ifname"}  # any text may name an interface
+
+
+@pytest.mark.parametrize("option", TABLE, ids=lambda option: option.name)
+def test_variable_sets_the_value(option: options.Option, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, value = GOOD[option.name]
+    assert resolve()[option.name] == option.default != value or option.name == "transport"
+    monkeypatch.setenv(option.variable, f" {text} ")
+    assert resolve()[option.name] == value
+
+
+@pytest.mark.parametrize(("name", "text"), [(n, t) for n, texts in BAD.items() for t in texts])
+def test_bad_value_names_variable_value_and_what_is_accepted(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [option] = [option for option in TABLE if option.name == name]
+    monkeypatch.setenv(option.variable, text)
+    message = f"{option.variable}={text!r}: accepted is {option.accepted}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        resolve()
+
+
+def test_argument_wins_over_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCECOLL_EAGER_BYTES", "1")
+    assert resolve(Options(eager_bytes=2))["eager_bytes"] == 2
+
+
+def test_arguments_may_be_python_values() -> None:
+    chosen = Options(port_range=(5, 6), udp_offload=False, spin_us=None, peer_timeout=3).values
+    assert chosen == {
+        "port_range": (5, 6),
+        "udp_offload": False,
+        "spin_us": None,
+        "peer_timeout": 3,
+    }
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(TypeError, match="no option 'eager_byte'; did you mean eager_bytes"):
+        Options(eager_byte=1)
+    with pytest.raises(ValueError, match="lane_bytes='0'"):
+        Options(lane_bytes=0)
+    with pytest.raises(TypeError, match=r"pg_options must be rocecoll\.Options, not dict"):
+        resolve({"lane_bytes": 1})  # type: ignore[arg-type]
+
+
+def test_unknown_variable_warns_with_the_nearest_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCECOLL_SOKET_IFNAME", "eth0")
+    with pytest.warns(UserWarning, match="ROCECOLL_SOKET_IFNAME; did you mean ROCECOLL_SOCKET_IF"):
+        resolve()
+
+
+def test_no_warning_without_reason() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        resolve()
+
+
+def test_spinning_needs_a_core_for_every_local_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    settings = resolve()
+    assert runtime_settings(settings, "::1", local_ranks=2)["progress.spin_us"] == "50"
+    assert runtime_settings(settings, "::1", local_ranks=3)["progress.spin_us"] == "0"
+    forced = resolve(Options(spin_us=7))
+    assert runtime_settings(forced, "::1", local_ranks=3)["progress.spin_us"] == "7"
+
+
+def test_local_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert options.local_ranks(5) == 5
+    monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "3")
+    assert options.local_ranks(5) == 3
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert options.local_ranks(5) == 2
+
+
+def test_core_takes_every_setting() -> None:
+    """The names on both sides agree: the core refuses one that it does not know."""
+    core = pytest.importorskip("rocecoll._core")
+    everything = Options(fault="loss=0.1,duplicate=0.1,reorder=0.1,corrupt=0.1,delay_us=1,seed=3")
+    settings = runtime_settings(resolve(everything), "127.0.0.1", 1)
+    assert set(settings) <= set(core.runtime_option_names())
