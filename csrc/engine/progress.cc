@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two kinds of thread step the engine, always under EngineLock:
 //
-// - A *driver*: one thread in wait() or shutdown(), holder of the role `user_drives_`. It spins,
-//   yields, then sleeps on the transport's descriptor and driver_waker_. Other waiters sleep on a
+// - A *driver*: one thread in wait() or shutdown(), holder of the role `user_drives`. It spins,
+//   yields, then sleeps on the transport's descriptor and driver_waker. Other waiters sleep on a
 //   condition variable until their operation is done or the role is free.
-// - The background thread. It *listens* (sleeps on the descriptor and thread_waker_ until the
-//   engine's next deadline) while nobody drives, and is *parked* (sleeps on thread_waker_ alone)
+// - The background thread. It *listens* (sleeps on the descriptor and thread_waker until the
+//   engine's next deadline) while nobody drives, and is *parked* (sleeps on thread_waker alone)
 //   while somebody drives or did so a moment ago: one packet then wakes one thread. A short park
 //   ends by itself; a long one, when the same thread has driven for all of a short one, is ended by
 //   the driver that leaves.
@@ -16,8 +16,8 @@
 //    same lock, and wakes the sleeper when it is earlier. The driver wakes the thread only when it
 //    leaves: until then it keeps the deadlines itself. A parked thread looks by itself soon.
 // 2. Completion. The finisher sets done, then looks for sleepers; the sleeper announces itself (its
-//    mark, or `waiters_`), then looks at done; both with a full fence between. One of them sees the
-//    other.
+//    mark, or `waiters`), then looks at done; both pass meet() between. One of them passes it
+//    second and sees what the other wrote before.
 // 3. Work left behind. Whoever gives up the role, or submits without waiting, looks under the lock
 //    whether operations are pending *after* it has given up the role, and then calls the thread. If
 //    it sees the role taken again, the new holder will do the same later.
@@ -63,8 +63,6 @@ Duration Until(Instant deadline, Instant now) {
   return deadline == kNever ? Duration::max() : std::max(deadline - now, Duration{0});
 }
 
-void FullFence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-
 }  // namespace
 
 struct Progress::Impl {
@@ -76,6 +74,8 @@ struct Progress::Impl {
         address(transport->address()) {}
 
   void run_thread();
+  // Orders what two threads write before and read after it: a read-modify-write of one variable.
+  void meet() { meetings.fetch_add(1, std::memory_order_acq_rel); }
   bool drive_until(const std::function<bool()>& done, Instant limit);
   void drive(const std::function<bool()>& done, Instant limit);
   void sleep_as_driver(const std::function<bool()>& done, Instant limit);
@@ -99,6 +99,7 @@ struct Progress::Impl {
   std::atomic<bool> user_drives{false};  // written under role_mutex
   std::atomic<int> waiters{0};           // written under role_mutex
   std::atomic<uint64_t> drives{0};       // how often the role was taken
+  std::atomic<uint32_t> meetings{0};
   std::atomic<int64_t> last_drive_ns{INT64_MIN / 2};
   SleepMark driver_mark;
   Waker driver_waker;
@@ -124,7 +125,7 @@ void Progress::Impl::finish(std::vector<OperationPtr>& completed) {
   for (const OperationPtr& operation : completed) {
     operation->done_.store(true, std::memory_order_release);
   }
-  FullFence();
+  meet();
   if (waiters.load() > 0) {
     {
       const std::lock_guard lock(role_mutex);
@@ -155,7 +156,7 @@ void Progress::Impl::sleep_as_driver(const std::function<bool()>& done, Instant 
   EngineLock::Outcome outcome = engine.step(&driver_mark);
   finish(outcome.completed);
   if (!outcome.moved) {
-    FullFence();
+    meet();
     if (!done()) {
       driver_waker.sleep(handle, Until(std::min(outcome.next_deadline, limit), outcome.now));
     }
@@ -193,7 +194,7 @@ void Progress::Impl::give_up_role() {
     user_drives.store(false);
   }
   if (waiters.load() > 0) role_changed.notify_all();
-  FullFence();
+  meet();
   if (thread_parked_long.load()) thread_waker.wake();
   EngineLock::Outcome outcome = engine.with([](Engine&) {});
   if (outcome.pending) {
@@ -213,7 +214,7 @@ bool Progress::Impl::drive_until(const std::function<bool()>& done, Instant limi
   {
     std::unique_lock lock(role_mutex);
     waiters.fetch_add(1);
-    FullFence();
+    meet();
     while (!done() && user_drives.load() && MonotonicNow() < limit) {
       if (limit == kNever) {
         role_changed.wait(lock);
@@ -250,7 +251,7 @@ void Progress::Impl::park(bool& long_next) {
   const uint64_t drive = drives.load();
   if (long_next) {
     thread_parked_long.store(true);
-    FullFence();
+    meet();
     // A driver that leaves after this look sees that we are parked; one that left before is gone.
     if (user_drives.load()) thread_waker.sleep(WaitHandle{}, Duration::max());
     thread_parked_long.store(false);

@@ -109,9 +109,9 @@ constexpr uint64_t kMaxCount = std::numeric_limits<uint32_t>::max();
 std::vector<Option> MakeOptions() {
   return {
       Text("transport", ROCECOLL_FIELD(transport)),
-      Text("udp.host", ROCECOLL_FIELD(host)),
-      Count("udp.port_low", 0, 65535, ROCECOLL_FIELD(port_low)),
-      Count("udp.port_high", 0, 65535, ROCECOLL_FIELD(port_high)),
+      Text("host", ROCECOLL_FIELD(host)),
+      Count("port_low", 0, 65535, ROCECOLL_FIELD(port_low)),
+      Count("port_high", 0, 65535, ROCECOLL_FIELD(port_high)),
       Count("udp.max_datagram_bytes", 512, 65507, ROCECOLL_FIELD(max_datagram_bytes)),
       Count("udp.socket_buffer_bytes", 4096, 1 << 30, ROCECOLL_FIELD(socket_buffer_bytes)),
       Bool("udp.segmentation_offload", ROCECOLL_FIELD(segmentation_offload)),
@@ -126,8 +126,7 @@ std::vector<Option> MakeOptions() {
                    ROCECOLL_FIELD(connection.min_probe_timeout)),
       Microseconds("connection.max_probe_timeout_us", 100,
                    ROCECOLL_FIELD(connection.max_probe_timeout)),
-      Microseconds("connection.connect_timeout_us", 1000,
-                   ROCECOLL_FIELD(messenger.connect_timeout)),
+      Microseconds("messenger.connect_timeout_us", 1000, ROCECOLL_FIELD(messenger.connect_timeout)),
       Microseconds("connection.heartbeat_interval_us", 1000,
                    ROCECOLL_FIELD(connection.heartbeat_interval)),
       Microseconds("connection.peer_timeout_us", 1000, ROCECOLL_FIELD(connection.peer_timeout)),

@@ -14,7 +14,7 @@ TEST(OptionTable, SetsFieldsFromText) {
   EXPECT_TRUE(SetRuntimeOption(options, "udp.segmentation_offload", "off").ok());
   EXPECT_TRUE(SetRuntimeOption(options, "fault.loss", "0.05").ok());
   EXPECT_TRUE(SetRuntimeOption(options, "progress.spin_us", "1.5").ok());
-  EXPECT_TRUE(SetRuntimeOption(options, "udp.host", "::1").ok());
+  EXPECT_TRUE(SetRuntimeOption(options, "host", "::1").ok());
   EXPECT_EQ(options.max_datagram_bytes, 1400u);
   EXPECT_FALSE(options.segmentation_offload);
   EXPECT_EQ(options.fault.loss, 0.05);
@@ -24,8 +24,8 @@ TEST(OptionTable, SetsFieldsFromText) {
 
 TEST(OptionTable, RefusesByNameValueAndRange) {
   RuntimeOptions options;
-  const char* const wrong[][2] = {{"udp.port_low", "65536"},  {"udp.port_low", "-1"},
-                                  {"udp.port_low", "12 "},    {"fault.loss", "1.01"},
+  const char* const wrong[][2] = {{"port_low", "65536"},  {"port_low", "-1"},
+                                  {"port_low", "12 "},    {"fault.loss", "1.01"},
                                   {"fault.loss", "nan"},      {"fault.loss", ""},
                                   {"progress.spin_us", "-1"}, {"udp.segmentation_offload", "maybe"},
                                   {"engine.lane_bytes", "0"}};

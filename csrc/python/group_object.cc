@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/group_object.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "python/errors.h"
+
+namespace py = pybind11;
+
+namespace rocecoll::python {
+namespace {
+
+DataType ParseDataType(const std::string& name) {
+  std::string known;
+  for (int i = 0; i < kDataTypes; ++i) {
+    const auto type = static_cast<DataType>(i);
+    if (ToString(type) == name) return type;
+    known += (i == 0 ? "" : ", ") + std::string(ToString(type));
+  }
+  RaiseInvalid("there is no data type \"" + name + "\"; there are " + known);
+}
+
+ReduceOp ParseReduceOp(const std::string& name) {
+  std::string upper = name;
+  std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
+  std::string known;
+  for (int i = 0; i < kReduceOps; ++i) {
+    const auto op = static_cast<ReduceOp>(i);
+    if (ToString(op) == upper) return op;
+    known += (i == 0 ? "" : ", ") + std::string(ToString(op));
+  }
+  RaiseInvalid("there is no reduce op \"" + name + "\"; there are " + known);
+}
+
+}  // namespace
+
+GroupObject::GroupObject(const RuntimeObject& runtime, GroupSpec spec)
+    : progress_(runtime.progress()),
+      rank_(spec.rank),
+      size_(static_cast<uint32_t>(spec.addresses.size())) {
+  Result<GroupId> added = GroupId{0};
+  {
+    const py::gil_scoped_release release;
+    added = progress_->add_group(std::move(spec));
+  }
+  RaiseUnlessOk(added.status());
+  id_ = added.value();
+}
+
+GroupObject::~GroupObject() {
+  close();
+  const py::gil_scoped_release release;
+  progress_.reset();
+}
+
+void GroupObject::close() {
+  if (!id_.has_value()) return;
+  const GroupId id = *std::exchange(id_, std::nullopt);
+  const py::gil_scoped_release release;
+  progress_->remove_group(id);
+}
+
+void GroupObject::abort(const std::string& reason) {
+  if (!id_.has_value()) return;
+  const py::gil_scoped_release release;
+  progress_->abort(*id_, Status(StatusCode::kAborted, reason));
+}
+
+void GroupObject::set_timeout(double timeout_s) {
+  const Duration timeout = DurationFromSeconds(timeout_s, "timeout_s");
+  if (timeout <= Duration{0}) RaiseInvalid("timeout_s must be positive");
+  if (!id_.has_value()) return;
+  const py::gil_scoped_release release;
+  progress_->set_timeout(*id_, timeout);
+}
+
+Status GroupObject::status() const {
+  if (!id_.has_value()) return Status(StatusCode::kAborted, "rocecoll: the group is closed");
+  const py::gil_scoped_release release;
+  return progress_->group_status(*id_);
+}
+
+GroupObject::Call::Call(const GroupObject& group, Collective collective, const std::string& type,
+                        const CallOptions& options)
+    : group_(group), asynchronous_(options.asynchronous), views_(std::make_shared<BufferViews>()) {
+  spec_.collective = collective;
+  spec_.type = ParseDataType(type);
+  spec_.timeout = DurationFromSeconds(options.timeout_s, "timeout_s");
+  spec_.algorithm = options.algorithm;
+}
+
+GroupObject::Call& GroupObject::Call::reduce_op(const std::string& name, double premul_factor) {
+  spec_.reduce_op = ParseReduceOp(name);
+  spec_.premul_factor = premul_factor;
+  return *this;
+}
+
+GroupObject::Call& GroupObject::Call::root(int64_t rank) {
+  if (rank < 0 || rank >= group_.size_) {
+    RaiseInvalid("rank " + std::to_string(rank) + " is not in the group, which has " +
+                 std::to_string(group_.size_) + " ranks");
+  }
+  spec_.root = static_cast<Rank>(rank);
+  return *this;
+}
+
+GroupObject::Call& GroupObject::Call::tag(int64_t tag) {
+  if (tag < 0 || tag >= int64_t{1} << 31) RaiseInvalid("tags go from 0 to 2^31 - 1");
+  spec_.user_tag = static_cast<uint32_t>(tag);
+  return *this;
+}
+
+GroupObject::Call& GroupObject::Call::uniform(bool uniform) {
+  spec_.uniform = uniform;
+  return *this;
+}
+
+OperationBuffer GroupObject::Call::bind(const py::object& buffer, const char* name, bool writable,
+                                        uint32_t blocks, const Counts& counts) {
+  const BufferViews::Memory memory = views_->add(buffer, name, spec_.type, writable);
+  if (buffer.is_none()) return {};
+  if (!counts.has_value()) return {memory.data, Partition::Even(memory.elements, blocks)};
+  if (counts->size() != blocks) {
+    RaiseInvalid(std::string(name) + ": " + std::to_string(counts->size()) + " counts for " +
+                 std::to_string(blocks) + " ranks");
+  }
+  std::vector<ElementRange> ranges;
+  uint64_t offset = 0;
+  for (const uint64_t count : *counts) {
+    if (count > memory.elements - offset) {
+      RaiseInvalid(std::string(name) + " has " + std::to_string(memory.elements) +
+                   " elements, its counts add up to more");
+    }
+    ranges.push_back({offset, count});
+    offset += count;
+  }
+  if (offset != memory.elements) {
+    RaiseInvalid(std::string(name) + " has " + std::to_string(memory.elements) +
+                 " elements, its counts add up to " + std::to_string(offset));
+  }
+  return {memory.data, Partition::Explicit(std::move(ranges))};
+}
+
+GroupObject::Call& GroupObject::Call::input(const py::object& buffer, uint32_t blocks,
+                                            const Counts& counts) {
+  spec_.input = bind(buffer, "input", false, blocks, counts);
+  return *this;
+}
+
+GroupObject::Call& GroupObject::Call::output(const py::object& buffer, uint32_t blocks,
+                                             const Counts& counts) {
+  spec_.output = bind(buffer, "output", true, blocks, counts);
+  return *this;
+}
+
+std::unique_ptr<OperationObject> GroupObject::Call::submit() {
+  RaiseUnlessOk(group_.id_.has_value()
+                    ? Status()
+                    : Status(StatusCode::kAborted, "rocecoll: the group is closed"));
+  // The engine and the Python object share the operation; whoever completes it drops the buffers.
+  auto operation = std::make_shared<Operation>(std::move(spec_), std::move(views_));
+  Status status;
+  {
+    const py::gil_scoped_release release;
+    status = group_.progress_->submit(*group_.id_, operation, asynchronous_);
+  }
+  RaiseUnlessOk(status);
+  return std::make_unique<OperationObject>(group_.progress_, std::move(operation));
+}
+
+}  // namespace rocecoll::python

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/runtime_object.h"
+
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "python/errors.h"
+
+namespace py = pybind11;
+
+namespace rocecoll::python {
+namespace {
+
+// How long a wait goes on before it looks for Ctrl-C.
+constexpr Duration kSignalInterval = std::chrono::milliseconds(200);
+constexpr Duration kExitLinger = std::chrono::seconds(1);
+constexpr double kCentury = 3.2e9;
+
+// Runtimes that live, to be shut down before the interpreter ends: afterwards no thread may drop a
+// Python buffer. Under the GIL.
+std::vector<std::weak_ptr<Progress>>& LiveRuntimes() {
+  static std::vector<std::weak_ptr<Progress>> runtimes;
+  return runtimes;
+}
+
+void ShutDownAll() {
+  std::vector<std::shared_ptr<Progress>> live;
+  for (const auto& runtime : std::exchange(LiveRuntimes(), {})) {
+    if (auto progress = runtime.lock()) live.push_back(std::move(progress));
+  }
+  const py::gil_scoped_release release;
+  for (const auto& progress : live) progress->shutdown(kExitLinger);
+  live.clear();
+}
+
+py::dict StatsOf(const RuntimeObject& runtime) {
+  TransportStats stats;
+  {
+    const py::gil_scoped_release release;
+    stats = runtime.progress()->stats();
+  }
+  py::dict result;
+  result["bytes_sent"] = stats.bytes_sent;
+  result["bytes_received"] = stats.bytes_received;
+  result["packets_sent"] = stats.packets_sent;
+  result["packets_received"] = stats.packets_received;
+  result["packets_retransmitted"] = stats.packets_retransmitted;
+  result["packets_dropped_invalid"] = stats.packets_dropped_invalid;
+  return result;
+}
+
+}  // namespace
+
+Duration DurationFromSeconds(double seconds, const char* name) {
+  if (!(seconds >= 0)) RaiseInvalid(std::string(name) + " is not a time in seconds");
+  if (seconds > kCentury) return Duration::max();
+  return Duration(static_cast<int64_t>(seconds * 1e9));
+}
+
+RuntimeObject::RuntimeObject(const std::map<std::string, std::string>& settings, bool shared) {
+  for (const auto& [name, value] : settings) {
+    RaiseUnlessOk(SetRuntimeOption(options_, name, value));
+  }
+  if (shared) {
+    auto started = SharedRuntime(options_);
+    RaiseUnlessOk(started.status());
+    progress_ = started.take();
+  } else {
+    auto started = StartRuntime(options_);
+    RaiseUnlessOk(started.status());
+    progress_ = started.take();
+  }
+  auto& live = LiveRuntimes();
+  std::erase_if(live, [](const std::weak_ptr<Progress>& runtime) { return runtime.expired(); });
+  live.push_back(progress_);
+}
+
+RuntimeObject::~RuntimeObject() {
+  const py::gil_scoped_release release;
+  progress_.reset();
+}
+
+OperationObject::~OperationObject() {
+  const py::gil_scoped_release release;
+  operation_.reset();
+  progress_.reset();
+}
+
+bool OperationObject::wait(std::optional<double> timeout_s) {
+  Duration left =
+      timeout_s.has_value() ? DurationFromSeconds(*timeout_s, "timeout_s") : Duration::max();
+  while (!operation_->done()) {
+    const Duration slice = std::min(left, kSignalInterval);
+    {
+      const py::gil_scoped_release release;
+      (void)progress_->wait(operation_, slice);  // its status is read below
+    }
+    if (operation_->done()) break;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (left != Duration::max()) left -= slice;
+    if (left <= Duration{0}) return false;
+  }
+  RaiseUnlessOk(operation_->status());
+  return true;
+}
+
+std::string OperationObject::status() const {
+  return std::string(operation_->done() ? ToString(operation_->status().code()) : "pending");
+}
+
+void BindRuntime(py::module_& module) {
+  py::class_<RuntimeObject>(module, "Runtime", "A socket, an engine and its progress thread.")
+      .def(py::init<const std::map<std::string, std::string>&, bool>(),
+           py::arg("options") = std::map<std::string, std::string>(), py::kw_only(),
+           py::arg("shared") = false,
+           "Options by name, see runtime_option_names(). `shared`: the process's own runtime, "
+           "started with the options of whoever asks first.")
+      .def_property_readonly(
+          "address",
+          [](const RuntimeObject& runtime) { return runtime.progress()->address().text(); })
+      .def("stats", &StatsOf)
+      .def(
+          "shutdown",
+          [](const RuntimeObject& runtime, double limit_s) {
+            const Duration limit = DurationFromSeconds(limit_s, "limit_s");
+            const py::gil_scoped_release release;
+            runtime.progress()->shutdown(limit);
+          },
+          py::arg("limit_s") = 1.0,
+          "Ends all groups and lets their last messages arrive, for at most this time.");
+  py::class_<OperationObject>(module, "Operation", "A call that was made and may still run.")
+      .def("wait", &OperationObject::wait, py::arg("timeout_s") = py::none(),
+           "True once complete, False when the time passed; raises what the operation failed of.")
+      .def_property_readonly("done", &OperationObject::done)
+      .def_property_readonly("status", &OperationObject::status,
+                             "\"pending\", \"ok\", or the kind of its failure.");
+  py::module_::import("atexit").attr("register")(py::cpp_function(&ShutDownAll));
+}
+
+}  // namespace rocecoll::python

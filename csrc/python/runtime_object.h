@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// rocecoll._core.Runtime and Operation.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/runtime.h"
+
+namespace rocecoll::python {
+
+class RuntimeObject {
+ public:
+  RuntimeObject(const std::map<std::string, std::string>& settings, bool shared);
+  ~RuntimeObject();
+
+  const std::shared_ptr<Progress>& progress() const { return progress_; }
+  const RuntimeOptions& options() const { return options_; }
+
+ private:
+  RuntimeOptions options_;
+  std::shared_ptr<Progress> progress_;
+};
+
+class OperationObject {
+ public:
+  OperationObject(std::shared_ptr<Progress> progress, OperationPtr operation)
+      : progress_(std::move(progress)), operation_(std::move(operation)) {}
+  ~OperationObject();
+
+  // True once complete; false when the time passed, and the operation goes on. Raises its failure.
+  bool wait(std::optional<double> timeout_s);
+  bool done() const { return operation_->done(); }
+  std::string status() const;
+
+ private:
+  std::shared_ptr<Progress> progress_;
+  OperationPtr operation_;
+};
+
+// Raises for what is negative or not a number; more than a century is for ever.
+Duration DurationFromSeconds(double seconds, const char* name);
+
+void BindRuntime(pybind11::module_& module);
+
+}  // namespace rocecoll::python
