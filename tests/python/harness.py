@@ -74,7 +74,7 @@ class Pool:
             theirs.close()
             self._processes.append(process)
             self._pipes.append(ours)
-        self._gather(range(spec.size), CALL_LIMIT_S, "starting the ranks")
+        self._values(self._gather(range(spec.size), CALL_LIMIT_S, "starting", AFTER_ERROR_S))
 
     def run(
         self, function: Callable[..., Any], *args: Any, limit_s: float = CALL_LIMIT_S
@@ -82,7 +82,9 @@ class Pool:
         """function(*args) on every rank; their return values by rank. Raises RankError."""
         self.send(function, *args)
         name = getattr(function, "__name__", "call")
-        outcomes = self._gather(range(self.size), limit_s, name, after_error_s=AFTER_ERROR_S)
+        return self._values(self._gather(range(self.size), limit_s, name, AFTER_ERROR_S))
+
+    def _values(self, outcomes: list[Outcome]) -> list[Any]:
         failed = [rank for rank, outcome in enumerate(outcomes) if outcome.error]
         if failed:
             self.kill()
