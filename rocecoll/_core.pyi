@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Sequence
+
+from typing_extensions import Buffer
+
+class Error(RuntimeError): ...
+class InvalidArgumentError(Error, ValueError): ...
+class MismatchError(Error): ...
+class OperationTimeoutError(Error, TimeoutError): ...
+class PeerLostError(Error, ConnectionError): ...
+class PeerLeftError(Error, ConnectionError): ...
+class AbortedError(Error): ...
+class NetworkError(Error, OSError): ...
+class UnsupportedError(Error, NotImplementedError): ...
+class InternalError(Error): ...
+
+class Runtime:
+    """A socket, an engine and its progress thread."""
+
+    def __init__(self, options: dict[str, str] = ..., *, shared: bool = False) -> None: ...
+    @property
+    def address(self) -> str: ...
+    def stats(self) -> dict[str, int]: ...
+    def shutdown(self, limit_s: float = 1.0) -> None: ...
+
+class Operation:
+    """A call that was made and may still run."""
+
+    def wait(self, timeout_s: float | None = None) -> bool: ...
+    @property
+    def done(self) -> bool: ...
+    @property
+    def status(self) -> str: ...
+
+class Group:
+    """One rank of a group. Buffers are held until the operation is complete."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        name: str,
+        key: bytes,
+        rank: int,
+        addresses: Sequence[str],
+        timeout_s: float = 1800.0,
+        global_ranks: Sequence[int] = ...,
+    ) -> None: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def status(self) -> str: ...
+    def set_timeout(self, timeout_s: float) -> None: ...
+    def abort(self, reason: str = "aborted by the user") -> None: ...
+    def close(self) -> None: ...
+    def all_reduce(
+        self,
+        buffer: Buffer,
+        dtype: str,
+        op: str = "SUM",
+        output: Buffer | None = None,
+        premul_factor: float = 1.0,
+        *,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        asynchronous: bool = True,
+    ) -> Operation: ...
+    def reduce(
+        self,
+        buffer: Buffer,
+        dtype: str,
+        root: int,
+        op: str = "SUM",
+        output: Buffer | None = None,
+        premul_factor: float = 1.0,
+        *,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        asynchronous: bool = True,
+    ) -> Operation: ...
+    def reduce_scatter(
+        self,
+        input: Buffer,
+        output: Buffer,
+        dtype: str,
+        op: str = "SUM",
+        counts: Sequence[int] | None = None,
+        premul_factor: float = 1.0,
+        *,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        asynchronous: bool = True,
+    ) -> Operation: ...
+    def broadcast(
+        self,
+        buffer: Buffer,
+        dtype: str,
+        root: int,
+        *,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        asynchronous: bool = True,
+    ) -> Operation: ...
+    def all_gather(
+        self,
+        input: Buffer,
+        output: Buffer,
+        dtype: str,
+        counts: Sequence[int] | None = None,
+        *,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        asynchronous: bool = True,
+    ) -> Operation: ...
+    def gather(
+        self,
+        input: Buffer,
+        output: Buffer | None,
+        dtype: str,
+        root: int,
+        *,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        asynchronous: bool = True,
+    ) -> Operation: ...
+    def scatter(
+        self,
+        input: Buffer | None,
+        output: Buffer,
+        dtype: str,
+        root: int,
+        *,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        asynchronous: bool = True,
+    ) -> Operation: ...
+    def all_to_all(
+        self,
+        input: Buffer,
+        output: Buffer,
+        dtype: str,
+        input_counts: Sequence[int] | None = None,
+        output_counts: Sequence[int] | None = None,
+        *,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        asynchronous: bool = True,
+    ) -> Operation: ...
+    def barrier(
+        self, *, timeout_s: float = 0.0, algorithm: str = "", asynchronous: bool = True
+    ) -> Operation: ...
+    def send(
+        self,
+        buffer: Buffer,
+        dtype: str,
+        to: int,
+        tag: int = 0,
+        *,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        asynchronous: bool = True,
+    ) -> Operation: ...
+    def recv(
+        self,
+        buffer: Buffer,
+        dtype: str,
+        source: int,
+        tag: int = 0,
+        *,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        asynchronous: bool = True,
+    ) -> Operation: ...
+
+def runtime_option_names() -> list[str]: ...
+def algorithm_names(collective: str) -> list[str]: ...
+def version() -> str: ...

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timeouts, deaths, mismatches and aborts: every rank learns, and the message names who and what.
+#include "collectives/selector.h"
+#include "engine/call.h"
+
+namespace rocecoll {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+ClusterOptions Ranks(uint32_t ranks, Duration timeout = seconds(60)) {
+  ClusterOptions options;
+  options.ranks = ranks;
+  options.timeout = timeout;
+  return options;
+}
+
+CallSpec AllReduce(uint64_t elements, std::string_view algorithm = {}) {
+  return {.elements = elements, .algorithm = algorithm};
+}
+
+void ExpectContains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in: " << text;
+}
+
+bool RunUntilAllFailed(Cluster& cluster, const std::vector<Rank>& ranks) {
+  return cluster.run([&] {
+    for (const Rank rank : ranks) {
+      if (cluster.engine(rank).group_status(cluster.group()).ok()) return false;
+    }
+    return true;
+  });
+}
+
+const std::string& MessageAt(Cluster& cluster, Rank rank) {
+  static std::string message;
+  message = cluster.engine(rank).group_status(cluster.group()).message();
+  return message;
+}
+
+TEST(Failure, TimeoutNamesGroupOperationPeersAndProgress) {
+  Cluster cluster(Ranks(3, seconds(2)));
+  RunCall(cluster, AllReduce(4));
+  Call call(cluster, AllReduce(1024));
+  call.submit(0);
+  call.submit(1);
+  ASSERT_TRUE(call.run());
+  EXPECT_EQ(call.operations()[0]->status().code(), StatusCode::kTimeout);
+  const std::string message = MessageAt(cluster, 0) + MessageAt(cluster, 1);
+  ExpectContains(message, "rocecoll: group \"default\": all_reduce #2 (SUM, int32, 1024 elements)");
+  ExpectContains(message, "timed out after 2 s");
+  ExpectContains(message, "rank 2 (sim:2)");
+  ExpectContains(message, "0 of 1 parts done");
+}
+
+// A later operation's own, shorter timeout counts, too.
+TEST(Failure, TimeoutOfOneOperation) {
+  Cluster cluster(Ranks(2));
+  OperationSpec spec;
+  spec.collective = Collective::kBarrier;
+  spec.timeout = milliseconds(5);
+  const OperationPtr op = cluster.submit(0, spec);
+  ASSERT_TRUE(cluster.run_until_done({op}, seconds(1)));
+  EXPECT_EQ(op->status().code(), StatusCode::kTimeout);
+}
+
+// In a chain of sends most ranks are not neighbours of the dead one.
+TEST(Failure, DeathReachesRanksThatAreNobodysNeighbour) {
+  Cluster cluster(Ranks(8));
+  OperationSpec recv;
+  recv.collective = Collective::kRecv;
+  int32_t value = 0;
+  recv.type = DataType::kInt32;
+  recv.output = {&value, Partition::Even(1, 1)};
+  recv.root = 1;
+  const OperationPtr waiting = cluster.submit(0, recv);
+  cluster.settle(milliseconds(1));
+  OperationSpec send = recv;  // opens the link at the other end
+  send.collective = Collective::kRecv;
+  send.root = 0;
+  send.user_tag = 5;
+  cluster.submit(1, send);
+  cluster.settle(milliseconds(1));
+  cluster.fabric().kill(1);
+  ASSERT_TRUE(RunUntilAllFailed(cluster, {0, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(waiting->status().code(), StatusCode::kPeerLost);
+  ExpectContains(waiting->status().message(), "lost rank 1 (sim:1)");
+  for (const Rank rank : {2, 3, 4, 5, 6, 7}) {
+    EXPECT_EQ(cluster.engine(rank).group_status(cluster.group()).code(), StatusCode::kPeerLost);
+    ExpectContains(MessageAt(cluster, rank), "rank 0 (sim:0) reported: peer lost");
+    ExpectContains(MessageAt(cluster, rank), "lost rank 1 (sim:1)");
+  }
+}
+
+TEST(Failure, DeathInALargeOperation) {
+  for (const std::string_view algorithm : AlgorithmNames(Collective::kAllreduce)) {
+    if (algorithm == "halving_doubling") continue;  // not for five ranks
+    Cluster cluster(Ranks(5));
+    Call call(cluster, AllReduce(500000, algorithm));
+    call.submit_all();
+    cluster.settle(std::chrono::microseconds(100));
+    cluster.fabric().kill(3);
+    ASSERT_TRUE(RunUntilAllFailed(cluster, {0, 1, 2, 4})) << algorithm;
+    for (const Rank rank : {0, 1, 2, 4}) {
+      ExpectContains(MessageAt(cluster, rank), "rank 3 (sim:3)");
+      EXPECT_EQ(cluster.engine(rank).group_status(cluster.group()).code(), StatusCode::kPeerLost);
+      EXPECT_FALSE(cluster.engine(rank).has_pending());
+    }
+  }
+}
+
+TEST(Failure, MismatchNamesBothCallsOnEveryRank) {
+  Cluster cluster(Ranks(4));
+  RunCall(cluster, AllReduce(4));
+  Call one(cluster, AllReduce(100));
+  Call other(cluster, {.collective = Collective::kBroadcast, .elements = 100, .root = 1});
+  for (const Rank rank : {0, 1, 2}) one.submit(rank);
+  other.submit(3);
+  ASSERT_TRUE(RunUntilAllFailed(cluster, {0, 1, 2, 3}));
+  for (const Rank rank : {0, 1, 2, 3}) {
+    EXPECT_EQ(cluster.engine(rank).group_status(cluster.group()).code(), StatusCode::kMismatch);
+    ExpectContains(MessageAt(cluster, rank), "all_reduce(SUM, int32, 100 elements)");
+    ExpectContains(MessageAt(cluster, rank), "broadcast(root 1, int32, 100 elements)");
+  }
+}
+
+TEST(Failure, MismatchOfSizes) {
+  for (const auto& [ours, theirs] : {std::pair{8, 9}, {8, 500000}, {1000000, 500000}, {0, 7}}) {
+    Cluster cluster(Ranks(2));
+    Call a(cluster, AllReduce(ours));
+    Call b(cluster, AllReduce(theirs));
+    a.submit(0);
+    b.submit(1);
+    ASSERT_TRUE(RunUntilAllFailed(cluster, {0, 1})) << ours << " and " << theirs;
+    EXPECT_EQ(cluster.engine(0).group_status(cluster.group()).code(), StatusCode::kMismatch);
+  }
+}
+
+TEST(Failure, AbortEndsEverythingInOrderAndForGood) {
+  Cluster cluster(Ranks(3));
+  std::vector<std::unique_ptr<Call>> calls;
+  for (int i = 0; i < 20; ++i) {
+    calls.push_back(std::make_unique<Call>(cluster, AllReduce(100 + i)));
+    for (const Rank rank : {0, 1}) calls.back()->submit(rank);
+  }
+  cluster.engine(1).abort(cluster.group(), Status(StatusCode::kAborted, "no more"));
+  ASSERT_TRUE(RunUntilAllFailed(cluster, {0, 1, 2}));
+  for (const Rank rank : {0, 1}) {
+    const auto& completed = cluster.completed(rank);
+    ASSERT_EQ(completed.size(), 20u);
+    for (size_t i = 0; i < completed.size(); ++i) EXPECT_EQ(completed[i]->sequence(), i + 1);
+    EXPECT_EQ(completed.front()->status().code(), StatusCode::kAborted);
+    ExpectContains(completed.back()->status().message(), "no more");
+  }
+  ExpectContains(MessageAt(cluster, 2), "rank 1 (sim:1) reported: aborted: no more");
+  Status refused;
+  OperationSpec spec;
+  cluster.submit(2, spec, 0, &refused);
+  EXPECT_EQ(refused.message(), MessageAt(cluster, 2));
+  // Other groups live.
+  Call call(cluster, AllReduce(10), cluster.add_group("second", 9));
+  call.submit_all();
+  ASSERT_TRUE(call.run());
+  call.check();
+}
+
+TEST(Failure, LeavingIsAnErrorOnlyForWhoeverNeedsTheRank) {
+  Cluster cluster(Ranks(3));
+  RunCall(cluster, AllReduce(100));
+  cluster.engine(2).remove_group(cluster.group());
+  cluster.settle(milliseconds(50));
+  EXPECT_TRUE(cluster.engine(0).group_status(cluster.group()).ok());
+  Call call(cluster, AllReduce(100));
+  call.submit(0);
+  call.submit(1);
+  ASSERT_TRUE(RunUntilAllFailed(cluster, {0, 1}));
+  EXPECT_EQ(cluster.engine(0).group_status(cluster.group()).code(), StatusCode::kPeerLeft);
+  ExpectContains(MessageAt(cluster, 0), "rank 2 (sim:2) left the group");
+}
+
+TEST(Failure, RefusesWrongArguments) {
+  Cluster cluster(Ranks(3));
+  int32_t memory[6] = {};
+  const auto refuse = [&](OperationSpec spec, const std::string& part) {
+    Status status;
+    cluster.submit(0, std::move(spec), 0, &status);
+    EXPECT_FALSE(status.ok()) << part;
+    ExpectContains(status.message(), part);
+  };
+  OperationSpec good;
+  good.collective = Collective::kAllreduce;
+  good.type = DataType::kInt32;
+  good.input = {memory, Partition::Even(6, 3)};
+  good.output = good.input;
+  OperationSpec spec = good;
+  spec.output.partition = Partition::Even(5, 3);
+  refuse(spec, "input has 6 elements, output has 5");
+  spec = good;
+  spec.input.partition = Partition::Even(6, 2);
+  refuse(spec, "input has 2 blocks, needs 3");
+  spec = good;
+  spec.input.data = nullptr;
+  refuse(spec, "no memory");
+  spec = good;
+  spec.reduce_op = ReduceOp::kBand;
+  spec.type = DataType::kFloat32;
+  refuse(spec, "float32");
+  spec = good;
+  spec.algorithm = "magic";
+  refuse(spec, "magic");
+  spec = good;
+  spec.collective = Collective::kBroadcast;
+  spec.root = 3;
+  refuse(spec, "rank 3 is not in the group");
+  spec.collective = Collective::kSend;
+  spec.root = 0;
+  refuse(spec, "itself");
+  RunCall(cluster, AllReduce(10));
+}
+
+}  // namespace
+}  // namespace rocecoll
