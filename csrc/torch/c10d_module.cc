@@ -13,7 +13,7 @@
 #include "torch/backend.h"
 #include "torch/errors.h"
 
-PYBIND11_DECLARE_HOLDER_TYPE(T, c10::intrusive_ptr<T>, true)
+PYBIND11_DECLARE_HOLDER_TYPE(T, c10::intrusive_ptr<T>, true);
 
 namespace rocecoll::torch_adapter {
 namespace {

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package: versions, what is registered, types, runtime settings, and a wheel that installs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch.distributed as dist
+from launch import environment, run_program, run_programs
+
+import rocecoll
+from rocecoll import runtime
+
+ROOT = Path(__file__).resolve().parents[2]
+GROUP = """
+import torch, torch.distributed as dist, rocecoll
+def once(**options):
+    dist.init_process_group("rocecoll", store=dist.HashStore(), rank=0, world_size=1, **options)
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    dist.destroy_process_group()
+    return tensor.tolist()
+"""
+
+
+@pytest.mark.quick
+def test_version() -> None:
+    assert rocecoll.__version__ == importlib.metadata.version("rocecoll")
+
+
+@pytest.mark.quick
+def test_registered_once_for_cpu() -> None:
+    import _rocecoll_autoload
+
+    before = list(dist.Backend.backend_list)
+    _rocecoll_autoload.register()
+    assert dist.Backend.backend_list == before
+    assert before.count("rocecoll") == 1
+    assert dist.Backend.backend_capability["rocecoll"] == ["cpu"]
+    assert dist.Backend.default_device_backend_map["cpu"] == "gloo"
+
+
+@pytest.mark.quick
+def test_other_torch_is_refused_in_one_sentence() -> None:
+    from rocecoll._build_info import TORCH_VERSION
+
+    runtime.check_torch(TORCH_VERSION)
+    runtime.check_torch(".".join(TORCH_VERSION.split(".")[:2]) + ".7")
+    with pytest.raises(ImportError, match=r"built for torch 2\.\S+ but this is torch 1\.0\.0"):
+        runtime.check_torch("1.0.0")
+
+
+@pytest.mark.quick
+def test_a_broken_package_does_not_break_torch() -> None:
+    code = (
+        "import sys\nsys.modules['rocecoll'] = None\nimport torch.distributed as dist\n"
+        "print('rocecoll' in dist.Backend.backend_list)"
+    )
+    assert run_program([sys.executable, "-c", code]) == "True\n"
+
+
+@pytest.mark.quick
+def test_without_autoload_the_import_registers() -> None:
+    command = [sys.executable, "-c", GROUP + "print(once())"]
+    assert run_program(command, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "[1.0, 1.0, 1.0]\n"
+
+
+@pytest.mark.quick
+def test_stats_before_and_after() -> None:
+    code = GROUP + "a = rocecoll.stats()\nonce()\nb = rocecoll.stats()\nprint(a.keys() == b.keys())"
+    assert run_program([sys.executable, "-c", code]) == "True\n"
+
+
+@pytest.mark.quick
+def test_options_argument_and_bad_variable() -> None:
+    code = GROUP + "print(once(pg_options=rocecoll.Options(port_range='42300-42399')))"
+    assert run_program([sys.executable, "-c", code]) == "[1.0, 1.0, 1.0]\n"
+    command = [sys.executable, "-c", GROUP + "once()"]
+    [result] = run_programs([command], [environment(ROCECOLL_LANE_BYTES="many")])
+    assert result.returncode == 1
+    assert "ValueError: ROCECOLL_LANE_BYTES='many': accepted is a whole number" in result.stdout
+
+
+@pytest.mark.quick
+def test_settings_change_between_groups_but_not_under_one() -> None:
+    code = (
+        GROUP
+        + """
+import warnings
+from rocecoll import runtime
+def port():
+    return int(runtime._runtime.address.rpartition(":")[2])
+once(pg_options=rocecoll.Options(port_range="42400-42449"))
+first = port()
+once(pg_options=rocecoll.Options(port_range="42450-42499"))
+print(42400 <= first < 42450 <= port() < 42500)
+dist.init_process_group("rocecoll", store=dist.HashStore(), rank=0, world_size=1)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    dist.new_group([0], backend="rocecoll", pg_options=rocecoll.Options(lane_bytes=8192))
+print([str(w.message) for w in caught if "keeps its settings" in str(w.message)])
+"""
+    )
+    output = run_program([sys.executable, "-c", code]).splitlines()
+    assert output[0] == "True"
+    assert "engine.lane_bytes" in output[1]
+
+
+@pytest.mark.quick
+def test_forked_children_exit_and_say_so() -> None:
+    """Data loaders fork after the group was made: they must neither hang nor use its sockets."""
+    code = (
+        GROUP
+        + """
+import os, sys
+dist.init_process_group("rocecoll", store=dist.HashStore(), rank=0, world_size=1)
+child = os.fork()
+if child == 0:
+    sys.exit(5)  # runs atexit and finalizers
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+tensor = torch.ones(2)
+dist.all_reduce(tensor)
+dist.destroy_process_group()
+"""
+    )
+    assert run_program([sys.executable, "-c", code]) == "5\n"
+
+
+@pytest.mark.quick
+@pytest.mark.timeout(300)
+def test_types() -> None:
+    command = [sys.executable, "-m", "mypy", "--strict", "rocecoll", "_rocecoll_autoload.py"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.timeout(900)
+def test_wheel_works_outside_the_source_tree(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(tmp_path)]
+    result = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    [wheel] = tmp_path.glob("rocecoll-*.whl")
+    installed = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(installed)
+    names = {path.name.partition(".")[0] for path in (installed / "rocecoll").iterdir()}
+    assert {"librocecoll", "_core", "_c10d", "_build_info", "py", "__init__"} <= names
+    program = tmp_path / "program.py"  # as a file, so that the current directory is not searched
+    program.write_text(GROUP + "print(once(), rocecoll.__file__)")
+    output = run_program([sys.executable, str(program)], PYTHONPATH=str(installed))
+    assert output == f"[1.0, 1.0, 1.0] {installed}/rocecoll/__init__.py\n"
