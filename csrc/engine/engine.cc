@@ -147,6 +147,8 @@ void Engine::abort(GroupId id, const Status& why) {
   if (group != nullptr) impl_->guarded([&] { group->abort(why); });
 }
 
+void Engine::fail_all_groups(const std::string& cause) { impl_->fail_all(cause); }
+
 Status Engine::group_status(GroupId id) const {
   const Group* group = impl_->find(id);
   return group == nullptr ? NoSuchGroup(id) : group->status();

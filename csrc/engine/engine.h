@@ -53,6 +53,8 @@ class Engine {
   // Fails the group for good: its operations complete with `why`, all its ranks are told, later
   // operations are refused with the same status.
   void abort(GroupId group, const Status& why);
+  // After a failed invariant, when no group can be trusted.
+  void fail_all_groups(const std::string& cause);
   Status group_status(GroupId group) const;  // ok, or why the group failed
   // Moves everything that can move. True if something happened.
   bool step(Instant now);

@@ -286,8 +286,8 @@ void Execution::post(Instant now, uint32_t slot, uint32_t index, size_t& scratch
   const Transfer& transfer = lane.step[index];
   const BoundBuffer& memory = buffer(lane, transfer.blocks.buffer);
   const Extent extent = Measure(memory.partition, transfer.blocks);
-  // Where a rank cannot know the others' sizes, empty messages go, too: they show that a rank called
-  // this at all, and with which sizes, where the others would wait for ever.
+  // Where a rank cannot know the others' sizes, empty messages go, too: they show that a rank
+  // called this at all, and with which sizes, where the others would wait for ever.
   if (extent.elements == 0 && plan_.elements > 0) return;
   const size_t bytes = extent.elements * element_bytes_;
   const size_t in_scratch = message_scratch(transfer, extent);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/fingerprint.h"
+#include "engine/operation_check.h"
 
 namespace rocecoll {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be wrong with an operation without asking any other rank.
+#include "engine/operation_check.h"
+
 #include <string>
 
 #include "collectives/reduce.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an operation will run: checked arguments, its program, and into how many lanes it is cut. A
+// How an operation will run: its program, and into how many lanes it is cut. A
 // pure function of the call and of options that all ranks share.
 #pragma once
 
@@ -25,8 +25,6 @@ struct Plan {
 bool Reduces(Collective collective);
 bool IsPointToPoint(Collective collective);
 
-// kInvalidArgument or kUnsupported, saying what is wrong, before anything is sent.
-Status CheckOperation(const OperationSpec& spec, Rank rank, uint32_t ranks);
 // For a checked operation; refuses algorithms that do not exist or do not fit.
 Result<Plan> MakePlan(const OperationSpec& spec, uint32_t ranks, const EngineOptions& options);
 

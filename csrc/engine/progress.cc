@@ -29,6 +29,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -74,6 +75,8 @@ struct Progress::Impl {
         address(transport->address()) {}
 
   void run_thread();
+  void serve();
+  void fail_all(const std::exception& failure);
   // Orders what two threads write before and read after it: a read-modify-write of one variable.
   void meet() { meetings.fetch_add(1, std::memory_order_acq_rel); }
   bool drive_until(const std::function<bool()>& done, Instant limit);
@@ -261,7 +264,7 @@ void Progress::Impl::park(bool& long_next) {
   long_next = user_drives.load() && drives.load() == drive;
 }
 
-void Progress::Impl::run_thread() {
+void Progress::Impl::serve() {
   bool on_duty = false;    // called since the last time that nothing was pending
   bool long_park = false;  // the same thread has driven for a whole short park
   while (!stopping.load()) {
@@ -280,6 +283,19 @@ void Progress::Impl::run_thread() {
     if (!outcome.moved) thread_waker.sleep(handle, Until(outcome.next_deadline, outcome.now));
     thread_mark.set_awake();
   }
+}
+
+// Nothing leaves the thread. Without it, waiters still drive.
+void Progress::Impl::run_thread() {
+  try {
+    serve();
+  } catch (const std::exception& failure) {
+    fail_all(failure);
+  }
+}
+
+void Progress::Impl::fail_all(const std::exception& failure) {
+  look([&](Engine& e) { e.fail_all_groups(failure.what()); });
 }
 
 void Progress::Impl::look(const std::function<void(Engine&)>& call) {
@@ -357,7 +373,8 @@ Status Progress::wait(const OperationPtr& operation, Duration timeout) {
         return Status(StatusCode::kTimeout, "rocecoll: the operation is not complete after " +
                                                 DescribeDuration(timeout) + "; it goes on");
       }
-    } catch (const CheckFailure& failure) {
+    } catch (const std::exception& failure) {
+      impl_->fail_all(failure);
       return Status(StatusCode::kInternal, failure.what());
     }
   }

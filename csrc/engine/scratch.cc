@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <new>
 
 #include "base/check.h"
 
@@ -28,10 +27,9 @@ LocalSlice ScratchPool::take(size_t bytes, bool force) {
   } else {
     if (lent_bytes_ + kept_bytes_ + size > limit_bytes_) drop_kept();
     auto fresh = memory_.allocate(size);
-    if (!fresh.ok()) {
-      if (force) throw std::bad_alloc();
-      return {};
-    }
+    const bool out_of_memory = !fresh.ok();
+    ROCECOLL_CHECK(!out_of_memory || !force);
+    if (out_of_memory) return {};
     slab = fresh.value();
     slab.size = size;
   }

@@ -21,8 +21,8 @@ class ScratchPool {
   // At least `bytes` (> 0), or an empty slice where that would exceed the limit. `force` ignores
   // the limit: an operation none of whose lanes runs must get its first one, or two ranks that
   // run their groups in different order could each hold what the other waits for. So the bound of
-  // all slabs is the limit and one lane for each operation in flight. Throws std::bad_alloc when
-  // a forced slab cannot be had.
+  // all slabs is the limit and one lane for each operation in flight. A forced slab that
+  // cannot be had is a failed check.
   LocalSlice take(size_t bytes, bool force);
   void give_back(LocalSlice slab);
 

@@ -8,14 +8,14 @@
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
-#include <new>
 
 #include "base/check.h"
 
 namespace rocecoll {
 
 Waker::Waker() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  if (fd_ < 0) throw std::bad_alloc();
+  const bool out_of_descriptors = fd_ < 0;
+  ROCECOLL_CHECK(!out_of_descriptors);
 }
 
 Waker::~Waker() { close(fd_); }

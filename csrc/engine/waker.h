@@ -10,7 +10,7 @@ namespace rocecoll {
 
 class Waker {
  public:
-  Waker();  // throws std::bad_alloc when the process has no descriptor left
+  Waker();  // a failed check when the process has no descriptor left
   ~Waker();
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;

@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every option of the runtime by name. One table: Python shows these names and passes text through.
-#include <algorithm>
+#include "runtime/option_table.h"
+
 #include <charconv>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <string>
 #include <type_traits>
 
-#include "runtime/runtime.h"
-
 namespace rocecoll {
 namespace {
 
-// Parses `text` into the field; false when it is not acceptable.
-struct Option {
-  std::string name;
-  std::string accepts;
-  std::function<bool(RuntimeOptions&, std::string_view)> set;
-};
+using Option = RuntimeOption;
 
 template <typename Number>
 bool ParseNumber(std::string_view text, Number& value) {
@@ -151,32 +143,11 @@ std::vector<Option> MakeOptions() {
 
 #undef ROCECOLL_FIELD
 
-const std::vector<Option>& Options() {
-  static const std::vector<Option> options = MakeOptions();
-  return options;
-}
-
 }  // namespace
 
-Status SetRuntimeOption(RuntimeOptions& options, std::string_view name, std::string_view value) {
-  const auto found =
-      std::ranges::find_if(Options(), [&](const Option& option) { return option.name == name; });
-  if (found == Options().end()) {
-    std::string known;
-    for (const Option& option : Options()) known += (known.empty() ? "" : ", ") + option.name;
-    return Status(StatusCode::kInvalidArgument,
-                  "rocecoll: there is no option \"" + std::string(name) + "\"; there are " + known);
-  }
-  if (found->set(options, value)) return {};
-  return Status(StatusCode::kInvalidArgument, "rocecoll: option " + found->name + " is \"" +
-                                                  std::string(value) + "\"; it takes " +
-                                                  found->accepts);
-}
-
-std::vector<std::string> RuntimeOptionNames() {
-  std::vector<std::string> names;
-  for (const Option& option : Options()) names.push_back(option.name);
-  return names;
+const std::vector<RuntimeOption>& RuntimeOptionTable() {
+  static const std::vector<RuntimeOption> options = MakeOptions();
+  return options;
 }
 
 }  // namespace rocecoll

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// AVG and PREMUL_SUM through whole operations: where they scale, and that the caller's input stays.
+#include <algorithm>
+
+#include "collectives/selector.h"
+#include "engine/cluster.h"
+
+namespace rocecoll {
+namespace {
+
+struct Floats {
+  std::vector<double> input;
+  std::vector<double> output;
+};
+
+double ValueOf(Rank rank, size_t i) { return static_cast<double>((rank + 1) * (i % 31 + 1)); }
+double SumOf(uint32_t ranks, size_t i) {
+  double sum = 0;
+  for (Rank rank = 0; rank < ranks; ++rank) sum += ValueOf(rank, i);
+  return sum;
+}
+
+struct Variant {
+  ReduceOp op = ReduceOp::kAvg;
+  bool in_place = false;
+};
+
+// 5000 elements in lanes of 4 KiB; `scale` is what the sum is multiplied with in the end.
+void RunReduction(uint32_t ranks, Collective collective, std::string_view algorithm,
+                  const Variant& variant) {
+  SCOPED_TRACE(std::string(ToString(collective)) + " " + std::string(algorithm) + " at " +
+               std::to_string(ranks));
+  ClusterOptions options;
+  options.ranks = ranks;
+  options.engine.lane_bytes = 4096;
+  Cluster cluster(options);
+  constexpr size_t kElements = 5000;
+  const Partition whole = Partition::Even(kElements, ranks);
+  const double scale = variant.op == ReduceOp::kAvg ? 1.0 / ranks : 0.25;
+  std::vector<Floats> all(ranks);
+  std::vector<OperationPtr> operations;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    Floats& mine = all[rank];
+    for (size_t i = 0; i < kElements; ++i) mine.input.push_back(ValueOf(rank, i));
+    mine.output.resize(kElements);
+    OperationSpec spec;
+    spec.collective = collective;
+    spec.type = DataType::kFloat64;
+    spec.reduce_op = variant.op;
+    spec.premul_factor = 0.25;
+    spec.root = ranks - 1;
+    spec.algorithm = algorithm;
+    spec.input = {mine.input.data(), whole};
+    if (collective == Collective::kReduceScatter) {
+      spec.output = {mine.output.data(), Partition::Even(whole.block(rank).count, 1)};
+    } else if (collective == Collective::kAllreduce || rank == spec.root) {
+      spec.output = {variant.in_place ? mine.input.data() : mine.output.data(), whole};
+    }
+    operations.push_back(cluster.submit(rank, std::move(spec)));
+  }
+  ASSERT_TRUE(cluster.run_until_done(operations));
+  for (const auto& op : operations) ASSERT_TRUE(op->status().ok()) << op->status().message();
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const bool has_result = collective != Collective::kReduce || rank == ranks - 1;
+    const auto& result = variant.in_place ? all[rank].input : all[rank].output;
+    ElementRange range{0, kElements};
+    if (collective == Collective::kReduceScatter) range = whole.block(rank);
+    for (size_t i = 0; i < range.count && has_result; ++i) {
+      ASSERT_NEAR(result[i], SumOf(ranks, range.offset + i) * scale, 1e-9) << rank << ", " << i;
+    }
+    for (size_t i = 0; i < kElements && !(variant.in_place && has_result); ++i) {
+      ASSERT_EQ(all[rank].input[i], ValueOf(rank, i)) << "input of rank " << rank << ", " << i;
+    }
+  }
+}
+
+TEST(Reduction, ScalesOnceAndLeavesTheInputAlone) {
+  for (const uint32_t ranks : {1u, 2u, 3u, 4u, 7u}) {
+    for (const Collective collective :
+         {Collective::kAllreduce, Collective::kReduce, Collective::kReduceScatter}) {
+      for (const std::string_view name : AlgorithmNames(collective)) {
+        if (!MakeProgram({.collective = collective, .ranks = ranks}, name).ok()) continue;
+        for (const ReduceOp op : {ReduceOp::kAvg, ReduceOp::kPremulSum}) {
+          RunReduction(ranks, collective, name, {op, false});
+          if (collective == Collective::kReduceScatter) continue;
+          RunReduction(ranks, collective, name, {op, true});
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rocecoll
