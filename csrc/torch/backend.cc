@@ -25,7 +25,8 @@ Work::Call MakeCall(OpType type, const char* title) {
 Backend::Backend(std::shared_ptr<RuntimeHandle> runtime, GroupSpec group, AlgorithmTable algorithms)
     : c10d::Backend(static_cast<int>(group.rank), static_cast<int>(group.addresses.size())),
       runtime_(std::move(runtime)),
-      algorithms_(std::move(algorithms)) {
+      algorithms_(std::move(algorithms)),
+      timeout_(std::chrono::duration_cast<milliseconds>(group.timeout)) {
   Result<GroupId> added = runtime_->add_group(std::move(group));
   if (!added.ok()) Throw(added.status());
   group_ = added.value();
@@ -35,6 +36,7 @@ Backend::Backend(std::shared_ptr<RuntimeHandle> runtime, GroupSpec group, Algori
 Backend::~Backend() { Backend::shutdown(); }
 
 void Backend::setTimeout(milliseconds timeout) {
+  timeout_ = timeout;
   runtime_->progress().set_timeout(group_, timeout);
 }
 

@@ -71,6 +71,8 @@ class Backend : public c10d::Backend {
   WorkPtr recv(Tensors& tensors, int from, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  // Rank 0 names the ranks that did not come in time. Failing it fails the group.
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
  private:
   // An operation of `collective` with the caller's timeout and the chosen algorithm.
@@ -86,12 +88,16 @@ class Backend : public c10d::Backend {
   OperationSpec scatter_from(const char* function, at::Tensor& output, at::Tensor& input,
                              const c10d::ReduceScatterOptions& options, Staging& staging) const;
   WorkPtr point_to_point(Collective collective, Tensors& tensors, int peer, int tag);
+  OperationPtr exchange_token(Collective collective, Rank peer);
+  void report_to_rank_zero(Duration limit);
+  void await_all_ranks(Duration limit, bool wait_all_ranks);
   uint32_t ranks() const { return static_cast<uint32_t>(size_); }
 
   const std::shared_ptr<RuntimeHandle> runtime_;
   const AlgorithmTable algorithms_;
   GroupId group_ = 0;
   std::atomic<uint64_t> sequence_{0};
+  std::atomic<std::chrono::milliseconds> timeout_;  // of operations that have none of their own
 };
 
 }  // namespace rocecoll::torch_adapter
