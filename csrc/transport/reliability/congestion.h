@@ -17,7 +17,7 @@ namespace rocecoll {
 class CongestionController {
  public:
   static constexpr uint64_t kInitialWindow = 512 * 1024;
-  static constexpr uint64_t kSingleSignalFloor = 64 * 1024;
+  static constexpr uint64_t kSingleSignalFloor = 256 * 1024;
   // Queueing above the smallest round trip that is called a delay rise. A data centre's switches
   // queue tens of microseconds, a user-space receiver's scheduler about a millisecond.
   static constexpr Duration kTargetQueueing = std::chrono::microseconds(1000);
