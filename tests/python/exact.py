@@ -83,7 +83,11 @@ def reduced(inputs: Sequence[torch.Tensor], op: str) -> torch.Tensor:
         total = sum(values[1:], values[0])
         if dtype in INTEGERS:
             return torch.div(total, len(inputs), rounding_mode="trunc").to(dtype)
-        return (total / len(inputs)).to(dtype)
+        if dtype in COMPLEX:  # by parts: a complex division rounds otherwise
+            total = torch.view_as_complex(torch.view_as_real(total) / len(inputs))
+        else:
+            total = total / len(inputs)
+        return total.to(dtype)
     combine = {
         "SUM": torch.add,
         "PREMUL_SUM": torch.add,
