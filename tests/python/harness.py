@@ -193,7 +193,7 @@ class Pool:
 class Pools:
     """At most `capacity` live pools; the one unused for longest goes first."""
 
-    def __init__(self, capacity: int = 2) -> None:
+    def __init__(self, capacity: int = 4) -> None:
         self._capacity = capacity
         self._pools: dict[PoolSpec, Pool] = {}
 
@@ -226,4 +226,5 @@ def fresh_pool(spec: PoolSpec) -> Iterator[Pool]:
 def preload() -> None:
     """Loads torch once, in the server that every rank is forked from."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    _context.set_forkserver_preload(["worker"])
+    # Modules that are found without our sys.path, which Python 3.11's server does not get.
+    _context.set_forkserver_preload(["torch", "torch.distributed", "numpy", "pytest"])
