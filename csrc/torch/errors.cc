@@ -23,11 +23,6 @@ std::exception_ptr MakeException(const Status& status) {
       return Make<c10::NotImplementedError>(status);
     case StatusCode::kNetwork:
       return Make<c10::DistNetworkError>(status);
-    case StatusCode::kTimeout:
-      return Make<c10::DistBackendError>(
-          Status(status.code(), status.message() +
-                                    " (where ranks may be that late, a longer timeout is set by "
-                                    "init_process_group, new_group or set_timeout)"));
     default:
       return Make<c10::DistBackendError>(status);
   }

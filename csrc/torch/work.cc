@@ -15,6 +15,19 @@ c10::intrusive_ptr<c10::ivalue::Future> MakeFuture() {
   return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
 }
 
+// Names torch's way to allow more time.
+Status WithAdvice(const Status& status) {
+  if (status.code() != StatusCode::kTimeout) return status;
+  return Status(status.code(),
+                status.message() + " (the timeout argument of init_process_group or new_group)");
+}
+
+// Refusals that concern the element type do not know the operation.
+Status WithOperation(const Status& status, const char* title) {
+  if (status.message().starts_with("rocecoll")) return status;
+  return Status(status.code(), std::string(title) + ": " + status.message());
+}
+
 }  // namespace
 
 Work::Work(std::shared_ptr<RuntimeHandle> runtime, int rank, Call call)
@@ -54,7 +67,7 @@ void Work::Submit(const c10::intrusive_ptr<Work>& work, GroupId group,
     }
     if (i == 0) work->operations_.clear();
     work->on_operation_done(status, refused);
-    if (i == 0) Throw(status);
+    if (i == 0) Throw(WithOperation(status, work->call_.title));
     return;
   }
 }
@@ -86,7 +99,7 @@ void Work::complete(Staging& staging) {
     if (failure_.ok()) {
       staging.copy_results();
     } else {
-      error = MakeException(failure_);
+      error = MakeException(WithAdvice(failure_));
     }
   } catch (...) {
     error = std::current_exception();
