@@ -86,7 +86,7 @@ def run_python(quick: bool, keyword: str) -> Tally:
     command = [sys.executable, "-m", "pytest", "tests/python", "-q", "-ra", "--durations=10"]
     command += [f"--junitxml={report}"]
     if quick:
-        command += ["-m", "quick"]
+        command += ["--quick"]
     if keyword:
         command += ["-k", keyword]
     status = run_step("Python tests", command, QUICK_LIMIT_S if quick else PYTHON_LIMIT_S)

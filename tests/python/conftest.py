@@ -26,10 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--network", default="all", choices=["all", "clean", "lossy"], help="which networks to test"
     )
+    parser.addoption("--quick", action="store_true", help="only what is marked quick, and small")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "quick: runs in `./scripts/test --quick` too")
+    config.addinivalue_line("markers", "quick: runs with --quick too, at small sizes")
     config.addinivalue_line("markers", "lossy: runs a second time with 5 % of the packets lost")
     harness.preload()
 
@@ -48,16 +49,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("network", networks, indirect=True, scope="session")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Quick: tests marked so, at small world sizes on the clean network. All get a deadline."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        parameters = getattr(item, "callspec", None)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_LIMIT_S))
-        if item.get_closest_marker("quick") and parameters is not None:
-            large = parameters.params.get("world", 2) not in QUICK_WORLD_SIZES
-            if large or parameters.params.get("network", "clean") != "clean":
-                item.own_markers = [mark for mark in item.own_markers if mark.name != "quick"]
+    if config.getoption("quick"):
+        dropped = [item for item in items if not is_quick(item)]
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if is_quick(item)]
+
+
+def is_quick(item: pytest.Item) -> bool:
+    """Marked so, and at a small world size on the clean network."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return (
+        item.get_closest_marker("quick") is not None
+        and parameters.get("world", 1) in QUICK_WORLD_SIZES
+        and parameters.get("network", "clean") == "clean"
+    )
 
 
 @pytest.fixture(scope="session")

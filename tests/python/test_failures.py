@@ -59,13 +59,13 @@ def test_absent_rank(own_pool, name: str, size: int, warm: bool) -> None:
             pool.run(warm_up)
         present = [rank for rank in range(size) if rank != absent]
         outcomes = pool.attempt(operate, name, ranks=present, limit_s=TIMEOUT_S + 2 * MARGIN_S)
-        errors = [outcome.error or "" for outcome in outcomes]
         for outcome in outcomes:
             assert outcome.error, "finished without the absent rank"
             assert outcome.seconds < TIMEOUT_S + MARGIN_S, outcome
             assert name.split()[-1] in outcome.error, outcome.error
-        # Who waits for the absent rank itself says so; the flooded cause tells it to the others.
-        assert all(f"rank {absent}" in error for error in errors), errors
+            # Of more ranks, the first to time out may have waited for one that waits itself.
+            named = f"rank {absent} " if size == 2 else "waiting for rank "
+            assert named in outcome.error, outcome.error
 
 
 @pytest.mark.parametrize("size", [2, 3])
