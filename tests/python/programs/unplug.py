@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All-reduces until an error, which it prints; the last rank takes its network away on the way.
+
+python unplug.py INIT_METHOD INTERFACE
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+import rocecoll  # noqa: F401  registers the backend
+
+GOOD_ROUNDS = 20
+
+
+def main() -> None:
+    init_method, interface = sys.argv[1:]
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group(
+        "rocecoll",
+        init_method=init_method,
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=60),
+    )
+    tensor = torch.zeros(100_000)
+    for _ in range(GOOD_ROUNDS):
+        dist.all_reduce(tensor)
+    if rank == size - 1:
+        subprocess.run(["ip", "link", "set", interface, "down"], check=True)
+    try:
+        dist.all_reduce(tensor)
+    except dist.DistError as error:
+        print(error, flush=True)
+        os._exit(0)  # the store is out of reach, too: torch would wait for it
+    sys.exit("no error although the network is gone")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks on two hosts: network namespaces joined by a veth pair, Ethernet's MTU, no loopback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from launch import PROGRAMS, environment, free_port, run_programs
+
+RANKS_PER_HOST = 2
+
+
+@dataclass(frozen=True)
+class Host:
+    namespace: str
+    interface: str
+    ipv4: str
+    ipv6: str
+
+
+HOSTS = tuple(
+    Host(f"rocecoll{os.getpid()}{side}", f"veth-{side}", f"10.77.0.{index}", f"fd00:77::{index}")
+    for index, side in ((1, "a"), (2, "b"))
+)
+
+
+def ip(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def hosts() -> Iterator[tuple[Host, ...]]:
+    """The two hosts, up and joined; they go away with the test."""
+    made = ip("netns", "add", HOSTS[0].namespace)
+    if made.returncode != 0:
+        pytest.skip(f"no network namespaces here: {made.stderr.strip()}")
+    try:
+        ends = [["netns", host.namespace, "type", "veth"] for host in HOSTS]
+        commands = [
+            ["netns", "add", HOSTS[1].namespace],
+            ["link", "add", HOSTS[0].interface, *ends[0], "peer", HOSTS[1].interface, *ends[1][:2]],
+        ]
+        for host in HOSTS:
+            inside, device = ["-n", host.namespace], ["dev", host.interface]
+            commands += [
+                [*inside, "addr", "add", f"{host.ipv4}/24", *device],
+                [*inside, "addr", "add", f"{host.ipv6}/64", *device, "nodad"],
+                [*inside, "link", "set", "lo", "up"],
+                [*inside, "link", "set", host.interface, "up"],
+            ]
+        for command in commands:
+            done = ip(*command)
+            assert done.returncode == 0, f"ip {' '.join(command)}: {done.stderr}"
+        yield HOSTS
+    finally:
+        for host in HOSTS:
+            ip("netns", "del", host.namespace)
+
+
+def run_on_hosts(
+    hosts: tuple[Host, ...], ranks_per_host: int, arguments: list[list[str]], **extra: str
+) -> list[subprocess.CompletedProcess[str]]:
+    """Rank r runs on host r // ranks_per_host, with the arguments of that host."""
+    commands, environments = [], []
+    size = ranks_per_host * len(hosts)
+    for rank in range(size):
+        host = rank // ranks_per_host
+        program = ["ip", "netns", "exec", hosts[host].namespace, sys.executable]
+        commands.append([*program, *arguments[host]])
+        place = {
+            "RANK": str(rank),
+            "WORLD_SIZE": str(size),
+            "LOCAL_RANK": str(rank % ranks_per_host),
+            "LOCAL_WORLD_SIZE": str(ranks_per_host),
+        }
+        environments.append(environment(**place, **extra))
+    return run_programs(commands, environments)
+
+
+@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+def test_two_hosts_meet_on_the_route_between_them(hosts: tuple[Host, ...], family: str) -> None:
+    store = hosts[0].ipv4 if family == "ipv4" else f"[{hosts[0].ipv6}]"
+    classic = [str(PROGRAMS / "classic.py"), "all"]
+    classic += ["--init-method", f"tcp://{store}:{free_port()}"]
+    results = run_on_hosts(hosts, RANKS_PER_HOST, [classic, classic], ROCECOLL_SOCKET_FAMILY=family)
+    for rank, result in enumerate(results):
+        assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
+        assert f"all_reduce_in_group ok on {rank} of 4" in result.stdout
+
+
+def test_a_loopback_address_for_another_host_is_refused_at_once(hosts: tuple[Host, ...]) -> None:
+    classic = [str(PROGRAMS / "classic.py"), "all"]
+    classic += ["--init-method", f"tcp://{hosts[0].ipv4}:{free_port()}"]
+    results = run_on_hosts(hosts, 1, [classic, classic], ROCECOLL_SOCKET_IFNAME="lo")
+    for result in results:
+        assert result.returncode != 0
+        assert "loopback address" in result.stdout
+        assert "ROCECOLL_SOCKET_IFNAME" in result.stdout
+
+
+def test_a_host_that_falls_off_the_network_is_named_on_both_sides(hosts: tuple[Host, ...]) -> None:
+    store = f"tcp://{hosts[0].ipv4}:{free_port()}"
+    arguments = [[str(PROGRAMS / "unplug.py"), store, host.interface] for host in hosts]
+    results = run_on_hosts(hosts, 1, arguments, ROCECOLL_PEER_TIMEOUT="2")
+    for rank, result in enumerate(results):
+        other = 1 - rank
+        assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
+        assert f"rank {other} ({hosts[other].ipv4}:" in result.stdout
