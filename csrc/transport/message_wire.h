@@ -28,8 +28,8 @@ enum class MessageType : uint8_t {
   kEager = 1,        // a whole message. Flag 1: cleared to be sent, so it costs no credit
   kClearToSend = 2,  // its receive is posted. Flag 1: a slice follows, write into it; flag 0: send
                      // it as an eager frame that costs no credit
-  kStarved = 3,  // eager messages wait for credit: clear your posted small receives
-  kCredit = 4,   // credits only
+  kStarved = 3,      // eager messages wait for credit: clear your posted small receives
+  kCredit = 4,       // credits only
   kPending = 5,  // the frame's sender has waited long for this message. Flag 1: to send it; flag 0:
                  // to receive it. So that mismatches show when otherwise both would wait for ever
 };

@@ -24,8 +24,8 @@ TEST(OptionTable, SetsFieldsFromText) {
 
 TEST(OptionTable, RefusesByNameValueAndRange) {
   RuntimeOptions options;
-  const char* const wrong[][2] = {{"port_low", "65536"},  {"port_low", "-1"},
-                                  {"port_low", "12 "},    {"fault.loss", "1.01"},
+  const char* const wrong[][2] = {{"port_low", "65536"},      {"port_low", "-1"},
+                                  {"port_low", "12 "},        {"fault.loss", "1.01"},
                                   {"fault.loss", "nan"},      {"fault.loss", ""},
                                   {"progress.spin_us", "-1"}, {"udp.segmentation_offload", "maybe"},
                                   {"engine.lane_bytes", "0"}};
