@@ -209,7 +209,7 @@ def main(
     for number in size:
         arguments += ["--size", str(number)]
     console, everything = Console(), []
-    console.width = max(console.width, 112)  # the table does not wrap in a pipe
+    console.width = max(console.width, 124)  # the table does not wrap in a pipe
     with tempfile.TemporaryDirectory(prefix="rocecoll-bench-") as directory:
         for number in ranks:
             rows = launch(number, arguments, Path(directory) / f"{number}.jsonl")
