@@ -51,13 +51,14 @@ void CongestionController::on_lost(Instant now, uint64_t bytes, Instant sent_at,
   ROCECOLL_CHECK(now >= sent_at);
   leave_flight(bytes);
   recent_lost_ += bytes;
-  if (sent_at < last_cut_) return;
-  const bool rose = delay_rose(rtt);
-  const double share = loss_share();
-  if (rose) {
+  if (delay_rose(rtt)) {
+    if (sent_at < last_joint_cut_) return;
+    // Delay alone may have cut in this round trip already: both count from the window before that.
+    if (sent_at < last_cut_) window_ = window_before_cut_;
     cut(now, kMaxCut, 0);
-  } else if (share > kTolerableLoss) {
-    cut(now, share, kSingleSignalFloor);
+    last_joint_cut_ = now;
+  } else if (sent_at >= last_cut_ && loss_share() > kTolerableLoss) {
+    cut(now, loss_share(), kSingleSignalFloor);
   }
 }
 
@@ -81,6 +82,7 @@ void CongestionController::cut(Instant now, double factor, uint64_t floor) {
   const auto kept =
       static_cast<uint64_t>(static_cast<double>(window_) * (1 - std::min(factor, kMaxCut)));
   const uint64_t lowest = std::max(floor, 2 * largest_packet_);
+  window_before_cut_ = window_;
   // A window that is below the floor already, by both signals, is not lifted by one of them.
   window_ = std::min(window_, std::max(kept, lowest));
   last_cut_ = now;

@@ -49,7 +49,9 @@ class CongestionController {
   uint64_t window_;
   uint64_t in_flight_ = 0;
   uint64_t largest_packet_ = 1;
-  Instant last_cut_{};  // packets sent before it say nothing about the window after it
+  Instant last_cut_{};        // packets sent before it say nothing about the window after it
+  Instant last_joint_cut_{};  // the last by delay and loss together
+  uint64_t window_before_cut_ = 0;
   // Decaying byte counts behind loss_share().
   uint64_t recent_lost_ = 0;
   uint64_t recent_total_;
