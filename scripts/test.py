@@ -52,6 +52,12 @@ def run_step(title: str, command: list[str], limit_s: float, **environment: str)
     return status
 
 
+def run_lint() -> Tally:
+    if run_step("Format, lint and types", ["./scripts/lint"], QUICK_LIMIT_S) != 0:
+        return Tally(failures=["scripts/lint"])
+    return Tally(passed=1)
+
+
 def run_cpp(preset: str, quick: bool, keyword: str) -> Tally:
     """Configures, builds and runs every <layer>_test of one CMake preset."""
     build = ROOT / "build" / preset
@@ -106,6 +112,8 @@ def main(
     """Run every test of the C++ layers and of the Python package."""
     tally = run_cpp(sanitizer.value if sanitizer else "release", quick, keyword)
     if sanitizer is None:
+        if not keyword:
+            tally.add(run_lint())
         tally.add(run_python(quick, keyword))
     for reason, count in sorted(tally.skips.items()):
         console.print(f"skipped {count}: {reason}", markup=False)
