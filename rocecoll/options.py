@@ -200,14 +200,6 @@ TABLE: tuple[Option, ...] = (
         "silence after which another rank counts as lost",
     ),
     Option(
-        "connect_timeout",
-        _number(0.1, 86400),
-        30.0,
-        "s",
-        "a number from 0.1 to 86400",
-        "how long to try to reach a rank for the first time",
-    ),
-    Option(
         "spin_us",
         _spin,
         None,
@@ -313,7 +305,6 @@ def runtime_settings(settings: Settings, host: str, local_ranks: int) -> dict[st
         "udp.socket_buffer_bytes": settings["socket_buffer_bytes"],
         "connection.peer_timeout_us": round(settings["peer_timeout"] * 1e6),
         "connection.heartbeat_interval_us": round(heartbeat * 1e6),
-        "messenger.connect_timeout_us": round(settings["connect_timeout"] * 1e6),
         "messenger.eager_bytes": settings["eager_bytes"],
         "engine.lane_bytes": settings["lane_bytes"],
         "progress.spin_us": round(spin_us),

@@ -159,9 +159,15 @@ void Engine::Impl::dispatch(Instant now, const Event& event) {
     if (auto notice = ParseAbortNotice(event.frame)) notices.push_back(std::move(*notice));
     return;
   }
-  const LinkId link = event.link->id();
+  const bool incoming = event.kind == Event::Kind::kIncoming;
+  const LinkId link = incoming ? event.incoming : event.link->id();
   const auto it = by_key.find({link.group_high, link.group_low, link.local});
-  if (it != by_key.end()) it->second->on_event(now, event);
+  if (it == by_key.end()) return;
+  if (incoming) {
+    it->second->on_incoming(now, link.remote);
+  } else {
+    it->second->on_event(now, event);
+  }
 }
 
 void Engine::Impl::handle_notices() {

@@ -126,6 +126,10 @@ bool Group::on_event(Instant now, const Event& event) {
   return messenger_.has_value() && messenger_->on_event(now, event);
 }
 
+void Group::on_incoming(Instant now, Rank peer) {
+  if (status_.ok() && peer < context_.ranks && peer != spec_.rank) messenger_->accept(now, peer);
+}
+
 bool Group::step(Instant now) {
   if (!status_.ok()) return flood(now);
   messenger_->flush(now);

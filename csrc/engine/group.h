@@ -35,6 +35,8 @@ class Group {
 
   Status submit(Instant now, OperationPtr operation);
   bool on_event(Instant now, const Event& event);
+  // `peer`, which anybody may have named, opens its side of our link.
+  void on_incoming(Instant now, Rank peer);
   void on_notice(const AbortNotice& notice);
   bool step(Instant now);
   // Fails the group for good. `cause` without prefix; also what the other ranks are told.

@@ -118,7 +118,6 @@ std::vector<Option> MakeOptions() {
                    ROCECOLL_FIELD(connection.min_probe_timeout)),
       Microseconds("connection.max_probe_timeout_us", 100,
                    ROCECOLL_FIELD(connection.max_probe_timeout)),
-      Microseconds("messenger.connect_timeout_us", 1000, ROCECOLL_FIELD(messenger.connect_timeout)),
       Microseconds("connection.heartbeat_interval_us", 1000,
                    ROCECOLL_FIELD(connection.heartbeat_interval)),
       Microseconds("connection.peer_timeout_us", 1000, ROCECOLL_FIELD(connection.peer_timeout)),

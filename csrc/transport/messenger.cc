@@ -75,6 +75,10 @@ void Messenger::recv(Instant now, Rank from, const Tag& tag, const Fingerprint& 
   if (!impl_->stopped()) impl_->channel(from).recv(now, tag, fingerprint, into, token);
 }
 
+void Messenger::accept(Instant now, Rank peer) {
+  if (!impl_->stopped()) impl_->channel(peer).accept(now);
+}
+
 bool Messenger::on_event(Instant, const Event& event) {
   const auto found = impl_->core.channels_by_link.find(event.link);
   if (found == impl_->core.channels_by_link.end()) return false;
@@ -96,6 +100,7 @@ bool Messenger::on_event(Instant, const Event& event) {
       break;
     case Event::Kind::kDown:
     case Event::Kind::kNotice:
+    case Event::Kind::kIncoming:
       break;
   }
   return true;

@@ -60,7 +60,9 @@ struct MessengerOptions {
   size_t eager_bytes = 0;       // 0: what the transport prefers
   uint32_t eager_credits = 64;  // frames per link that the receiver agrees to buffer
   uint32_t max_early_clear_to_send = 1u << 16;  // per link, before the link fails
-  Duration connect_timeout = std::chrono::seconds(30);
+  // Until the peer opens its side of a link. A rank may come to its first operation at any time, so
+  // the deadlines of the operations are the bound.
+  Duration connect_timeout = std::chrono::hours(24 * 365);
 };
 
 class Messenger {
@@ -77,6 +79,8 @@ class Messenger {
             uint64_t token);
   void recv(Instant now, Rank from, const Tag& tag, const Fingerprint& fingerprint, LocalSlice into,
             uint64_t token);
+  // The peer opens its side of the link (Event::kIncoming): opens ours, unless it is or was open.
+  void accept(Instant now, Rank peer);
   // Feeds an event of one of this messenger's links. True if the link is one of ours.
   bool on_event(Instant now, const Event& event);
   // Retries what had found no room, returns credits, tells peers what has waited long. Call once

@@ -31,6 +31,10 @@ bool PeerChannel::ready(Instant now) {
   return true;
 }
 
+void PeerChannel::accept(Instant now) {
+  if (link_ == nullptr && down_.ok()) ready(now);
+}
+
 bool PeerChannel::note_posted(const Tag& tag, const Fingerprint& fingerprint) {
   if (!OperationHistory::is_collective(tag)) return true;
   ours_.note(tag.operation, fingerprint, std::numeric_limits<uint64_t>::max());

@@ -30,6 +30,8 @@ class PeerChannel {
             uint64_t token);
   void recv(Instant now, const Tag& tag, const Fingerprint& fingerprint, LocalSlice into,
             uint64_t token);
+  // Opens the link because the peer does, unless it is or was open.
+  void accept(Instant now);
   void on_frame(std::span<const std::byte> bytes);
   void on_written(uint32_t index);
   void on_landed(uint32_t index);

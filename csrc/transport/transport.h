@@ -101,12 +101,16 @@ struct Event {
     kWritten,  // the peer has the whole write; its source is the caller's again
     kLanded,   // an exposed slice has been written completely
     kDown,     // link->status() says why; nothing else will come from this link
-    kNotice,   // `frame` holds a notice from `from` (see Transport::notify); link is null
+    kNotice,   // `frame` holds a notice (see Transport::notify); link is null
+    // A peer opens `incoming`, which is not open here: open() it too, if it is one of ours, so that
+    // the peer can deliver what it has sent and go. Repeated while the peer asks. Link is null.
+    kIncoming,
   };
   Kind kind = Kind::kFrame;
   Link* link = nullptr;
   uint32_t token = 0;
   std::span<const std::byte> frame;
+  LinkId incoming;
 };
 
 // Allocates memory that the transport can send from and receive into without extra cost. For

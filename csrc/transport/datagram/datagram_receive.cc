@@ -9,7 +9,7 @@
 namespace rocecoll {
 
 void DatagramTransport::release_leases() {
-  ROCECOLL_CHECK(events_.empty() && next_notice_ == notices_.size());
+  ROCECOLL_CHECK(all_events_taken());
   notices_.clear();
   next_notice_ = 0;
   if (received_count_ == 0) return;
@@ -71,8 +71,8 @@ void DatagramTransport::feed(Endpoint& endpoint, const RxDatagram& datagram) {
   touch(endpoint);
 }
 
-// An INIT for a link that is not open here is not answered: its sender repeats it, and we may open
-// the link at any time.
+// An INIT for a link that is not open here is not answered: the owner is told and may open it, now
+// or at any time, and the sender repeats it.
 void DatagramTransport::on_init(const RxDatagram& datagram) {
   const auto init = ParseInitBody(datagram.bytes);
   if (!init) {
@@ -80,7 +80,10 @@ void DatagramTransport::on_init(const RxDatagram& datagram) {
     return;
   }
   Endpoint* endpoint = table_.find(init->link.mirrored());
-  if (endpoint == nullptr) return;
+  if (endpoint == nullptr) {
+    incoming_.push_back(init->link.mirrored());
+    return;
+  }
   const bool was_established = endpoint->connection.established();
   feed(*endpoint, datagram);
   if (!was_established && endpoint->connection.established()) {

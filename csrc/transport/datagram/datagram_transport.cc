@@ -95,8 +95,7 @@ size_t DatagramTransport::poll(Instant now, std::span<Event> events) {
   transmit();
   // What the last batch caused and the caller had no room for comes first: it may lend from the
   // batch, which therefore stays.
-  const bool taken = events_.empty() && next_notice_ == notices_.size();
-  if (taken) {
+  if (all_events_taken()) {
     release_leases();
     receive();
   } else {
@@ -177,7 +176,11 @@ void DatagramTransport::settle(Endpoint& endpoint) {
 size_t DatagramTransport::take_events(std::span<Event> events) {
   size_t count = 0;
   while (count < events.size() && next_notice_ < notices_.size()) {
-    events[count++] = {Event::Kind::kNotice, nullptr, 0, notices_[next_notice_++]};
+    events[count++] = {Event::Kind::kNotice, nullptr, 0, notices_[next_notice_++], {}};
+  }
+  while (count < events.size() && !incoming_.empty()) {
+    events[count++] = {Event::Kind::kIncoming, nullptr, 0, {}, incoming_.back()};
+    incoming_.pop_back();
   }
   while (Endpoint* endpoint = events_.front()) {
     while (count < events.size() && endpoint->connection.poll_event(events[count])) {
@@ -226,7 +229,7 @@ bool DatagramTransport::lingering() const {
 }
 
 Instant DatagramTransport::next_deadline() const {
-  const bool work_left = more_to_receive_ || !events_.empty() || next_notice_ < notices_.size();
+  const bool work_left = more_to_receive_ || !all_events_taken();
   if (work_left || (!transmit_.empty() && !batch_.blocked())) return now_;
   Instant next = std::min(deadlines_.next(), port_->next_deadline());
   if (batch_.blocked()) next = std::min(next, now_ + kRetrySending);

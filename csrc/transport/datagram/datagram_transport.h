@@ -62,6 +62,9 @@ class DatagramTransport final : public Transport {
   bool may_answer(const Address& stranger);
   void on_unknown(const RxDatagram& datagram, uint64_t connection_id);
   void on_notice(const RxDatagram& datagram);
+  bool all_events_taken() const {
+    return events_.empty() && next_notice_ == notices_.size() && incoming_.empty();
+  }
   void feed(Endpoint& endpoint, const RxDatagram& datagram);
   void take_hints();
 
@@ -98,6 +101,7 @@ class DatagramTransport final : public Transport {
   size_t received_count_ = 0;
   std::vector<std::span<const std::byte>> notices_;  // within received_
   size_t next_notice_ = 0;
+  std::vector<LinkId> incoming_;  // asked for by peers in received_, not open here
   bool more_to_receive_ = false;
 };
 

@@ -30,6 +30,19 @@ TEST(DatagramLifecycle, OneSideMayOpenMuchLater) {
   EXPECT_EQ(b->id(), a->id().mirrored());
 }
 
+TEST(DatagramLifecycle, AnOwnerLearnsThatAPeerOpensAndGetsWhatItSentBeforeItLeft) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1);
+  ASSERT_TRUE(a->send_frame(Text("last words")));
+  a->close(Status());
+  ASSERT_TRUE(world.run([&] { return !world[1].incoming.empty(); }, seconds(1)));
+  EXPECT_EQ(world[1].incoming[0], Between(1, 0));
+  Link* b = world.open(1, 0);
+  ASSERT_TRUE(world.run([&] { return world[1].links[b].down.size() == 1; }, seconds(1)));
+  EXPECT_EQ(world[1].links[b].frames, std::vector<Bytes>{Text("last words")});
+  EXPECT_EQ(world[1].links[b].down[0].code(), StatusCode::kPeerLeft);
+}
+
 TEST(DatagramLifecycle, AnUnansweredOpenTimesOut) {
   SimWorld world(2);
   Link* a = world.open(0, 1, 1, milliseconds(500));

@@ -53,6 +53,7 @@ struct Node {
   std::unique_ptr<DatagramTransport> transport;
   std::map<Link*, LinkRecord> links;
   std::vector<Bytes> notices;
+  std::vector<LinkId> incoming;
 
   size_t poll(Instant now, size_t events = 16) {
     std::array<Event, 64> batch;
@@ -62,6 +63,11 @@ struct Node {
       if (event.kind == Event::Kind::kNotice) {
         EXPECT_EQ(event.link, nullptr);
         notices.push_back(frame);
+        continue;
+      }
+      if (event.kind == Event::Kind::kIncoming) {
+        EXPECT_EQ(event.link, nullptr);
+        incoming.push_back(event.incoming);
         continue;
       }
       LinkRecord& record = links[event.link];

@@ -198,7 +198,8 @@ class ConnectionPair {
           ++e.downs;
           break;
         case Event::Kind::kNotice:
-          ADD_FAILURE() << "a connection knows no notices";
+        case Event::Kind::kIncoming:
+          ADD_FAILURE() << "for transports, not for connections";
       }
     }
   }

@@ -209,5 +209,30 @@ TEST(Progress, LastOperationsArriveThoughARankShutsDownAtOnce) {
   }
 }
 
+// The receiver has never spoken to the sender, and comes when the sender's process is gone.
+TEST(Progress, AMessageArrivesThoughItsSenderHasLeftBeforeTheReceiverCame) {
+  Runtimes runtimes(2);
+  int32_t sent = 42;
+  int32_t received = 0;
+  OperationSpec spec;
+  spec.collective = Collective::kSend;
+  spec.type = DataType::kInt32;
+  spec.root = 1;
+  spec.input = {&sent, Partition::Even(1, 1)};
+  const auto send = std::make_shared<Operation>(spec, nullptr);
+  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), send, false).ok());
+  ASSERT_TRUE(runtimes[0].wait(send, kLong).ok());
+  runtimes.end(0);
+  std::swap(spec.input, spec.output);
+  spec.output.data = &received;
+  spec.collective = Collective::kRecv;
+  spec.root = 0;
+  const auto recv = std::make_shared<Operation>(spec, nullptr);
+  ASSERT_TRUE(runtimes[1].submit(runtimes.group(1), recv, false).ok());
+  const Status status = runtimes[1].wait(recv, kLong);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(received, sent);
+}
+
 }  // namespace
 }  // namespace rocecoll
