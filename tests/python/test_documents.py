@@ -9,14 +9,42 @@ from pathlib import Path
 import pytest
 from launch import ROOT, torchrun
 
+from rocecoll.options import TABLE, Option
+
 pytestmark = pytest.mark.quick
 
 
-def test_readme_lists_every_option() -> None:
-    from rocecoll.options import TABLE
+# How the README puts a default that stands for no choice at all.
+NO_CHOICE = {"socket_ifname": "", "port_range": "any", "algorithm": "by size", "fault": "none"}
 
-    listed = re.findall(r"^\| `(ROCECOLL_\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert sorted(listed) == sorted(option.variable for option in TABLE)
+
+def option_rows() -> dict[str, str]:
+    """The default by variable, from the README's table."""
+    rows = re.findall(
+        r"^\| `(ROCECOLL_\w+)` \|([^|]*)\| \S[^|]* \|$",
+        (ROOT / "README.md").read_text(),
+        re.MULTILINE,
+    )
+    assert len(rows) == len(dict(rows)), "a variable is listed twice"
+    return {variable: default.strip() for variable, default in rows}
+
+
+def test_readme_lists_every_option() -> None:
+    assert sorted(option_rows()) == sorted(option.variable for option in TABLE)
+
+
+@pytest.mark.parametrize("option", TABLE, ids=lambda option: option.name)
+def test_readme_has_the_default(option: Option) -> None:
+    """Value and unit; the unit is left out where the variable's name ends in it."""
+    listed = option_rows()[option.variable]
+    if option.name in NO_CHOICE:
+        assert not option.default or option.default == (0, 0)
+        assert listed == NO_CHOICE[option.name]
+        return
+    value, _, unit = listed.strip("`").partition(" ")
+    assert option.parse(value) == option.default
+    named = option.variable.endswith(f"_{option.unit.upper()}")
+    assert unit == ("" if named else option.unit)
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
