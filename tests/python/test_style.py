@@ -87,12 +87,17 @@ RULES = [
         {
             "csrc/engine/engine.cc": "x();\nauto t = std::chrono::steady_clock::now();\n",
             "csrc/engine/progress.cc": "auto t = std::chrono::steady_clock::now();\n",
+            "csrc/engine/engine_lock.h": "Instant MonotonicNow();\n",
+            "csrc/runtime/runtime.cc": "port(MonotonicNow);\nport(MonotonicNow());\n",
+            "csrc/torch/work.cc": "auto t = steady_clock::now();\n",
+            "csrc/torch/work_queue.cc": "auto t = steady_clock::now();\n",
             "csrc/transport/datagram/udp_port.cc": "clock_gettime(CLOCK_MONOTONIC, &t);\n",
-            "csrc/transport/reliability/path.cc": "clock_gettime(CLOCK_MONOTONIC, &t);\n",
         },
         [
             "csrc/engine/engine.cc:2",
-            "csrc/transport/reliability/path.cc:1",
+            "csrc/runtime/runtime.cc:2",
+            "csrc/torch/work_queue.cc:1",
+            "csrc/transport/datagram/udp_port.cc:1",
         ],
     ),
     Rule(
@@ -211,6 +216,32 @@ RULES = [
             "rocecoll/dead.py": "import rocecoll.dead\n",
         },
         ["rocecoll/dead.py:1"],
+    ),
+    Rule(
+        python_rules.helpers_are_used,
+        {
+            "README.md": "`./scripts/test`, and [an example](examples/train.py)\n",
+            "examples/train.py": "",
+            "examples/forgotten.py": '"""Run examples/forgotten.py."""\n',
+            "scripts/test": "#!/bin/sh\nexec scripts/test.py\n",
+            "scripts/test.py": "from report import Tally\n",
+            "scripts/report.py": "",
+            "scripts/old": "#!/bin/sh\n",
+            "tests/python/conftest.py": "import harness\n",
+            "tests/python/harness.py": "import harness\n",
+            "tests/python/idle.py": "import idle\n",
+            "tests/python/programs/classic.py": "",
+            "tests/python/programs/unplug.py": "# old and idle\n",
+            "tests/python/style/__init__.py": "",
+            "tests/python/style/tree.py": "",
+            "tests/python/test_a.py": 'from style.tree import Tree\nrun("classic.py")\n',
+        },
+        [
+            "examples/forgotten.py:1",
+            "scripts/old:1",
+            "tests/python/idle.py:1",
+            "tests/python/programs/unplug.py:1",
+        ],
     ),
 ]
 

@@ -40,10 +40,13 @@ MAY_INCLUDE = {
 }
 TORCH_HEADER = re.compile(r"^(torch|c10|ATen|caffe2)/")
 CORE = tuple(f"csrc/{name}/" for name in ("base", "collectives", "transport", "engine", "runtime"))
-# Who holds the progress lock tells the engine the time; ports poll until a deadline; the bindings
-# measure what they wait for.
+# Who holds the progress lock tells the engine the time; the bindings measure what they wait for.
 CLOCK_OWNERS = re.compile(
-    r"^csrc/(engine/(progress|engine_lock)[^/]*|runtime/.*|torch/.*|python/.*|transport/.*port\.(h|cc))$"
+    r"^csrc/(engine/(progress|engine_lock)\w*|torch/(work|backend_monitored_barrier))\.(h|cc)$"
+)
+CLOCK = (
+    r"\b(clock_gettime|steady_clock|system_clock|high_resolution_clock|gettimeofday)\b"
+    r"|::now\(\)|\bMonotonicNow\(\)"
 )
 # Calls that end the process, write to the terminal, or sleep. Methods may share a name with them:
 # only what stands as a statement, or is qualified, is the function of the C library.
@@ -120,7 +123,7 @@ def clocks_have_owners(tree: Tree) -> list[str]:
     paths = (
         path for path in tree.under("csrc/", suffixes=(".h", ".cc")) if not CLOCK_OWNERS.match(path)
     )
-    hits = tree.find(r"\b(clock_gettime|steady_clock|system_clock|gettimeofday)\b|::now\(\)", paths)
+    hits = tree.find(CLOCK, paths)
     return [f"{place}: take the time as an argument (Instant now)" for place in dict(hits)]
 
 

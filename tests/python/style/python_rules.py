@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the package reads its environment, and that each of its modules is used."""
+"""Where the package reads its environment, and that nothing lies about unused."""
 
 from __future__ import annotations
 
 import ast
+import posixpath
+import re
 
 from style.tree import Tree
 
@@ -24,6 +26,7 @@ def environment_has_one_reader(tree: Tree) -> list[str]:
 
 
 def module_name(path: str) -> str:
+    path = path.removeprefix("scripts/").removeprefix("tests/python/")  # where those find theirs
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
@@ -42,11 +45,16 @@ def imported_modules(path: str, text: str) -> set[str]:
     return names
 
 
-def modules_are_used(tree: Tree) -> list[str]:
-    """Imported, run as a program (`__main__`), or named as an entry point in pyproject.toml."""
+def used_modules(tree: Tree) -> set[str]:
     used = set()
     for path in tree.under("", suffixes=(".py",)):
         used |= imported_modules(path, tree.files[path]) - {module_name(path)}
+    return used
+
+
+def modules_are_used(tree: Tree) -> list[str]:
+    """Imported, run as a program (`__main__`), or named as an entry point in pyproject.toml."""
+    used = used_modules(tree)
     entry_points = tree.files.get("pyproject.toml", "")
     found = []
     for path in tree.under("rocecoll/", suffixes=(".py",)):
@@ -56,4 +64,27 @@ def modules_are_used(tree: Tree) -> list[str]:
             program or name in used or f'"{name}:' in entry_points or f'"{name}"' in entry_points
         ):
             found.append(f"{path}:1: nothing imports it; use it or remove it")
+    return found
+
+
+def helpers_are_used(tree: Tree) -> list[str]:
+    """Beside the package: imported, or named by another file or by a document."""
+    used = used_modules(tree)
+    found = []
+    for path in tree.under("scripts/", "examples/", "tests/python/", suffixes=("",)):
+        name = posixpath.basename(path)
+        # pytest finds these itself.
+        if re.fullmatch(r"test_\w+\.py|conftest\.py|__init__\.py", name) and (
+            path.startswith("tests/python/")
+        ):
+            continue
+        # A program without a suffix has a name that is a word: it takes its directory to mean it.
+        called = re.compile(rf"(?<![\w.-]){re.escape(name if '.' in name else path)}(?![\w-]|\.\w)")
+        named = any(
+            called.search(text)
+            for other, text in (tree.files | tree.documents).items()
+            if other != path
+        )
+        if not named and module_name(path) not in used:
+            found.append(f"{path}:1: nothing imports or names it; use it or remove it")
     return found

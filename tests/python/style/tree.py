@@ -33,7 +33,8 @@ class Tree:
     """Paths are relative to the root of the repository, with forward slashes."""
 
     def __init__(self, files: dict[str, str]) -> None:
-        self.files = files
+        self.files = {path: text for path, text in files.items() if not path.endswith(".md")}
+        self.documents = {path: text for path, text in files.items() if path.endswith(".md")}
 
     @classmethod
     def load(cls, root: Path) -> Tree:
@@ -44,9 +45,9 @@ class Tree:
                 if hidden or not is_text_source(path):
                     continue
                 files[path.relative_to(root).as_posix()] = path.read_text()
-        for path in root.glob("*"):
-            if path.name == "pyproject.toml" or path.suffix == ".py":
-                files[path.name] = path.read_text()
+        for path in [*root.glob("*"), *root.glob("docs/*.md")]:
+            if path.name == "pyproject.toml" or path.suffix in (".py", ".md"):
+                files[path.relative_to(root).as_posix()] = path.read_text()
         return cls(files)
 
     def under(self, *prefixes: str, suffixes: tuple[str, ...] = SOURCE_SUFFIXES) -> Iterator[str]:
