@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests that ask for `network` run on the clean one, those marked lossy on both."""
+    """Tests that need a `network` run on the clean one, those marked lossy on both."""
     if "network" not in metafunc.fixturenames:
         return
     networks = ["clean"]
@@ -92,11 +92,15 @@ def pools() -> Iterator[harness.Pools]:
 
 
 @pytest.fixture
-def make_spec(backend: str, network: str) -> Callable[..., PoolSpec]:
-    faults = (("ROCECOLL_FAULT", LOSSY),) if network == "lossy" else ()
+def faults(network: str) -> dict[str, str]:
+    """The variables that make a rank's network the one under test."""
+    return {"ROCECOLL_FAULT": LOSSY} if network == "lossy" else {}
 
+
+@pytest.fixture
+def make_spec(backend: str, faults: dict[str, str]) -> Callable[..., PoolSpec]:
     def make(size: int, timeout_s: float = 30.0, **environment: str) -> PoolSpec:
-        return PoolSpec(size, backend, timeout_s, (*faults, *environment.items()))
+        return PoolSpec(size, backend, timeout_s, (*faults.items(), *environment.items()))
 
     return make
 

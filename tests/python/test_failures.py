@@ -48,6 +48,7 @@ def warm_up() -> int:
 OPERATIONS = ("all_reduce", "large all_reduce", "barrier", "all_gather", "all_to_all")
 
 
+@pytest.mark.lossy
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("warm", [True, False], ids=["links open", "first operation"])
@@ -68,6 +69,7 @@ def test_absent_rank(own_pool, name: str, size: int, warm: bool) -> None:
             assert named in outcome.error, outcome.error
 
 
+@pytest.mark.lossy
 @pytest.mark.parametrize("size", [2, 3])
 def test_recv_without_send(own_pool, size: int) -> None:
     with own_pool(size, timeout_s=TIMEOUT_S) as pool:
@@ -98,6 +100,7 @@ def kill_during(pool: Pool, victim: int, name: str) -> list[Outcome]:
     return pool.collect(survivors, limit_s=60)
 
 
+@pytest.mark.lossy
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("size", [2, 4])
 def test_killed_peer(own_pool, name: str, size: int) -> None:

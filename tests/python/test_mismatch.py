@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-pytestmark = pytest.mark.quick
+pytestmark = [pytest.mark.quick, pytest.mark.lossy]
 
 MISMATCH = "must call the same"  # what every message about a mismatch ends with
 

@@ -35,10 +35,12 @@ def test_torchrun_with_losses(backend: str, ranks: int) -> None:
 
 
 @pytest.mark.quick
+@pytest.mark.lossy
 @needs_mpirun
-def test_mpirun_with_file(backend: str, tmp_path) -> None:
+def test_mpirun_with_file(backend: str, faults: dict[str, str], tmp_path) -> None:
     url = f"file://{tmp_path}/store"
-    assert_all_ran(mpirun(3, SCRIPT, "all", "--backend", backend, "--init-method", url), 3)
+    output = mpirun(3, SCRIPT, "all", "--backend", backend, "--init-method", url, **faults)
+    assert_all_ran(output, 3)
 
 
 @needs_mpirun
