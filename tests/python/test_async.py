@@ -160,3 +160,30 @@ def check_progress_without_waiting() -> bool:
 
 def test_progress_without_waiting(pool: Pool) -> None:
     assert all(pool.run(check_progress_without_waiting))
+
+
+def check_out_of_order() -> None:
+    """A recv pends in one group while a later all_reduce in another finishes."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    group = dist.new_group()
+    received, total = torch.zeros(1000), torch.ones(1000)
+    if rank == 1:
+        receiving = dist.irecv(received, 0, group=group)
+    # Ends only when rank 1 has joined, that is after its recv was begun; rank 0 sends after that.
+    dist.all_reduce(total)
+    assert (total == size).all()
+    if rank == 1:
+        assert not receiving.is_completed()
+    dist.barrier()
+    if rank == 0:
+        dist.send(torch.full((1000,), 3.0), 1, group=group)
+    elif rank == 1:
+        receiving.wait()
+        assert receiving.is_completed()
+        assert (received == 3).all()
+    dist.destroy_process_group(group)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_out_of_order(shared_pool, size: int) -> None:
+    shared_pool(size).run(check_out_of_order)
