@@ -153,22 +153,29 @@ class Execution : public testing::TestWithParam<NamedAlgorithm> {
     }
   }
 
-  void run_all(Case c) const {
-    for (c.ranks = 1; c.ranks <= 9; ++c.ranks) {
-      for (const Rank root : RootsOf(collective(), c.ranks)) {
-        c.root = root;
-        const auto program = Make(collective(), GetParam().name, c.ranks, root);
-        if (program == nullptr) continue;
-        for (c.lanes = 1; c.lanes <= kMaxLanes; ++c.lanes) {
-          for (const bool in_place : {false, true}) {
-            c.in_place = in_place;
-            ASSERT_NO_FATAL_FAILURE(run(*program, c));
-          }
+  // At every root.
+  void run_at(uint32_t ranks, Case c) const {
+    c.ranks = ranks;
+    for (const Rank root : RootsOf(collective(), ranks)) {
+      c.root = root;
+      const auto program = Make(collective(), GetParam().name, ranks, root);
+      if (program == nullptr) continue;
+      for (c.lanes = 1; c.lanes <= kMaxLanes; ++c.lanes) {
+        for (const bool in_place : {false, true}) {
+          c.in_place = in_place;
+          ASSERT_NO_FATAL_FAILURE(run(*program, c));
         }
       }
     }
   }
+
+  void run_all(const Case& c) const {
+    for (uint32_t ranks = 1; ranks <= 9; ++ranks) ASSERT_NO_FATAL_FAILURE(run_at(ranks, c));
+  }
 };
+
+// One more than a power of two, and a power of two, of more ranks than the other tests go through.
+constexpr uint32_t kManyRanks[] = {33, 64};
 
 using Wanted = bool (*)(const NamedAlgorithm&);
 
@@ -187,6 +194,14 @@ TEST_P(Execution, EqualBlocksOfAnySize) {
   }
 }
 
+TEST_P(Execution, EqualBlocksOfManyRanks) {
+  for (const uint32_t ranks : kManyRanks) {
+    for (const uint64_t size : {0u, 1u, ranks - 1}) {
+      run_at(ranks, {.sizes = [size](Rank, Rank) { return size; }});
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Execution,
                          testing::ValuesIn(Select([](const NamedAlgorithm&) { return true; })),
                          TestName);
@@ -197,6 +212,12 @@ class EvenExecution : public Execution {};
 // 0, 1 and fewer elements than ranks; odd numbers; many.
 TEST_P(EvenExecution, AnyTotal) {
   for (const uint64_t total : {0, 1, 2, 5, 13, 101}) run_all({.even_total = total});
+}
+
+TEST_P(EvenExecution, FewerElementsThanManyRanks) {
+  for (const uint32_t ranks : kManyRanks) {
+    for (const uint64_t total : {0u, 1u, ranks - 1}) run_at(ranks, {.even_total = total});
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EvenExecution,
