@@ -13,8 +13,6 @@ import torch
 import torch.distributed as dist
 from harness import Outcome, Pool
 
-pytestmark = pytest.mark.quick
-
 TIMEOUT_S = 3.0
 # From a rank's point of view: its own timeout and what a loaded machine adds. No verdict depends
 # on being fast; without an error the call would take for ever.
@@ -69,6 +67,7 @@ def test_absent_rank(own_pool, name: str, size: int, warm: bool) -> None:
             assert named in outcome.error, outcome.error
 
 
+@pytest.mark.quick
 @pytest.mark.lossy
 @pytest.mark.parametrize("size", [2, 3])
 def test_recv_without_send(own_pool, size: int) -> None:
@@ -84,6 +83,7 @@ def short_timeout() -> None:
     work.wait(timedelta(seconds=1))
 
 
+@pytest.mark.quick
 def test_timeout_of_one_wait(own_pool) -> None:
     with own_pool(2, timeout_s=60) as pool:
         pool.run(warm_up)
@@ -100,6 +100,7 @@ def kill_during(pool: Pool, victim: int, name: str) -> list[Outcome]:
     return pool.collect(survivors, limit_s=60)
 
 
+@pytest.mark.quick
 @pytest.mark.lossy
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("size", [2, 4])
@@ -127,6 +128,7 @@ def operate_in_subgroup() -> None:
     dist.all_reduce(torch.ones(3), group=globals()["_subgroup"])
 
 
+@pytest.mark.quick
 def test_killed_peer_of_a_subgroup(own_pool) -> None:
     """The message has the rank's number in the world, and other groups go on working."""
     with own_pool(4, timeout_s=120) as pool:
@@ -150,6 +152,7 @@ def leave() -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.quick
 def test_peer_that_left(own_pool) -> None:
     with own_pool(2, timeout_s=60) as pool:
         pool.run(warm_up)
@@ -170,6 +173,7 @@ def leave_after_sending() -> None:
         dist.destroy_process_group()
 
 
+@pytest.mark.quick
 @pytest.mark.lossy
 def test_last_message_arrives(own_pool) -> None:
     for _ in range(3):
@@ -197,6 +201,7 @@ def fail_then_join_again(directory: str) -> None:
     assert tensor.tolist() == [2.0] * 10
 
 
+@pytest.mark.quick
 def test_fail_then_join_again(own_pool, tmp_path) -> None:
     with own_pool(2) as pool:
         pool.run(fail_then_join_again, str(tmp_path))
