@@ -31,7 +31,7 @@ struct GroupSpec {
 
 struct EngineOptions {
   size_t lane_bytes = 512 * 1024;           // an operation is cut into lanes of about this size
-  uint32_t max_lanes_in_flight = 4;         // per operation
+  uint32_t max_lanes_in_flight = 8;         // per operation
   uint32_t max_operations_in_flight = 8;    // collectives per group; further ones wait in order
   size_t scratch_bytes = 64 * 1024 * 1024;  // bound of all scratch of the process
   uint32_t max_pending_operations = 65536;  // per group, submitted and not complete

@@ -39,7 +39,8 @@ using PathList = IntrusiveList<Endpoint, &Endpoint::path_hook>;
 
 // Stays for the transport's life: what was learned of the way to a peer serves its next group.
 struct PeerPath {
-  PeerPath(PeerHandle peer, uint64_t max_window_bytes) : peer(peer), path(max_window_bytes) {}
+  PeerPath(PeerHandle peer, uint64_t max_window_bytes, bool steered)
+      : peer(peer), path(max_window_bytes, steered) {}
 
   const PeerHandle peer;
   Path path;

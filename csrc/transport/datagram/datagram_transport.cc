@@ -65,7 +65,8 @@ Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
   ConnectionOptions options = options_;
   options.max_datagram_bytes = port_->peer_limit(handle.value());
   options.connect_timeout = std::min(connect_timeout, kMaxTimeout);
-  PeerPath& path = table_.path(handle.value(), port_limits_.receive_buffer_bytes);
+  PeerPath& path = table_.path(handle.value(), port_limits_.receive_buffer_bytes,
+                               !port_->on_this_host(handle.value()));
   Endpoint& endpoint = table_.add(options, id, path, now_);
   endpoint.advertised_bytes = shares_.share_bytes();
   endpoint.connection.set_receive_window(endpoint.advertised_bytes);

@@ -22,9 +22,9 @@ size_t LinkIdHash::operator()(const LinkId& id) const {
   return (id.group_high ^ id.group_low) + ranks * 0x9e3779b97f4a7c15ull;
 }
 
-PeerPath& EndpointTable::path(PeerHandle peer, uint64_t max_window_bytes) {
+PeerPath& EndpointTable::path(PeerHandle peer, uint64_t max_window_bytes, bool steered) {
   std::unique_ptr<PeerPath>& path = paths_[peer.index];
-  if (path == nullptr) path = std::make_unique<PeerPath>(peer, max_window_bytes);
+  if (path == nullptr) path = std::make_unique<PeerPath>(peer, max_window_bytes, steered);
   return *path;
 }
 

@@ -19,8 +19,8 @@ struct LinkIdHash {
 // Owns a transport's endpoints and paths, and finds them by what packets carry.
 class EndpointTable {
  public:
-  // The path to the peer, made at first.
-  PeerPath& path(PeerHandle peer, uint64_t max_window_bytes);
+  // The path to the peer, made at first, with this window and steering (see CongestionController).
+  PeerPath& path(PeerHandle peer, uint64_t max_window_bytes, bool steered);
   // Null if there is none.
   PeerPath* find_path(PeerHandle peer) const;
 

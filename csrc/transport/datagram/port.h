@@ -59,6 +59,8 @@ class DatagramPort {
   virtual Result<PeerHandle> add_peer(const Address& address) = 0;
   // Largest datagram on the path to this peer (its route's MTU, capped by limits()).
   virtual size_t peer_limit(PeerHandle peer) const = 0;
+  // No network lies between us and this peer: only its receive buffer limits what may be in flight.
+  virtual bool on_this_host(PeerHandle /*peer*/) const { return false; }
   // Sends a prefix of the batch and returns its length; less than the whole when buffers are full
   // (try again later; wait_handle does not announce this, the caller retries on its next timer).
   // A datagram the network refuses for good counts as sent and lost.

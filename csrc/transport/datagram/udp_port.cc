@@ -83,6 +83,11 @@ size_t UdpPort::peer_limit(PeerHandle peer) const {
   return peers_[peer.index].max_datagram_bytes;
 }
 
+bool UdpPort::on_this_host(PeerHandle peer) const {
+  ROCECOLL_CHECK(peer.index < peers_.size());
+  return peers_[peer.index].endpoint.is_loopback();
+}
+
 void UdpPort::drain_errors() {
   socket_.drain_errors(unreachable_);
   while (unreachable_.size() > kMaxUnreachable) unreachable_.pop_front();

@@ -26,6 +26,7 @@ class UdpPort final : public DatagramPort {
   Address address() const override { return address_; }
   Result<PeerHandle> add_peer(const Address& address) override;
   size_t peer_limit(PeerHandle peer) const override;
+  bool on_this_host(PeerHandle peer) const override;
   size_t send(std::span<const TxDatagram> batch) override { return sender_.send(batch); }
   size_t receive(std::span<RxDatagram> batch) override { return receiver_.receive(batch); }
   void release(std::span<const RxDatagram> batch) override { receiver_.release(batch); }

@@ -15,9 +15,10 @@ constexpr uint64_t kLossPriorBytes = 256 * 1024;
 
 }  // namespace
 
-CongestionController::CongestionController(uint64_t max_window_bytes)
+CongestionController::CongestionController(uint64_t max_window_bytes, bool steered)
     : max_window_(max_window_bytes),
-      window_(std::min(kInitialWindow, max_window_bytes)),
+      steered_(steered),
+      window_(steered ? std::min(kInitialWindow, max_window_bytes) : max_window_bytes),
       recent_total_(kLossPriorBytes) {
   ROCECOLL_CHECK(max_window_bytes > 0);
 }
@@ -33,6 +34,7 @@ void CongestionController::on_acked(Instant now, uint64_t bytes, Instant sent_at
   ROCECOLL_CHECK(now >= sent_at);
   const bool window_was_used = in_flight_ * 2 >= window_;
   leave_flight(bytes);
+  if (!steered_) return;
   if (!delay_rose(rtt)) {
     // An idle sender's short queue proves nothing: grow only a window that is used.
     if (window_was_used) {
@@ -50,6 +52,7 @@ void CongestionController::on_lost(Instant now, uint64_t bytes, Instant sent_at,
                                    const RttEstimator& rtt) {
   ROCECOLL_CHECK(now >= sent_at);
   leave_flight(bytes);
+  if (!steered_) return;
   recent_lost_ += bytes;
   if (delay_rose(rtt)) {
     if (sent_at < last_joint_cut_) return;

@@ -26,7 +26,9 @@ class CongestionController {
   static constexpr double kDelayGain = 0.8;       // Swift's beta
   static constexpr uint64_t kIncreasePerRtt = 16 * 1024;
 
-  explicit CongestionController(uint64_t max_window_bytes);
+  // Not `steered`: no network lies between, and the window is max_window_bytes for good. What looks
+  // like queueing on one host is a process that waits for a core.
+  explicit CongestionController(uint64_t max_window_bytes, bool steered = true);
 
   uint64_t window() const { return window_; }
   uint64_t bytes_in_flight() const { return in_flight_; }
@@ -46,6 +48,7 @@ class CongestionController {
   bool delay_rose(const RttEstimator& rtt) const;
 
   uint64_t max_window_;
+  bool steered_;
   uint64_t window_;
   uint64_t in_flight_ = 0;
   uint64_t largest_packet_ = 1;

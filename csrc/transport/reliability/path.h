@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all connections to one peer process share: round-trip time, congestion window, pacing, and
+// What all connections to one peer process share: round-trip time, congestion window, and
 // when the peer was last heard. Sans-IO.
 #pragma once
 
@@ -10,7 +10,8 @@
 namespace rocecoll {
 
 struct Path {
-  explicit Path(uint64_t max_window_bytes) : congestion(max_window_bytes) {}
+  explicit Path(uint64_t max_window_bytes, bool steered = true)
+      : congestion(max_window_bytes, steered) {}
 
   RttEstimator rtt;
   CongestionController congestion;

@@ -90,6 +90,15 @@ TEST(Congestion, LossWithDelayCutsDownToTwoPackets) {
   EXPECT_GT(sender.congestion.window(), CongestionController::kInitialWindow);
 }
 
+TEST(Congestion, WithoutANetworkNothingSteers) {
+  Sender sender;
+  sender.congestion = CongestionController(kMaxWindow, false);
+  for (int i = 0; i < 5; ++i) sender.round_trip(microseconds(100));
+  for (int i = 0; i < 50; ++i) sender.round_trip(milliseconds(20), 2);
+  EXPECT_EQ(sender.congestion.window(), kMaxWindow);
+  EXPECT_EQ(sender.congestion.bytes_in_flight(), 0u);
+}
+
 TEST(Congestion, FlightCannotBecomeNegative) {
   CongestionController congestion(kMaxWindow);
   congestion.on_sent(100);
