@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from importlib import metadata
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -20,18 +21,43 @@ TORCH_MINOR = "2.13"  # the release whose c10d interface csrc/torch is written f
 HOW = "install it first and build with `pip install --no-build-isolation .`"
 
 
-def fail(message: str) -> None:
+def fail(message: str) -> NoReturn:
     sys.exit(f"rocecoll: {message}")
 
 
-def find_torch() -> tuple[Path, str]:
-    spec = importlib.util.find_spec("torch")
-    if spec is None or not spec.submodule_search_locations:
-        fail(f"building needs torch {TORCH_MINOR} in {sys.prefix}: {HOW}")
-    version = metadata.version("torch")
-    if version.split(".")[:2] != TORCH_MINOR.split("."):
-        fail(f"building needs torch {TORCH_MINOR}, {sys.prefix} has {version}")
-    return Path(spec.submodule_search_locations[0]), version
+# What the build asks of torch, printed by an interpreter that has it.
+ASK_TORCH = """
+import importlib.metadata, torch
+print(torch.__path__[0], importlib.metadata.version("torch"), int(torch._C._GLIBCXX_USE_CXX11_ABI))
+"""
+
+
+@dataclass(frozen=True)
+class Torch:
+    directory: str
+    version: str
+    cxx11_abi: str
+
+
+def find_torch() -> Torch:
+    """This interpreter's torch; in an isolated build the active environment's."""
+    pythons = [sys.executable]
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        if variable in os.environ:
+            pythons.append(os.path.join(os.environ[variable], "bin", "python"))
+    for python in pythons:
+        if not os.path.exists(python):
+            continue
+        asked = subprocess.run(
+            [python, "-c", ASK_TORCH], capture_output=True, text=True, check=False
+        )
+        if asked.returncode != 0:
+            continue
+        torch = Torch(*asked.stdout.split("\n")[-2].rsplit(" ", 2))
+        if torch.version.split(".")[:2] != TORCH_MINOR.split("."):
+            fail(f"building needs torch {TORCH_MINOR}, {python} has {torch.version}")
+        return torch
+    fail(f"building needs torch {TORCH_MINOR} in {' or '.join(pythons)}: {HOW}")
 
 
 def find_tool(name: str) -> str:
@@ -50,19 +76,13 @@ def find_pybind11() -> str:
     return pybind11.get_cmake_dir()
 
 
-def torch_cxx11_abi() -> int:
-    import torch
-
-    return int(torch._C._GLIBCXX_USE_CXX11_ABI)
-
-
 class CMakeBuild(build_ext):
     """One CMake build for all extensions, in a directory that is kept: ninja knows what changed."""
 
     def run(self) -> None:
-        torch_dir, torch_version = find_torch()
+        torch = find_torch()
         cmake, ninja = find_tool("cmake"), find_tool("ninja")
-        tag = f"{sysconfig.get_config_var('SOABI')}-torch-{torch_version}"
+        tag = f"{sysconfig.get_config_var('SOABI')}-torch-{torch.version}"
         build = ROOT / "build" / tag
         in_place = self.inplace or getattr(self, "editable_mode", False)
         package = (ROOT if in_place else Path(self.build_lib).resolve()) / "rocecoll"
@@ -78,8 +98,8 @@ class CMakeBuild(build_ext):
             f"-DPython3_EXECUTABLE={sys.executable}",
             f"-Dpybind11_DIR={find_pybind11()}",
             "-DROCECOLL_PYTHON=ON",
-            f"-DROCECOLL_TORCH_DIR={torch_dir}",
-            f"-DROCECOLL_TORCH_CXX11_ABI={torch_cxx11_abi()}",
+            f"-DROCECOLL_TORCH_DIR={torch.directory}",
+            f"-DROCECOLL_TORCH_CXX11_ABI={torch.cxx11_abi}",
         )
         jobs = ["-j", str(self.parallel)] if self.parallel else []
         self.call(cmake, "--build", str(build), *jobs)
@@ -88,7 +108,7 @@ class CMakeBuild(build_ext):
         (package / "_build_info.py").write_text(
             "# SPDX-License-Identifier: Apache-2.0\n"
             '"""Written by setup.py."""\n\n'
-            f'TORCH_VERSION = "{torch_version}"\n'
+            f'TORCH_VERSION = "{torch.version}"\n'
         )
 
     def call(self, *command: str) -> None:
