@@ -16,9 +16,6 @@ using Kind = Transfer::Kind;
 bool IsReceive(const Transfer& transfer) {
   return transfer.kind == Kind::kRecv || transfer.kind == Kind::kRecvReduce;
 }
-bool HasSource(const Transfer& transfer) {
-  return transfer.kind == Kind::kCopy || transfer.kind == Kind::kReduceLocal;
-}
 
 std::string_view ToString(Buffer buffer) {
   return buffer == Buffer::kInput ? "input" : buffer == Buffer::kOutput ? "output" : "work";
@@ -163,7 +160,7 @@ Status SymbolicRun::check_transfer(Rank rank, const Transfer& transfer) {
   if (transfer.kind != Kind::kSend && transfer.blocks.buffer == Buffer::kInput) {
     return fail(rank, "writes the input");
   }
-  if (HasSource(transfer)) {
+  if (transfer.kind == Kind::kCopy) {
     if (Status status = check_blocks(rank, transfer.source); !status.ok()) return status;
     if (transfer.source.count != transfer.blocks.count) {
       return fail(rank, "copies or reduces between different numbers of blocks");
@@ -216,7 +213,7 @@ Status SymbolicRun::copy(Rank rank, const Transfer& transfer) {
 }
 
 Status SymbolicRun::mark_in_flight(Rank rank, const Transfer& transfer) {
-  if (HasSource(transfer)) return {};
+  if (transfer.kind == Kind::kCopy) return {};
   const uint32_t now = index_ + 1;
   for (uint32_t i = 0; i < transfer.blocks.count; ++i) {
     const size_t location = locate(rank, transfer.blocks, i);
@@ -280,16 +277,14 @@ Status SymbolicRun::deliver(Rank rank) {
 
 Status SymbolicRun::reduce(Rank rank, const Symbol*& arrived) {
   for (const Transfer& transfer : steps_[rank]) {
-    const bool local = transfer.kind == Kind::kReduceLocal;
-    if (!local && transfer.kind != Kind::kRecvReduce) continue;
-    const bool own_is_left = local || rank < transfer.peer;
+    if (transfer.kind != Kind::kRecvReduce) continue;
     for (uint32_t i = 0; i < transfer.blocks.count; ++i) {
       Symbol& own = memory_[locate(rank, transfer.blocks, i)];
-      const Symbol other = local ? memory_[locate(rank, transfer.source, i)] : *arrived++;
+      const Symbol other = *arrived++;
       if (!own.defined() || !other.defined()) {
         return fail_block(rank, transfer.blocks, i, "reduces undefined");
       }
-      own = own_is_left ? Combine(own, other) : Combine(other, own);
+      own = rank < transfer.peer ? Combine(own, other) : Combine(other, own);
     }
   }
   return {};

@@ -31,9 +31,6 @@ class CostModel {
           ++receives;
           received += bytes;
           break;
-        case Transfer::Kind::kReduceLocal:
-          reduced += bytes;
-          break;
         case Transfer::Kind::kCopy:
           break;
       }

@@ -78,16 +78,15 @@ struct Blocks {
 
 struct Transfer {
   enum class Kind : uint8_t {
-    kSend,         // blocks to peer
-    kRecv,         // blocks from peer
-    kRecvReduce,   // blocks (op)= what comes from peer; the lower rank's value is the left operand
-    kCopy,         // blocks = source (equal counts; a no-op where both are the same memory)
-    kReduceLocal,  // blocks (op)= source, within this rank; runs with the reductions of the step
+    kSend,        // blocks to peer
+    kRecv,        // blocks from peer
+    kRecvReduce,  // blocks (op)= what comes from peer; the lower rank's value is the left operand
+    kCopy,        // blocks = source (equal counts; a no-op where both are the same memory)
   };
   Kind kind = Kind::kSend;
   Rank peer = 0;
   Blocks blocks;
-  Blocks source;  // kCopy and kReduceLocal only
+  Blocks source;  // kCopy only
 };
 
 class Step {
@@ -100,7 +99,6 @@ class Step {
     add({Transfer::Kind::kRecvReduce, peer, blocks, {}});
   }
   void copy(Blocks to, Blocks from) { add({Transfer::Kind::kCopy, 0, to, from}); }
-  void reduce_local(Blocks to, Blocks from) { add({Transfer::Kind::kReduceLocal, 0, to, from}); }
 
   const Transfer* begin() const { return transfers_.data(); }
   const Transfer* end() const { return transfers_.data() + count_; }

@@ -24,7 +24,8 @@ struct ProgramRequest {
 // exist or cannot do this request.
 Result<std::unique_ptr<Program>> MakeProgram(const ProgramRequest& request,
                                              std::string_view algorithm = {});
-// Every algorithm name that MakeProgram takes for this collective and number of ranks.
+// Every algorithm name that MakeProgram takes for this collective (some for some numbers of ranks
+// only).
 std::span<const std::string_view> AlgorithmNames(Collective collective);
 
 }  // namespace rocecoll

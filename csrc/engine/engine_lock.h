@@ -47,7 +47,7 @@ class EngineLock {
     bool moved = false;
     bool pending = false;     // operations not complete, or links lingering
     Instant now{};            // when the step ran
-    Instant next_deadline{};  // only where `mark` or `look` asked for it
+    Instant next_deadline{};  // of step() with a mark, submit() and with()
     std::vector<OperationPtr> completed;
   };
   // Steps once. With `mark`, and if nothing moved, marks the caller as asleep until the next

@@ -352,13 +352,6 @@ void Execution::finish_step(Lane& lane) {
 
 void Execution::reduce(Lane& lane, const Transfer& transfer, const std::byte* received) {
   const BoundBuffer& memory = buffer(lane, transfer.blocks.buffer);
-  if (transfer.kind == Transfer::Kind::kReduceLocal) {
-    ForEachPair(memory, transfer.blocks, buffer(lane, transfer.source.buffer), transfer.source,
-                element_bytes_, [&](std::byte* to, const std::byte* from, uint64_t elements) {
-                  Reduce(spec_->type, spec_->reduce_op, to, from, to, elements);
-                });
-    return;
-  }
   if (transfer.kind != Transfer::Kind::kRecvReduce) return;
   const bool received_is_left = transfer.peer < context_.rank;
   ForEachSegment(memory.partition, transfer.blocks, [&](const ElementRange& range) {

@@ -67,9 +67,7 @@ uint32_t LargestTransfer(const Program& program) {
   for (uint32_t i = 0; i < program.steps(); ++i) {
     const Step step = program.step(0, i);
     for (const Transfer& transfer : step) {
-      const bool moves =
-          transfer.kind != Transfer::Kind::kCopy && transfer.kind != Transfer::Kind::kReduceLocal;
-      if (moves) blocks = std::max(blocks, transfer.blocks.count);
+      if (transfer.kind != Transfer::Kind::kCopy) blocks = std::max(blocks, transfer.blocks.count);
     }
   }
   return blocks;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who drives the engine. One background thread per process does while callers compute; a caller in
 // wait() does it itself, because a hand-over between threads costs four times a whole small
-// all_reduce. Thread safe. The only place above the ports that reads a clock.
+// all_reduce. Thread safe. With EngineLock the only place
+// of the core above the ports that reads a clock.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,7 @@
 namespace rocecoll {
 
 struct ProgressOptions {
-  // Busy polling before blocking in epoll. 0 when there are more local ranks than cores: then
+  // Busy polling before blocking in ppoll. 0 when there are more local ranks than cores: then
   // yielding for `yield_time`, which lets the peer on the same core run.
   Duration spin_time = std::chrono::microseconds(50);
   Duration yield_time = std::chrono::microseconds(20);
@@ -23,7 +24,7 @@ struct ProgressOptions {
 
 class Progress {
  public:
-  // Owns the engine and, through `keep`, what it runs on. Starts the thread.
+  // Owns the transport and the engine on it. Starts the thread.
   Progress(std::unique_ptr<Transport> transport, const EngineOptions& engine,
            const ProgressOptions& options);
   // shutdown(), then joins the thread.

@@ -43,12 +43,7 @@ py::dict StatsOf(const RuntimeObject& runtime) {
     stats = runtime.progress()->stats();
   }
   py::dict result;
-  result["bytes_sent"] = stats.bytes_sent;
-  result["bytes_received"] = stats.bytes_received;
-  result["packets_sent"] = stats.packets_sent;
-  result["packets_received"] = stats.packets_received;
-  result["packets_retransmitted"] = stats.packets_retransmitted;
-  result["packets_dropped_invalid"] = stats.packets_dropped_invalid;
+  ForEachStat(stats, [&](const char* name, uint64_t value) { result[name] = value; });
   return result;
 }
 

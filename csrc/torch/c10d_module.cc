@@ -44,12 +44,7 @@ std::shared_ptr<RuntimeHandle> Start(const std::map<std::string, std::string>& s
 py::dict Stats(RuntimeHandle& runtime) {
   const TransportStats stats = runtime.progress().stats();
   py::dict result;
-  result["bytes_sent"] = stats.bytes_sent;
-  result["bytes_received"] = stats.bytes_received;
-  result["packets_sent"] = stats.packets_sent;
-  result["packets_received"] = stats.packets_received;
-  result["packets_retransmitted"] = stats.packets_retransmitted;
-  result["packets_dropped_invalid"] = stats.packets_dropped_invalid;
+  ForEachStat(stats, [&](const char* name, uint64_t value) { result[name] = value; });
   return result;
 }
 

@@ -35,7 +35,6 @@ enum class MessageType : uint8_t {
 };
 
 struct MessageFrame {
-  static constexpr size_t kShortBytes = 4;
   static constexpr size_t kHeaderBytes = 56;
   static constexpr size_t kMaxControlBytes = kHeaderBytes + RemoteSlice::kWireBytes;
 

@@ -131,6 +131,17 @@ struct TransportStats {
   uint64_t packets_dropped_invalid = 0;  // failed CRC, malformed or unknown connection
 };
 
+// Calls visit(name, value) for every figure, in the order of TransportStats.
+template <typename Visit>
+void ForEachStat(const TransportStats& stats, Visit&& visit) {
+  visit("bytes_sent", stats.bytes_sent);
+  visit("bytes_received", stats.bytes_received);
+  visit("packets_sent", stats.packets_sent);
+  visit("packets_received", stats.packets_received);
+  visit("packets_retransmitted", stats.packets_retransmitted);
+  visit("packets_dropped_invalid", stats.packets_dropped_invalid);
+}
+
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -77,8 +77,8 @@ class Connection {
   // -- effects out
   // Builds the next datagram that may be sent now. The header (all but the DATA payload) is written
   // into `space` (at least max_datagram_bytes); the payload lends from write()'s source. False:
-  // nothing may be sent now; next_deadline() says when the pacer, if that is the reason, allows it.
-  // `out.to` is left alone. A datagram the port did not accept is lost as far as this knows.
+  // nothing may be sent now. `out.to` is left alone. A datagram the port did not accept is lost as
+  // far as this knows.
   bool poll_transmit(Instant now, std::span<std::byte> space, TxDatagram& out);
   // kFrame, kWritten, kLanded, kDown; `event.link` is left alone.
   bool poll_event(Event& event);

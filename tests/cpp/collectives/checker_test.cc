@@ -28,8 +28,6 @@ void Add(const Transfer& transfer, Step& step) {
       return step.recv_reduce(transfer.peer, transfer.blocks);
     case Kind::kCopy:
       return step.copy(transfer.blocks, transfer.source);
-    case Kind::kReduceLocal:
-      return step.reduce_local(transfer.blocks, transfer.source);
   }
 }
 
@@ -239,14 +237,6 @@ TEST(Checker, FindsMissingAndRepeatedContributions) {
   // Out of place the second step starts afresh; in place the copies are no-ops and it adds again.
   EXPECT_TRUE(CheckProgram(*twice, Collective::kAllreduce, 0, false).ok());
   ExpectRefused(*twice, Collective::kAllreduce, "each once", true);
-  const auto local = FunctionProgram::Make(
-      {.name = "local", .ranks = 1, .steps = 1}, [](const ProgramFacts&, Rank, uint32_t) {
-        Step step;
-        step.copy(Blocks::Run(Buffer::kOutput, 0, 1), Blocks::Run(Buffer::kInput, 0, 1));
-        step.reduce_local(Blocks::Run(Buffer::kOutput, 0, 1), Blocks::Run(Buffer::kInput, 0, 1));
-        return step;
-      });
-  ExpectRefused(*local, Collective::kAllreduce, "each once");
 }
 
 // Every rank adds up all contributions once, but starts with its own.

@@ -92,23 +92,17 @@ class ReferenceExecutor {
 
   template <typename Messages>
   void take(Rank rank, const Transfer& transfer, Messages& messages) {
-    const bool local = transfer.kind == Transfer::Kind::kReduceLocal;
-    const bool reduces = local || transfer.kind == Transfer::Kind::kRecvReduce;
+    const bool reduces = transfer.kind == Transfer::Kind::kRecvReduce;
     if (!reduces && transfer.kind != Transfer::Kind::kRecv) return;
     std::vector<T> own = read(rank, transfer.blocks);
     if (own.empty()) return;
-    std::vector<T> other;
-    if (local) {
-      other = read(rank, transfer.source);
-    } else {
-      auto& queue = messages[{transfer.peer, rank}];
-      ASSERT_FALSE(queue.empty()) << "rank " << rank << " waits for rank " << transfer.peer;
-      other = std::move(queue.front());
-      queue.pop_front();
-    }
+    auto& queue = messages[{transfer.peer, rank}];
+    ASSERT_FALSE(queue.empty()) << "rank " << rank << " waits for rank " << transfer.peer;
+    const std::vector<T> other = std::move(queue.front());
+    queue.pop_front();
     ASSERT_EQ(own.size(), other.size());
     if (!reduces) return write(rank, transfer.blocks, other);
-    const bool own_is_left = local || rank < transfer.peer;
+    const bool own_is_left = rank < transfer.peer;
     for (size_t i = 0; i < own.size(); ++i) {
       own[i] = own_is_left ? own[i] + other[i] : other[i] + own[i];
     }
