@@ -137,9 +137,9 @@ class Call {
   }
 
   int32_t sum(size_t i) const {
-    int32_t total = 0;
-    for (Rank rank = 0; rank < ranks_; ++rank) total += value(rank, i);
-    return total;
+    uint32_t total = 0;  // wraps around, as the collective does
+    for (Rank rank = 0; rank < ranks_; ++rank) total += static_cast<uint32_t>(value(rank, i));
+    return static_cast<int32_t>(total);
   }
   // Straight from the meaning of the collective.
   std::vector<int32_t> expected(Rank rank) const {
