@@ -34,10 +34,7 @@ struct Round {
 Step AllreduceStep(const ProgramFacts& facts, Rank rank, uint32_t index) {
   const uint32_t rounds = facts.steps / 2;
   Step step;
-  if (index == 0) {
-    step.copy(Blocks::Run(Buffer::kOutput, 0, facts.ranks),
-              Blocks::Run(Buffer::kInput, 0, facts.ranks));
-  }
+  if (index == 0) CopyWholeInput(facts.ranks, step);
   if (index < rounds) {
     AddCirculantReduceRound(rank, facts.ranks, index, step);
   } else {

@@ -19,6 +19,11 @@ struct ProgramFacts {
   uint32_t max_reduce_blocks = 0;
 };
 
+// How reductions that work in the output begin: a no-op where the output is the input.
+inline void CopyWholeInput(uint32_t ranks, Step& step) {
+  step.copy(Blocks::Run(Buffer::kOutput, 0, ranks), Blocks::Run(Buffer::kInput, 0, ranks));
+}
+
 using StepFunction = Step (*)(const ProgramFacts& facts, Rank rank, uint32_t index);
 
 class FunctionProgram final : public Program {

@@ -19,10 +19,7 @@ Step AllreduceStep(const ProgramFacts& facts, Rank rank, uint32_t index) {
   const Blocks own = Blocks::Run(Buffer::kOutput, rank & ~(distance - 1), distance);
   const Blocks other = Blocks::Run(Buffer::kOutput, partner & ~(distance - 1), distance);
   Step step;
-  if (index == 0) {
-    step.copy(Blocks::Run(Buffer::kOutput, 0, facts.ranks),
-              Blocks::Run(Buffer::kInput, 0, facts.ranks));
-  }
+  if (index == 0) CopyWholeInput(facts.ranks, step);
   if (halving) {
     step.send(partner, other);
     step.recv_reduce(partner, own);

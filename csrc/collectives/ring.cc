@@ -30,9 +30,7 @@ Step AllreduceStep(const ProgramFacts& facts, Rank rank, uint32_t index) {
     GatherStep(rank, index - (ranks - 1), ranks, step);
     return step;
   }
-  if (index == 0) {
-    step.copy(Blocks::Run(Buffer::kOutput, 0, ranks), Blocks::Run(Buffer::kInput, 0, ranks));
-  }
+  if (index == 0) CopyWholeInput(ranks, step);
   step.send(After(rank, 1, ranks),
             Blocks::Run(Buffer::kOutput, PassedOnBlock(rank, index, ranks), 1));
   step.recv_reduce(Before(rank, 1, ranks),
