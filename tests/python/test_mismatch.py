@@ -37,10 +37,12 @@ def different_operation() -> None:
 
 
 def different_root() -> None:
-    # Two ranks take themselves for the root. A root may be done once its message is on the way, so
-    # it is the next operation that fails there.
+    # Two ranks take themselves for the root. A root may be done once its message is on the way, and
+    # a third rank once the root's message has come, so it is a later operation that fails there:
+    # the first one that begins after the word from the rank that noticed.
     dist.broadcast(torch.ones(10), 1 if dist.get_rank() == 1 else 0)
-    dist.barrier()
+    for _ in range(1000):
+        dist.barrier()
 
 
 CASES = [
