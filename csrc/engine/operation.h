@@ -13,6 +13,7 @@
 #include "collectives/data_type.h"
 #include "collectives/partition.h"
 #include "collectives/program.h"
+#include "engine/staged_memory.h"
 
 namespace rocecoll {
 
@@ -30,13 +31,17 @@ struct OperationSpec {
   double premul_factor = 1.0;  // kPremulSum
   Rank root = 0;               // rooted collectives; the peer (group rank) of kSend and kRecv
   uint32_t user_tag = 0;       // kSend, kRecv: below 2^31
+  // kRecv: from whichever peer's message with this tag comes first that no other receive waits for;
+  // `root` is not read. Operation::source() tells whose it was.
+  bool any_source = false;
   // kAlltoall, kGather, kScatter: every block of every rank has the same size. False for their
   // v-variants, where a rank knows its own sizes only; the same on all ranks.
   bool uniform = true;
   OperationBuffer input;
-  OperationBuffer output;  // broadcast, allreduce, reduce: may be the input's memory
-  Duration timeout{0};     // 0: the group's
-  std::string algorithm;   // empty: chosen by size (tests and benchmarks name one)
+  OperationBuffer output;          // broadcast, allreduce, reduce: may be the input's memory
+  StagedMemory* staged = nullptr;  // fills and empties the buffers; kept alive by the owner
+  Duration timeout{0};             // 0: the group's
+  std::string algorithm;           // empty: chosen by size (tests and benchmarks name one)
 };
 
 // Shared by the caller and the engine. The caller must keep the buffers alive until done(): put
@@ -52,6 +57,8 @@ class Operation {
   const Status& status() const { return status_; }
   // Sequence number within the group (collectives) or among the sends/receives. Valid once done().
   uint64_t sequence() const { return sequence_; }
+  // kRecv: the group rank that sent the message. Valid once done() with an ok status.
+  Rank source() const { return source_; }
 
   // Runs once, on some thread, after done() became true and before the owner is dropped, while no
   // lock of rocecoll is held. Set before submit. Must not throw.
@@ -69,6 +76,7 @@ class Operation {
   std::function<void(const Operation&)> on_complete_;
   Status status_;
   uint64_t sequence_ = 0;
+  Rank source_ = 0;
   std::atomic<bool> done_{false};
 };
 using OperationPtr = std::shared_ptr<Operation>;
