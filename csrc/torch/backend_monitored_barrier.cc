@@ -81,7 +81,9 @@ void Backend::await_all_ranks(Duration limit, bool wait_all_ranks) {
       break;
     }
     if (status.ok()) status = came;
-    failed += (failed.empty() ? "Rank " : ", ") + std::to_string(peer);
+    // gloo's words, which callers look for.
+    const char* first = wait_all_ranks ? "Ranks " : "Rank ";
+    failed += (failed.empty() ? first : ", ") + std::to_string(peer);
     if (!wait_all_ranks) break;
   }
   if (status.ok()) {
