@@ -134,6 +134,11 @@ void Engine::set_timeout(GroupId id, Duration timeout) {
   if (Group* group = impl_->find(id)) group->set_timeout(timeout);
 }
 
+Status Engine::check(GroupId id, const OperationSpec& spec) const {
+  const Group* group = impl_->find(id);
+  return group == nullptr ? NoSuchGroup(id) : group->check(spec);
+}
+
 Status Engine::submit(Instant now, GroupId id, OperationPtr operation) {
   Group* group = impl_->find(id);
   if (group == nullptr) return NoSuchGroup(id);

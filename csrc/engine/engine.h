@@ -47,6 +47,8 @@ class Engine {
   void remove_group(GroupId group);
   void remove_all_groups();
   void set_timeout(GroupId group, Duration timeout);
+  // What submit() would refuse the operation for, whatever else is pending.
+  Status check(GroupId group, const OperationSpec& spec) const;
   // Checks everything that can be checked here (arguments, reduction, root, partition) and refuses
   // with a Status before anything is sent. Otherwise the operation will complete, in order.
   Status submit(Instant now, GroupId group, OperationPtr operation);

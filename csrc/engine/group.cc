@@ -47,10 +47,13 @@ uint64_t Group::next_tag(const OperationSpec& spec) {
   return uint64_t{1} << 63 | uint64_t{spec.user_tag} << 32 | number;
 }
 
+Status Group::check(const OperationSpec& spec) const {
+  return status_.ok() ? CheckOperation(spec, spec_.rank, context_.ranks) : status_;
+}
+
 Status Group::submit(Instant now, OperationPtr operation) {
-  if (!status_.ok()) return status_;
   const OperationSpec& spec = operation->spec();
-  if (Status status = CheckOperation(spec, spec_.rank, context_.ranks); !status.ok()) return status;
+  if (Status status = check(spec); !status.ok()) return status;
   if (pending_ >= options_.max_pending_operations) {
     return Status(StatusCode::kUnsupported, "rocecoll: group \"" + spec_.name + "\" has " +
                                                 std::to_string(pending_) +

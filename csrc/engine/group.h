@@ -33,6 +33,7 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  Status check(const OperationSpec& spec) const;
   Status submit(Instant now, OperationPtr operation);
   bool on_event(Instant now, const Event& event);
   // `peer`, which anybody may have named, opens its side of our link.

@@ -365,6 +365,29 @@ Status Progress::submit(GroupId group, const OperationPtr& operation, bool async
   return refused;
 }
 
+Status Progress::submit_all(GroupId group, const std::vector<OperationPtr>& operations,
+                            size_t& accepted) {
+  Status refused;
+  accepted = 0;
+  EngineLock::Outcome outcome = impl_->engine.with([&](Engine& engine) {
+    for (const OperationPtr& operation : operations) {
+      refused = engine.check(group, operation->spec());
+      if (!refused.ok()) return;
+    }
+    const Instant now = MonotonicNow();
+    for (const OperationPtr& operation : operations) {
+      refused = engine.submit(now, group, operation);
+      if (!refused.ok()) break;
+      ++accepted;
+    }
+    engine.step(now);
+  });
+  const bool pending = outcome.pending;
+  impl_->step_aside(std::move(outcome));
+  if (pending) impl_->call_thread();
+  return refused;
+}
+
 Status Progress::wait(const OperationPtr& operation, Duration timeout) {
   if (!operation->done()) {
     const Instant limit = After(MonotonicNow(), timeout);

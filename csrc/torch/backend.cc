@@ -76,7 +76,7 @@ Backend::WorkPtr Backend::launch(Work::Call call, std::vector<OperationSpec> spe
                                  const std::shared_ptr<Staging>& staging) {
   if (!c10d::isP2POp(call.type)) ++sequence_;
   auto work = c10::make_intrusive<Work>(runtime_, rank_, std::move(call));
-  Work::Submit(work, group_, std::move(specs), staging);
+  Work::Submit(group_, {work, std::move(specs), staging});
   return work;
 }
 

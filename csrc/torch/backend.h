@@ -74,11 +74,17 @@ class Backend : public c10d::Backend {
   // Rank 0 names the ranks that did not come in time. Failing it fails the group.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
+ protected:
+  // Every call ends here.
+  virtual WorkPtr launch(Work::Call call, std::vector<OperationSpec> specs,
+                         const std::shared_ptr<Staging>& staging);
+  const std::shared_ptr<RuntimeHandle>& runtime() const { return runtime_; }
+  GroupId group() const { return group_; }
+  void count_collective() { ++sequence_; }
+
  private:
   // An operation of `collective` with the caller's timeout and the chosen algorithm.
   OperationSpec make_spec(Collective collective, std::chrono::milliseconds timeout) const;
-  WorkPtr launch(Work::Call call, std::vector<OperationSpec> specs,
-                 const std::shared_ptr<Staging>& staging);
   WorkPtr all_reduce(const char* function, Tensors& tensors, Work::Call call,
                      const c10d::AllreduceOptions& options);
   OperationSpec gather_into(const char* function, at::Tensor& output, at::Tensor& input,

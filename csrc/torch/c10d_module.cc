@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "torch/backend.h"
+#include "torch/coalescing_backend.h"
 #include "torch/errors.h"
 
 PYBIND11_DECLARE_HOLDER_TYPE(T, c10::intrusive_ptr<T>, true);
@@ -81,7 +81,8 @@ c10::intrusive_ptr<Backend> MakeBackend(const std::shared_ptr<RuntimeHandle>& ru
   group.global_ranks = global_ranks;
   group.timeout = timeout;
   group.messenger = options.messenger;
-  return c10::make_intrusive<Backend>(runtime, std::move(group), MakeAlgorithmTable(algorithms));
+  return c10::make_intrusive<CoalescingBackend>(runtime, std::move(group),
+                                                MakeAlgorithmTable(algorithms));
 }
 
 }  // namespace

@@ -39,37 +39,85 @@ Work::Work(std::shared_ptr<RuntimeHandle> runtime, int rank, Call call)
   call_.inputs.clear();
 }
 
-void Work::Submit(const c10::intrusive_ptr<Work>& work, GroupId group,
-                  std::vector<OperationSpec> specs, const std::shared_ptr<Staging>& staging) {
-  ROCECOLL_CHECK(!specs.empty());
+void Work::Prepare(GroupId group, Launch launch, std::vector<OperationPtr>& operations) {
+  const Ptr& work = launch.work;
+  ROCECOLL_CHECK(!launch.specs.empty());
   work->group_ = group;
-  work->staging_ = staging;
-  work->pending_ = specs.size();
-  for (OperationSpec& spec : specs) {
-    auto operation = std::make_shared<Operation>(std::move(spec), staging);
+  work->staging_ = launch.staging;
+  work->pending_ = launch.specs.size();
+  for (OperationSpec& spec : launch.specs) {
+    auto operation = std::make_shared<Operation>(std::move(spec), launch.staging);
     // The reference is dropped with the operation's callback, once it has run.
     operation->set_on_complete([work](const Operation& done) mutable {
       const RuntimeHandle::CallbackScope scope;
       auto self = std::move(work);
       self->on_operation_done(done.status(), 1);
     });
-    work->operations_.push_back(std::move(operation));
+    work->operations_.push_back(operation);
+    operations.push_back(std::move(operation));
   }
-  for (size_t i = 0; i < work->operations_.size(); ++i) {
-    const bool asynchronous = work->call_.asynchronous;
-    const Status status =
-        work->runtime_->progress().submit(group, work->operations_[i], asynchronous);
-    if (status.ok()) continue;
-    // Operations which never went out will not call back: release what their callbacks hold.
-    const size_t refused = work->operations_.size() - i;
-    for (size_t k = i; k < work->operations_.size(); ++k) {
-      work->operations_[k]->set_on_complete(nullptr);
-    }
-    if (i == 0) work->operations_.clear();
-    work->on_operation_done(status, refused);
-    if (i == 0) Throw(WithOperation(status, work->call_.title));
-    return;
+  work->submitted_ = true;
+}
+
+Status Work::submit_all(const std::vector<OperationPtr>& operations, size_t& accepted) const {
+  Progress& progress = runtime_->progress();
+  if (operations.size() > 1) return progress.submit_all(group_, operations, accepted);
+  Status status = progress.submit(group_, operations[0], call_.asynchronous);
+  accepted = status.ok() ? 1 : 0;
+  return status;
+}
+
+// Operations that never went out will not call back: releases what their callbacks hold, and
+// counts them as done.
+void Work::keep_accepted(size_t accepted, const Status& refused) {
+  if (accepted == operations_.size()) return;
+  for (size_t i = accepted; i < operations_.size(); ++i) operations_[i]->set_on_complete(nullptr);
+  const size_t missing = operations_.size() - accepted;
+  operations_.resize(accepted);
+  on_operation_done(refused, missing);
+}
+
+void Work::Submit(GroupId group, Launch launch) {
+  const Ptr work = launch.work;
+  std::vector<OperationPtr> operations;
+  Prepare(group, std::move(launch), operations);
+  size_t accepted = 0;
+  const Status status = work->submit_all(operations, accepted);
+  work->keep_accepted(accepted, status);
+  if (accepted == 0) Throw(WithOperation(status, work->call_.title));
+}
+
+void Work::SubmitBatch(GroupId group, const Ptr& batch, std::vector<Launch> members) {
+  ROCECOLL_CHECK(!members.empty());
+  batch->group_ = group;
+  batch->staging_ = std::make_shared<Staging>();
+  batch->pending_ = members.size();
+  batch->submitted_ = true;
+  std::vector<OperationPtr> operations;
+  std::vector<Ptr> works;
+  for (Launch& member : members) {
+    works.push_back(member.work);
+    member.work->batch_ = batch;
+    Prepare(group, std::move(member), operations);
   }
+  size_t accepted = 0;
+  const Status status = batch->submit_all(operations, accepted);
+  batch->operations_.assign(operations.begin(), operations.begin() + accepted);
+  size_t left = accepted;
+  const char* refused = nullptr;
+  for (const Ptr& work : works) {
+    const size_t wanted = work->operations_.size();
+    if (left < wanted && refused == nullptr) refused = work->call_.title;
+    work->keep_accepted(std::min(left, wanted), status);
+    left -= std::min(left, wanted);
+  }
+  if (accepted == 0) Throw(WithOperation(status, refused));
+}
+
+void Work::discard(const Status& why) {
+  staging_ = std::make_shared<Staging>();
+  pending_ = 1;
+  on_operation_done(why, 1);
 }
 
 void Work::on_operation_done(const Status& status, size_t count) {
@@ -87,10 +135,17 @@ void Work::on_operation_done(const Status& status, size_t count) {
     lock.unlock();
     CompletionPool::instance().run([self = c10::intrusive_ptr<Work>::reclaim_copy(this), staging] {
       self->complete(*staging);
+      self->tell_batch();
     });
-  } else {
-    complete(*staging);  // no callbacks can exist, and none are added while the lock is held
+    return;
   }
+  complete(*staging);  // no callbacks can exist, and none are added while the lock is held
+  lock.unlock();
+  tell_batch();
+}
+
+void Work::tell_batch() {
+  if (const Ptr batch = std::move(batch_)) batch->on_operation_done(failure_, 1);
 }
 
 void Work::complete(Staging& staging) {
@@ -101,8 +156,9 @@ void Work::complete(Staging& staging) {
     } else {
       error = MakeException(WithAdvice(failure_));
     }
-  } catch (...) {
+  } catch (const std::exception& raised) {
     error = std::current_exception();
+    failure_ = Status(StatusCode::kInternal, raised.what());  // for the batch
   }
   if (error) {
     future_->setError(error);
@@ -130,6 +186,8 @@ std::vector<at::Tensor> Work::result() {
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
+  TORCH_CHECK(submitted_ || isCompleted(), call_.title,
+              ": wait() inside the batch that the call is part of; it is sent when the batch ends");
   const bool bounded = timeout > kNoTimeout;
   const auto deadline = steady_clock::now() + timeout;
   for (const OperationPtr& operation : operations_) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a collective call returns: one or, for coalesced calls, several operations of the engine.
+// What a call returns: one or, for coalesced calls, several operations of the engine, or a batch of
+// such works.
 #pragma once
 
 #include <atomic>
@@ -30,12 +31,25 @@ class Work : public c10d::Work {
     int source_rank = -1;             // receives: the sender
   };
 
+  using Ptr = c10::intrusive_ptr<Work>;
+
+  // What a work is to run.
+  struct Launch {
+    Ptr work;
+    std::vector<OperationSpec> specs;  // at least one
+    std::shared_ptr<Staging> staging;
+  };
+
   Work(std::shared_ptr<RuntimeHandle> runtime, int rank, Call call);
 
-  // Submits the operations in order, at least one. Throws when the first one is refused, with
-  // nothing sent; a later refusal completes the work with that error.
-  static void Submit(const c10::intrusive_ptr<Work>& work, GroupId group,
-                     std::vector<OperationSpec> specs, const std::shared_ptr<Staging>& staging);
+  // Submits the operations in order. Throws when they are refused with nothing sent; a refusal
+  // after that completes the work with that error.
+  static void Submit(GroupId group, Launch launch);
+  // As Submit(), for the operations of all `members` at once, at least one. `batch` completes after
+  // the last of them, with the first error among them.
+  static void SubmitBatch(GroupId group, const Ptr& batch, std::vector<Launch> members);
+  // Completes a work that will not be submitted.
+  void discard(const Status& why);
 
   bool isSuccess() const override;
   int sourceRank() const override;
@@ -49,16 +63,23 @@ class Work : public c10d::Work {
   uint64_t getSequencenumber() const override;
 
  private:
+  // Appends what the launch's work needs done to `operations`.
+  static void Prepare(GroupId group, Launch launch, std::vector<OperationPtr>& operations);
+  Status submit_all(const std::vector<OperationPtr>& operations, size_t& accepted) const;
+  void keep_accepted(size_t accepted, const Status& refused);
   void on_operation_done(const Status& status, size_t count);
   void complete(Staging& staging);
+  void tell_batch();
 
   const std::shared_ptr<RuntimeHandle> runtime_;
   Call call_;
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
   const std::chrono::steady_clock::time_point started_;
   GroupId group_ = 0;
-  std::vector<OperationPtr> operations_;  // complete before the first one is submitted
+  std::vector<OperationPtr> operations_;  // all that were submitted
   std::shared_ptr<Staging> staging_;      // until completion
+  Ptr batch_;                             // completes when all its members have; until completion
+  std::atomic<bool> submitted_{false};
   std::atomic<size_t> pending_{0};
   std::atomic<int64_t> duration_ns_{-1};
 
