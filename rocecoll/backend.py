@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch.distributed
+
 import rocecoll
 from rocecoll import options
 from rocecoll.interfaces import choose_address
@@ -28,7 +30,7 @@ def create_backend(group: Any, pg_options: options.Options | None) -> Backend:
             choose_address(
                 settings["socket_ifname"], settings["socket_family"], _meeting_point(group.store)
             ),
-            options.local_ranks(group.group_size),
+            options.local_ranks(_ranks_in_world(group)),
         )
     )
     own = make_record(
@@ -52,6 +54,13 @@ def create_backend(group: Any, pg_options: options.Options | None) -> Backend:
         timeout=group.timeout,
         algorithms=settings["algorithm"],
     )
+
+
+def _ranks_in_world(group: Any) -> int:
+    """One number for all groups of a process, which share their runtime and so its settings."""
+    if torch.distributed.is_initialized():
+        return torch.distributed.get_world_size()
+    return int(group.group_size)  # the first group is the world
 
 
 def _meeting_point(store: Any) -> str | None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from datetime import timedelta
 
 import pytest
@@ -96,6 +98,31 @@ def check_again(directory: str) -> None:
 def test_leave_and_join_again(own_pool, tmp_path, size: int) -> None:
     with own_pool(size) as pool:
         pool.run(check_again, str(tmp_path))
+
+
+def check_smaller_group(directory: str) -> None:
+    """With a processor for every rank of the smaller group but not of the world."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    backend = dist.get_backend()
+    dist.destroy_process_group()
+    processors = os.sched_getaffinity
+    os.sched_getaffinity = lambda _: set(range(size - 1))
+    try:
+        dist.init_process_group(
+            backend, init_method=f"file://{directory}/store", rank=rank, world_size=size
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            group = dist.new_group(list(range(size - 1)))
+    finally:
+        os.sched_getaffinity = processors
+    if rank < size - 1:
+        dist.barrier(group)
+
+
+def test_smaller_group_has_the_same_settings(own_pool, tmp_path) -> None:
+    with own_pool(3) as pool:
+        pool.run(check_smaller_group, str(tmp_path))
 
 
 def check_objects_in_group() -> None:
