@@ -32,6 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "quick: runs with --quick too, at small sizes")
     config.addinivalue_line("markers", "lossy: runs a second time with 5 % of the packets lost")
+
+
+def pytest_collection_finish() -> None:
     harness.preload()
 
 

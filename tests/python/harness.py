@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,15 @@ import worker
 CALL_LIMIT_S = 60.0
 AFTER_ERROR_S = 5.0  # once a rank has failed, the others may wait for it in vain
 OUTPUT_TAIL = 4000
+
+PRELOADED = ("torch", "torch.distributed", "numpy", "pytest")
+SLOW_IMPORTS = (
+    "torch._dynamo",  # by the first optimizer
+    "torch.distributed.fsdp",
+    "torch.distributed.optim",
+    "torch.distributed.pipelining",
+    "torch.distributed.tensor.parallel",
+)
 
 _context = multiprocessing.get_context("forkserver")
 
@@ -224,7 +234,10 @@ def fresh_pool(spec: PoolSpec) -> Iterator[Pool]:
 
 
 def preload() -> None:
-    """Loads torch once, in the server that every rank is forked from."""
+    """Loads torch once, in the server that every rank is forked from, and of what takes torch long
+    to import all that the collected tests use."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # Modules that are found without our sys.path, which Python 3.11's server does not get.
-    _context.set_forkserver_preload(["torch", "torch.distributed", "numpy", "pytest"])
+    _context.set_forkserver_preload(
+        [*PRELOADED, *(name for name in SLOW_IMPORTS if name in sys.modules)]
+    )

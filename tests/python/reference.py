@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._dynamo  # every optimizer imports it: so it is loaded before the ranks are forked
 import torch.distributed as dist
 
 
@@ -17,9 +18,30 @@ def gloo_world() -> dist.ProcessGroup:
     return dist.new_group(backend="gloo")
 
 
-def assert_like_gloo(call: Callable[[dist.ProcessGroup], Any]) -> Any:
-    """call(group) returns nested tensors; they have the same bits over both groups."""
-    actual = call(dist.group.WORLD)
-    expected = call(gloo_world())
-    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+def assert_like_gloo(call: Callable[..., Any], tolerance: float = 0.0, *details: Any) -> Any:
+    """call(group, *details) returns nested tensors; they have the same bits over both groups. More
+    than two ranks may add in another order than gloo's: then `tolerance` is what they may differ.
+    """
+    actual = call(dist.group.WORLD, *details)
+    expected = call(gloo_world(), *details)
+    if dist.get_world_size() <= 2:
+        tolerance = 0.0
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
     return actual
+
+
+def weights(model: torch.nn.Module) -> list[torch.Tensor]:
+    """Copies of what the model learned and of its buffers."""
+    return [tensor.detach().clone() for tensor in model.state_dict().values()]
+
+
+def gradients(model: torch.nn.Module) -> list[torch.Tensor]:
+    """Copies of the gradients; an empty tensor where there is none."""
+    return [
+        torch.empty(0) if parameter.grad is None else parameter.grad.detach().clone()
+        for parameter in model.parameters()
+    ]
+
+
+def assert_close(actual: Any, expected: Any, tolerance: float) -> None:
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
