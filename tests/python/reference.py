@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -28,6 +29,16 @@ def assert_like_gloo(call: Callable[..., Any], tolerance: float = 0.0, *details:
         tolerance = 0.0
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
     return actual
+
+
+@contextlib.contextmanager
+def own_groups() -> Iterator[None]:
+    """Ends the groups made within, so that a shared pool's next test finds its ranks as they were."""
+    before = list(dist.distributed_c10d._world.pg_map)
+    yield
+    for group in list(dist.distributed_c10d._world.pg_map):
+        if group not in before:
+            dist.destroy_process_group(group)
 
 
 def weights(model: torch.nn.Module) -> list[torch.Tensor]:
