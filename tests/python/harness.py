@@ -30,6 +30,7 @@ OUTPUT_TAIL = 4000
 PRELOADED = ("torch", "torch.distributed", "numpy", "pytest")
 SLOW_IMPORTS = (
     "torch._dynamo",  # by the first optimizer
+    "torch.distributed.checkpoint",
     "torch.distributed.fsdp",
     "torch.distributed.optim",
     "torch.distributed.pipelining",
