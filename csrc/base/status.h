@@ -22,6 +22,7 @@ enum class StatusCode : uint8_t {
   kAborted,          // the user, or another rank, aborted the group
   kNetwork,          // the local network or socket refused to work
   kUnsupported,      // not offered for these arguments
+  kDevice,           // an accelerator's runtime refused to work
   kInternal,         // a bug in rocecoll
 };
 
@@ -45,6 +46,8 @@ constexpr std::string_view ToString(StatusCode code) {
       return "network";
     case StatusCode::kUnsupported:
       return "unsupported";
+    case StatusCode::kDevice:
+      return "device";
     case StatusCode::kInternal:
       return "internal error";
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/reduce.h"
+#include "engine/lane_partition.h"
 
 namespace rocecoll {
 namespace {
@@ -14,35 +15,6 @@ constexpr size_t kScratchAlignment = 64;
 
 size_t AlignUp(size_t bytes) {
   return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-}
-
-// The same blocks, as a partition whose lanes are parts of every block: where a block alone is some
-// rank's whole buffer, its lanes must be the parts of that block.
-Partition CutByBlocks(const Partition& partition) {
-  const uint32_t blocks = partition.blocks();
-  const ElementRange first = partition.block(0);
-  if (partition.contiguous() && first.count * blocks == partition.total()) {
-    return Partition::Strided(blocks, first.count, first.count, first.offset);
-  }
-  std::vector<ElementRange> ranges;
-  ranges.reserve(blocks);
-  for (uint32_t i = 0; i < blocks; ++i) ranges.push_back(partition.block(i));
-  return Partition::Explicit(std::move(ranges));
-}
-
-bool IsWholeVectorEverywhere(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
-         collective == Collective::kBroadcast;
-}
-
-// The lane's part of a buffer; a buffer that this rank does not have has no blocks.
-Partition LaneOf(const OperationSpec& spec, const Partition& partition, uint32_t index,
-                 uint32_t lanes) {
-  if (lanes == 1 || partition.blocks() == 0) return partition;
-  if (IsWholeVectorEverywhere(spec.collective) || !partition.contiguous()) {
-    return partition.lane(index, lanes);
-  }
-  return CutByBlocks(partition).lane(index, lanes);
 }
 
 // Block i of scratch is as large as block i of the input where the program reduces, else as the
@@ -117,6 +89,7 @@ void Execution::begin(const OperationSpec& spec, Plan plan, const Fingerprint& f
   const size_t slots = std::min(plan_.lanes, std::max(context_.max_lanes_in_flight, 1u));
   if (lanes_.size() < slots) lanes_.resize(slots);
   lay_out();
+  if (spec.staged != nullptr) staging_.begin(spec, context_.rank, context_.ranks, plan_.lanes);
 }
 
 bool Execution::has_private_output() const {
@@ -166,7 +139,8 @@ size_t Execution::message_scratch(const Transfer& transfer, const Extent& extent
 void Execution::bind(Lane& lane) {
   const auto bind_user = [&](Buffer which, const OperationBuffer& from) {
     buffer(lane, which) = {static_cast<std::byte*>(from.data),
-                           LaneOf(*spec_, from.partition, lane.index, plan_.lanes), kUnregistered};
+                           LanePartition(*spec_, from.partition, lane.index, plan_.lanes),
+                           kUnregistered};
   };
   bind_user(Buffer::kInput, spec_->input);
   bind_user(Buffer::kOutput, spec_->output);
@@ -222,6 +196,7 @@ bool Execution::start_lanes(Instant now) {
     uint32_t slot = 0;
     while (slot < lanes_.size() && lanes_[slot].running) ++slot;
     if (slot == lanes_.size()) break;
+    if (staging_.active() && !staging_.ready(now, next_lane_)) break;
     Lane& lane = lanes_[slot];
     if (layout_.total() > 0) {
       lane.scratch = context_.scratch.take(layout_.total(), lanes_running_ == 0);
@@ -376,6 +351,7 @@ void Execution::finish_lane(Lane& lane) {
   lane.running = false;
   --lanes_running_;
   ++lanes_done_;
+  if (staging_.active()) staging_.store(lane.index);
 }
 
 void Execution::end() {
@@ -386,6 +362,7 @@ void Execution::end() {
   }
   plan_ = {};
   lanes_running_ = 0;
+  if (staging_.active()) staging_.end();
 }
 
 std::string Execution::describe_progress() const {
@@ -393,9 +370,11 @@ std::string Execution::describe_progress() const {
       std::to_string(lanes_done_) + " of " + std::to_string(plan_.lanes) + " parts done";
   for (const Lane& lane : lanes_) {
     if (!lane.running) continue;
-    return text + ", one at step " + std::to_string(lane.next_step + 1) + " of " +
-           std::to_string(plan_.program->steps()) + " of " + std::string(plan_.program->name());
+    text += ", one at step " + std::to_string(lane.next_step + 1) + " of " +
+            std::to_string(plan_.program->steps()) + " of " + std::string(plan_.program->name());
+    break;
   }
+  if (next_deadline() != kNever) text += ", the next waits for this rank's device";
   return text;
 }
 

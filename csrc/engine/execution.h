@@ -13,6 +13,7 @@
 
 #include "base/rank.h"
 #include "base/time.h"
+#include "engine/lane_staging.h"
 #include "engine/operation.h"
 #include "engine/plan.h"
 #include "engine/scratch.h"
@@ -40,17 +41,21 @@ class Execution {
   // used again for one operation after the other, so that running one allocates nothing.
   void begin(const OperationSpec& spec, Plan plan, const Fingerprint& fingerprint,
              uint64_t tag_operation, uint64_t token_base);
-  // Starts lanes while the lane window and scratch allow. True if one started.
+  // Starts lanes while the lane window, scratch and staged memory allow. True if one started.
   bool start_lanes(Instant now);
   bool lanes_waiting() const { return next_lane_ < plan_.lanes; }
   // A message of the lane in `slot` is complete.
   void on_message_complete(Instant now, uint32_t slot);
-  bool done() const { return lanes_done_ == plan_.lanes; }
+  bool done() const { return lanes_done_ == plan_.lanes && staging_.status().ok(); }
+  // Why staged memory failed, if it did: the operation will then never be done.
+  const Status& staging_status() const { return staging_.status(); }
+  // When start_lanes() must be called though no message completes: a lane waits for its input.
+  Instant next_deadline() const { return staging_.next_look(); }
   // Gives all scratch back. Only when no message is outstanding, or after Messenger::fail().
   void end();
   const Fingerprint& fingerprint() const { return fingerprint_; }
   uint64_t tag_operation() const { return tag_operation_; }
-  // "1 of 4 lanes done, step 3 of 5".
+  // "1 of 4 parts done, one at step 3 of 5 of ring".
   std::string describe_progress() const;
 
  private:
@@ -103,6 +108,7 @@ class Execution {
   uint64_t token_base_ = 0;
   size_t element_bytes_ = 1;
   ScratchLayout layout_;
+  LaneStaging staging_;
   uint32_t next_lane_ = 0;
   uint32_t lanes_done_ = 0;
   uint32_t lanes_running_ = 0;

@@ -30,6 +30,8 @@ std::string_view Advice(StatusCode code) {
       return "the first error is in the log of the rank that aborted";
     case StatusCode::kNetwork:
       return "see the network settings of this host";
+    case StatusCode::kDevice:
+      return "see the device's own error on that rank: it may come from a kernel that ran before";
     case StatusCode::kInternal:
       return "this is a bug in rocecoll, please report it";
     case StatusCode::kOk:

@@ -102,6 +102,7 @@ void Group::start(Instant now, Entry entry) {
   Running& running = *running_[index];
   running.entry = std::move(entry);
   if (is_collective(running.entry)) collectives_.push_back(index);
+  if (running.entry.operation->spec().staged != nullptr) staged_.push_back(index);
   running.execution.begin(running.entry.operation->spec(), std::move(running.entry.plan),
                           running.entry.fingerprint, running.entry.tag_operation,
                           uint64_t{index} << 32);
@@ -113,6 +114,7 @@ void Group::finish(uint32_t index) {
   Running& running = *running_[index];
   running.execution.end();
   if (is_collective(running.entry)) std::erase(collectives_, index);
+  if (!staged_.empty()) std::erase(staged_, index);
   OperationPtr operation = std::move(running.entry.operation);
   running.entry = {};
   free_.push_back(index);
@@ -150,19 +152,30 @@ bool Group::step(Instant now) {
     fail_from_messenger();
     return true;
   }
-  for (size_t i = 0; i < collectives_.size();) {  // scratch may have become free
-    const uint32_t index = collectives_[i];
+  if (start_lanes(now, collectives_)) moved = true;  // scratch may have become free
+  if (!staged_.empty()) {
+    if (start_lanes(now, staged_)) moved = true;  // input may have come
+    if (fail_from_staging()) return true;
+  }
+  if (admit(now)) moved = true;
+  if (now >= earliest_deadline_) check_deadlines(now);
+  return moved || !status_.ok();
+}
+
+// Of running operations, while `indices` loses those that end.
+bool Group::start_lanes(Instant now, const std::vector<uint32_t>& indices) {
+  bool started = false;
+  for (size_t i = 0; i < indices.size();) {
+    const uint32_t index = indices[i];
     Execution& execution = running_[index]->execution;
-    if (execution.lanes_waiting() && execution.start_lanes(now)) moved = true;
+    if (execution.lanes_waiting() && execution.start_lanes(now)) started = true;
     if (execution.done()) {
       finish(index);
     } else {
       ++i;
     }
   }
-  if (admit(now)) moved = true;
-  if (now >= earliest_deadline_) check_deadlines(now);
-  return moved || !status_.ok();
+  return started;
 }
 
 void Group::check_deadlines(Instant now) {
@@ -197,6 +210,18 @@ void Group::fail_from_messenger() {
   // A closing link carries no code, only what its rank reports.
   if (code == StatusCode::kAborted) code = ReportedCode(failure.status.message());
   fail_because(code, find(failure.tag.operation), text().link_cause(failure));
+}
+
+bool Group::fail_from_staging() {
+  for (const uint32_t index : staged_) {
+    const Status& status = running_[index]->execution.staging_status();
+    if (status.ok()) continue;
+    fail_because(status.code(), running_[index].get(),
+                 "moving data to or from the device of " + text().peer(spec_.rank) +
+                     " failed: " + status.message());
+    return true;
+  }
+  return false;
 }
 
 // Names the oldest running operation: a later one, or one still queued, waits for it.
@@ -267,6 +292,7 @@ void Group::complete_all(const Status& status) {
   for (Entry& entry : queue_) entries.push_back(std::move(entry));
   queue_.clear();
   collectives_.clear();
+  staged_.clear();
   earliest_deadline_ = kNever;
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.order < b.order; });
@@ -298,7 +324,11 @@ void Group::flood_once() {
 
 Instant Group::next_deadline() const {
   if (!status_.ok()) return floods_left_ > 0 ? next_flood_ : kNever;
-  return std::min(earliest_deadline_, messenger_->next_deadline());
+  Instant next = std::min(earliest_deadline_, messenger_->next_deadline());
+  for (const uint32_t index : staged_) {
+    next = std::min(next, running_[index]->execution.next_deadline());
+  }
+  return next;
 }
 
 }  // namespace rocecoll

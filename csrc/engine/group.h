@@ -74,6 +74,7 @@ class Group {
   }
   uint64_t next_tag(const OperationSpec& spec);
   bool admit(Instant now);
+  bool start_lanes(Instant now, const std::vector<uint32_t>& indices);
   void start(Instant now, Entry entry);
   void finish(uint32_t index);
   void complete(OperationPtr operation, const Status& status);
@@ -81,6 +82,7 @@ class Group {
   void fail_with(Status shown, const Status& told);
   void fail_because(StatusCode code, const Running* running, const std::string& cause);
   void fail_from_messenger();
+  bool fail_from_staging();
   void fail_from_deadline(Instant now);
   void check_deadlines(Instant now);
   // The running operation with this tag, else the oldest one; null when none runs.
@@ -107,6 +109,7 @@ class Group {
   std::vector<std::unique_ptr<Running>> running_;           // by token; free ones are kept
   std::vector<uint32_t> free_;
   std::vector<uint32_t> collectives_;   // indices into running_, in order of admission
+  std::vector<uint32_t> staged_;        // those with staged memory, in order of their start
   Instant earliest_deadline_ = kNever;  // no pending operation has an earlier one
 
   // The abort notice, sent several times as it may be lost.

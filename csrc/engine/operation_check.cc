@@ -14,40 +14,6 @@ Status Invalid(const OperationSpec& spec, const std::string& what) {
                 "rocecoll: " + std::string(ToString(spec.collective)) + ": " + what);
 }
 
-struct BlockCounts {
-  uint32_t input = 0;  // 0: this rank has no such buffer
-  uint32_t output = 0;
-};
-
-// The table in collectives/program.h.
-BlockCounts ExpectedBlocks(Collective collective, bool is_root, uint32_t ranks) {
-  const uint32_t at_root = is_root ? ranks : 0;
-  switch (collective) {
-    case Collective::kAllreduce:
-    case Collective::kAlltoall:
-      return {ranks, ranks};
-    case Collective::kReduce:
-      return {ranks, at_root};
-    case Collective::kReduceScatter:
-      return {ranks, 1};
-    case Collective::kBroadcast:
-      return {0, ranks};
-    case Collective::kAllgather:
-      return {1, ranks};
-    case Collective::kGather:
-      return {1, at_root};
-    case Collective::kScatter:
-      return {at_root, 1};
-    case Collective::kBarrier:
-      return {0, 0};
-    case Collective::kSend:
-      return {1, 0};
-    case Collective::kRecv:
-      return {0, 1};
-  }
-  return {};
-}
-
 Status CheckBuffer(const OperationSpec& spec, const OperationBuffer& buffer, uint32_t blocks,
                    const char* name) {
   if (blocks == 0) return {};
@@ -135,6 +101,34 @@ Status CheckUniform(const OperationSpec& spec, const BlockCounts& blocks) {
 }
 
 }  // namespace
+
+BlockCounts ExpectedBlocks(Collective collective, bool is_root, uint32_t ranks) {
+  const uint32_t at_root = is_root ? ranks : 0;
+  switch (collective) {
+    case Collective::kAllreduce:
+    case Collective::kAlltoall:
+      return {ranks, ranks};
+    case Collective::kReduce:
+      return {ranks, at_root};
+    case Collective::kReduceScatter:
+      return {ranks, 1};
+    case Collective::kBroadcast:
+      return {0, ranks};
+    case Collective::kAllgather:
+      return {1, ranks};
+    case Collective::kGather:
+      return {1, at_root};
+    case Collective::kScatter:
+      return {at_root, 1};
+    case Collective::kBarrier:
+      return {0, 0};
+    case Collective::kSend:
+      return {1, 0};
+    case Collective::kRecv:
+      return {0, 1};
+  }
+  return {};
+}
 
 Status CheckOperation(const OperationSpec& spec, Rank rank, uint32_t ranks) {
   if (static_cast<int>(spec.type) >= kDataTypes) return Invalid(spec, "unknown data type");

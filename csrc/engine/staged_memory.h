@@ -9,8 +9,18 @@
 #include <span>
 
 #include "base/status.h"
+#include "base/time.h"
 
 namespace rocecoll {
+
+// How many lanes may be on their way to the host before they start. A lane is about 512 KiB, some
+// 20 us of PCIe or of a fast network: eight of them keep both busy for longer than a sleeping
+// thread needs to see that a copy is over, and bound what one call puts on the copy stream.
+inline constexpr uint32_t kStagedLanesAhead = 8;
+// How often a lane's arrival is asked for: after an eighth of the time it has taken so far, within
+// these bounds. A gradient may be computed for many milliseconds, and asking must not burn a core.
+inline constexpr Duration kStagedPollInterval = std::chrono::microseconds(20);
+inline constexpr Duration kMaxStagedPollInterval = std::chrono::microseconds(200);
 
 struct HostRange {
   std::byte* data = nullptr;
@@ -18,14 +28,25 @@ struct HostRange {
 };
 
 // Called under the progress lock by whoever drives the engine, on any thread; must not block, throw
-// or call back into the engine. An error fails the group: the other ranks wait for this one.
+// or call back into the engine. An error fails the group (kDevice is the code for what the device's
+// runtime says): the other ranks wait for this one. Nothing is called after an error, nor once the
+// group has failed, also while fetches are under way: the operation's owner is dropped then, and it
+// is the owner that keeps the memory until the copies are over.
+//
+// Ranges are the longest contiguous pieces, in the order of the operation's blocks; they are lent
+// for the call. What this rank reads is its input, at the root of a broadcast its output; what it
+// writes is its output, except at the root of a broadcast. A lane of which it reads nothing is left
+// out of fetch() and fetched(), and one of which it writes nothing out of store(): a rank other
+// than the root stores nothing of a reduce, nor does a send, and a receive fetches nothing. An
+// operation without elements calls nothing at all.
 class StagedMemory {
  public:
   virtual ~StagedMemory() = default;
-  // Starts to bring what `lane` reads. Lanes come in order, each exactly once, at most
-  // kStagedLanesAhead before they start; what is called for lane k+1 may overlap lane k's run.
+  // Starts to bring what `lane` reads. Lanes come in rising order, each at most once, and not
+  // before all but kStagedLanesAhead of the lanes up to it have started; what is called for lane
+  // k+1 may overlap lane k's run.
   virtual Status fetch(uint32_t lane, std::span<const HostRange> input) = 0;
-  // Whether all of it is there. Asked every kStagedPollInterval until it is.
+  // Whether all of it is there. Asked for one lane after the other, in order, each until it is.
   virtual Result<bool> fetched(uint32_t lane) = 0;
   // `lane` has ended and nothing will touch `output` any more: starts to take it away. Lanes end in
   // any order. The operation completes after the last call; whoever waits for the copies themselves

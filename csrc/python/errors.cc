@@ -47,6 +47,7 @@ void BindErrors(py::module_& module) {
       "The local network or socket refused to work.");
   add(StatusCode::kUnsupported, "UnsupportedError", PyExc_NotImplementedError,
       "Not offered for these arguments.");
+  add(StatusCode::kDevice, "DeviceError", nullptr, "An accelerator's runtime refused to work.");
   add(StatusCode::kInternal, "InternalError", nullptr, "A bug in rocecoll.");
 }
 

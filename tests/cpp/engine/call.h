@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/cluster.h"
+#include "engine/fake_device.h"
 
 namespace rocecoll {
 
@@ -20,6 +21,7 @@ struct CallSpec {
   bool in_place = false;
   bool uniform = true;  // false: the v-variant, with blocks of different sizes
   std::string_view algorithm = {};
+  std::function<DeviceScript(Rank)> device = {};  // set: buffers lie on devices that answer so
 };
 
 class Call {
@@ -29,6 +31,7 @@ class Call {
     inputs_.resize(ranks_);
     outputs_.resize(ranks_);
     originals_.resize(ranks_);
+    devices_.resize(ranks_);
   }
 
   // Calls it on every rank.
@@ -55,10 +58,17 @@ class Call {
     originals_[rank] = input;
     op.input.data = input.data();
     op.output.data = spec_.in_place && !output.empty() ? input.data() : output.data();
+    if (spec_.device) {
+      devices_[rank] = std::make_unique<FakeDevice>(spec_.device(rank));
+      devices_[rank]->mirror(input);
+      devices_[rank]->mirror(output);
+      op.staged = devices_[rank].get();
+    }
     operations_.push_back(cluster_.submit(rank, std::move(op), group_));
   }
 
   const std::vector<OperationPtr>& operations() const { return operations_; }
+  const FakeDevice& device(Rank rank) const { return *devices_[rank]; }
   bool run() { return cluster_.run_until_done(operations_); }
 
   void check() const {
@@ -66,6 +76,7 @@ class Call {
       ASSERT_TRUE(operation->status().ok()) << operation->status().message();
     }
     for (Rank rank = 0; rank < ranks_; ++rank) {
+      if (devices_[rank]) devices_[rank]->take_back();
       const bool in_place = spec_.in_place && !outputs_[rank].empty();
       const auto& result = in_place ? inputs_[rank] : outputs_[rank];
       ASSERT_EQ(result, expected(rank)) << "rank " << rank;
@@ -188,6 +199,7 @@ class Call {
   std::vector<std::vector<int32_t>> inputs_;
   std::vector<std::vector<int32_t>> outputs_;
   std::vector<std::vector<int32_t>> originals_;
+  std::vector<std::unique_ptr<FakeDevice>> devices_;
   std::vector<OperationPtr> operations_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "collectives/selector.h"
 #include "engine/cluster.h"
+#include "engine/fake_device.h"
 
 namespace rocecoll {
 namespace {
@@ -23,6 +24,7 @@ double SumOf(uint32_t ranks, size_t i) {
 struct Variant {
   ReduceOp op = ReduceOp::kAvg;
   bool in_place = false;
+  bool staged = false;
 };
 
 // 5000 elements in lanes of 4 KiB; `scale` is what the sum is multiplied with in the end.
@@ -39,6 +41,11 @@ void RunReduction(uint32_t ranks, Collective collective, std::string_view algori
   const double scale = variant.op == ReduceOp::kAvg ? 1.0 / ranks : 0.25;
   std::vector<Floats> all(ranks);
   std::vector<OperationPtr> operations;
+  const auto asked_twice = [asked = false](DeviceCall, uint32_t) mutable -> Result<bool> {
+    asked = !asked;
+    return !asked;
+  };
+  std::vector<FakeDevice> devices(ranks, FakeDevice(asked_twice));
   for (Rank rank = 0; rank < ranks; ++rank) {
     Floats& mine = all[rank];
     for (size_t i = 0; i < kElements; ++i) mine.input.push_back(ValueOf(rank, i));
@@ -56,11 +63,17 @@ void RunReduction(uint32_t ranks, Collective collective, std::string_view algori
     } else if (collective == Collective::kAllreduce || rank == spec.root) {
       spec.output = {variant.in_place ? mine.input.data() : mine.output.data(), whole};
     }
+    if (variant.staged) {
+      devices[rank].mirror(mine.input);
+      devices[rank].mirror(mine.output);
+      spec.staged = &devices[rank];
+    }
     operations.push_back(cluster.submit(rank, std::move(spec)));
   }
   ASSERT_TRUE(cluster.run_until_done(operations));
   for (const auto& op : operations) ASSERT_TRUE(op->status().ok()) << op->status().message();
   for (Rank rank = 0; rank < ranks; ++rank) {
+    devices[rank].take_back();
     const bool has_result = collective != Collective::kReduce || rank == ranks - 1;
     const auto& result = variant.in_place ? all[rank].input : all[rank].output;
     ElementRange range{0, kElements};
@@ -81,9 +94,11 @@ TEST(Reduction, ScalesOnceAndLeavesTheInputAlone) {
       for (const std::string_view name : AlgorithmNames(collective)) {
         if (!MakeProgram({.collective = collective, .ranks = ranks}, name).ok()) continue;
         for (const ReduceOp op : {ReduceOp::kAvg, ReduceOp::kPremulSum}) {
-          RunReduction(ranks, collective, name, {op, false});
-          if (collective == Collective::kReduceScatter) continue;
-          RunReduction(ranks, collective, name, {op, true});
+          for (const bool staged : {false, true}) {
+            RunReduction(ranks, collective, name, {op, false, staged});
+            if (collective == Collective::kReduceScatter) continue;
+            RunReduction(ranks, collective, name, {op, true, staged});
+          }
         }
       }
     }
