@@ -301,10 +301,15 @@ void Group::complete_all(const Status& status) {
 
 void Group::leave() {
   while (floods_left_ > 0) flood_once();
-  messenger_.reset();
   if (status_.ok()) {
-    status_ = Status(StatusCode::kAborted, "rocecoll: group \"" + spec_.name + "\" has been ended");
+    const Running* running = find(0);
+    status_ = Status(StatusCode::kAborted,
+                     "rocecoll: group \"" + spec_.name +
+                         "\": " + (running == nullptr ? "" : describe(*running) + ": ") +
+                         "this rank ended the group before the operation was done; wait for every "
+                         "operation first");
   }
+  messenger_.reset();
   complete_all(status_);
 }
 

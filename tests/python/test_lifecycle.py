@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How processes and groups begin, end and begin again."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from launch import PROGRAMS, free_port, run_program
+from programs.exits import RANKS, WAYS
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+
+class Exits:
+    """What became of every rank of programs/exits.py, by way of ending."""
+
+    def __init__(self, backend: str, directory: Path) -> None:
+        command = [sys.executable, str(PROGRAMS / "exits.py"), backend, str(directory), *WAYS]
+        self.statuses: dict[str, list[int]] = json.loads(run_program(command))
+        self._directory = directory
+
+    def outputs(self, way: str) -> list[str]:
+        return [(self._directory / f"{way}{rank}").read_text() for rank in range(RANKS)]
+
+
+@pytest.fixture(scope="module")
+def exits(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Exits:
+    return Exits(backend, tmp_path_factory.mktemp("exits"))
+
+
+@pytest.mark.parametrize(
+    "way", ["without_destroy", "with_groups_and_works_alive", "with_operations_pending"]
+)
+def test_end_without_destroy(exits: Exits, way: str) -> None:
+    """No hang, no error, no noise."""
+    assert exits.outputs(way) == [""] * RANKS
+    assert exits.statuses[way] == [0] * RANKS
+
+
+def test_end_with_a_thread_waiting(exits: Exits) -> None:
+    """The thread gets an error; gloo's process is aborted."""
+    way = "with_a_thread_waiting"
+    assert exits.statuses[way] == [0] * RANKS, exits.outputs(way)
+    for output in exits.outputs(way):
+        assert output.count("DistBackendError") == 1, output
+        assert "rocecoll: group" in output.splitlines()[-1], output
+
+
+def test_destroy_with_operations_pending(exits: Exits) -> None:
+    """wait() and the future have the reason: the own destroy, or the peer that left."""
+    way = "destroy_with_operations_pending"
+    assert exits.statuses[way] == [0] * RANKS, exits.outputs(way)
+    own, *others = exits.outputs(way)
+    assert own.count("recv #1 (float32): this rank ended the group before") == 2, own
+    for output in others:
+        assert output.count("rank 0 (127.0.0.1") == output.count("left the group") == 2, output
+
+
+def test_end_by_exception(exits: Exits) -> None:
+    """The others are told which rank is gone."""
+    way = "by_exception"
+    assert exits.statuses[way] == [0, 1, 0], exits.outputs(way)
+    outputs = exits.outputs(way)
+    assert outputs[1].endswith("ValueError: bad batch\n"), outputs[1]
+    for output in (outputs[0], outputs[2]):
+        assert "DistBackendError" in output and "rank 1 (127.0.0.1" in output, output
+        assert "left the group" in output and "all_reduce #" in output, output
+
+
+def count_resources() -> tuple[int, int]:
+    """(open descriptors, threads) of this process."""
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+
+def join(backend: str, url: str, rank: int, size: int) -> None:
+    dist.init_process_group(
+        backend, init_method=url, rank=rank, world_size=size, timeout=timedelta(seconds=30)
+    )
+
+
+def check_many_lives(backend: str, ports: list[int]) -> None:
+    """Each life has another port, size and order of ranks; later ones hold no more than the second."""
+    place = dist.get_rank()
+    sizes = [1 + (turn + 1) % 3 for turn in range(len(ports))]  # 2, 3, 1, ...
+    dist.destroy_process_group()
+    held = []
+    for size, port in zip(sizes, ports, strict=True):
+        rank = (place + port) % 3  # the same permutation on all
+        if rank < size:
+            join(backend, f"tcp://127.0.0.1:{port}", rank, size)
+            tensor = torch.full((3000,), float(rank))
+            dist.all_reduce(tensor)
+            assert (tensor == sum(range(size))).all()
+            dist.barrier()
+            dist.destroy_process_group()
+        held.append(count_resources())
+    half = len(held) // 2
+    descriptors, threads = (max(kind) for kind in zip(*held[:half], strict=True))
+    assert all(now[0] <= descriptors and now[1] <= threads for now in held[half:]), held
+
+
+def test_many_lives(own_pool, backend: str) -> None:
+    ports: list[int] = []
+    while len(ports) < 24:
+        ports += {free_port()} - set(ports)
+    with own_pool(3) as pool:
+        pool.run(check_many_lives, backend, ports)
+
+
+def train(workers: int) -> list[torch.Tensor]:
+    """Two epochs; a DataLoader forks its workers anew for each, from a process with a group."""
+    torch.manual_seed(1)
+    data = TensorDataset(torch.randn(24, 4), torch.randn(24, 1))
+    sampler = DistributedSampler(data, shuffle=True, seed=5)
+    loader = DataLoader(
+        data,
+        batch_size=3,
+        sampler=sampler,
+        num_workers=workers,
+        multiprocessing_context="fork" if workers else None,
+    )
+    model = DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(inputs), targets).backward()
+            optimizer.step()
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def check_forked_loader() -> None:
+    alone, forked = train(0), train(2)
+    for one, other in zip(alone, forked, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_data_loader_with_forked_workers(shared_pool) -> None:
+    shared_pool(2).run(check_forked_loader)
+
+
+def check_destroy_beside_work() -> None:
+    """Sub-groups end while the world and another sub-group have operations in flight."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    other = dist.new_group(list(range(size)))
+    for turn in range(5):
+        doomed = dist.new_group([0, 1])
+        tensors = [torch.full((200_000,), float(rank + turn)) for _ in range(6)]
+        works = [
+            dist.all_reduce(tensor, group=group, async_op=True)
+            for tensor, group in zip(tensors, [None, other] * 3, strict=True)
+        ]
+        if rank < 2:
+            pending = dist.irecv(torch.empty(5), 1 - rank, group=doomed)
+            dist.destroy_process_group(doomed)
+            try:
+                pending.wait()
+                raise AssertionError("received what nobody sent")
+            except dist.DistBackendError as error:
+                assert "group" in str(error)
+        for work in works:
+            work.wait()
+        for tensor in tensors:
+            assert (tensor == sum(range(size)) + turn * size).all()
+    dist.destroy_process_group(other)
+
+
+def test_destroy_subgroup_while_others_work(shared_pool) -> None:
+    shared_pool(3).run(check_destroy_beside_work)
