@@ -15,6 +15,9 @@ namespace {
 constexpr int kFloods = 3;
 constexpr Duration kFloodInterval = std::chrono::milliseconds(10);
 
+// The tag of a receive from any source until its source is known.
+constexpr uint64_t kNoTag = UINT64_MAX;
+
 Instant After(Instant now, Duration duration) {
   return duration >= kNever - now ? kNever : now + duration;
 }
@@ -30,21 +33,25 @@ Group::Group(Transport& transport, ScratchPool& scratch, const EngineOptions& op
       messenger_(std::in_place, transport, spec_.key_high, spec_.key_low, spec_.rank,
                  spec_.addresses, spec_.messenger),
       context_{*messenger_, scratch, spec_.rank, static_cast<uint32_t>(spec_.addresses.size()),
-               options.max_lanes_in_flight} {}
+               options.max_lanes_in_flight},
+      any_source_(*messenger_, numbers_, context_.ranks, spec_.rank) {}
 
 Group::~Group() {
   messenger_.reset();  // before the memory that is lent to it
   for (auto& running : running_) running->execution.end();
 }
 
-// Bit 63, the user's tag, and a number of its own for each message to or from a peer with that tag:
-// messages with the same tag match in the order in which they were posted.
 uint64_t Group::next_tag(const OperationSpec& spec) {
-  if (!IsPointToPoint(spec.collective)) return last_sequence_;
-  const uint64_t direction = spec.collective == Collective::kSend ? 1 : 0;
-  const uint64_t key = direction << 63 | uint64_t{spec.root} << 31 | spec.user_tag;
-  const uint32_t number = message_numbers_[key]++;
-  return uint64_t{1} << 63 | uint64_t{spec.user_tag} << 32 | number;
+  if (spec.any_source) return kNoTag;
+  switch (spec.collective) {
+    case Collective::kSend:
+      return numbers_.take_send(spec.root, spec.user_tag);
+    case Collective::kRecv:
+      any_source_.look_again();
+      return numbers_.take_receive(spec.root, spec.user_tag);
+    default:
+      return last_sequence_;
+  }
 }
 
 Status Group::check(const OperationSpec& spec) const {
@@ -59,9 +66,12 @@ Status Group::submit(Instant now, OperationPtr operation) {
                                                 std::to_string(pending_) +
                                                 " operations pending; wait for some first");
   }
-  auto plan = MakePlan(spec, context_.ranks, options_);
+  // From any source: for now, some other rank's.
+  const Rank root = spec.any_source ? (spec_.rank == 0 ? 1 : 0) : spec.root;
+  auto plan = MakePlan(spec, root, context_.ranks, options_);
   if (!plan.ok()) return plan.status();
   const bool collective = !IsPointToPoint(spec.collective);
+  operation->source_ = root;
   operation->sequence_ = collective ? ++last_sequence_ : ++last_point_to_point_;
   Entry entry;
   entry.plan = plan.take();
@@ -72,11 +82,18 @@ Status Group::submit(Instant now, OperationPtr operation) {
   entry.operation = std::move(operation);
   earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
   ++pending_;
-  if (!collective) {
-    start(now, std::move(entry));
-  } else {
+  if (collective) {
     queue_.push_back(std::move(entry));
     admit(now);
+    return {};
+  }
+  const uint32_t user_tag = spec.user_tag;
+  const bool any_source = spec.any_source;
+  const uint32_t index = place(std::move(entry));
+  if (any_source) {
+    any_source_.add(now, index, user_tag);
+  } else {
+    begin(now, index);
   }
   return {};
 }
@@ -86,21 +103,25 @@ bool Group::admit(Instant now) {
   while (!queue_.empty() && collectives_.size() < std::max(options_.max_operations_in_flight, 1u)) {
     Entry entry = std::move(queue_.front());
     queue_.pop_front();
-    start(now, std::move(entry));
+    begin(now, place(std::move(entry)));
     admitted = true;
   }
   return admitted;
 }
 
-void Group::start(Instant now, Entry entry) {
+uint32_t Group::place(Entry entry) {
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(running_.size()));
     running_.push_back(std::make_unique<Running>(context_));
   }
   const uint32_t index = free_.back();
   free_.pop_back();
+  running_[index]->entry = std::move(entry);
+  return index;
+}
+
+void Group::begin(Instant now, uint32_t index) {
   Running& running = *running_[index];
-  running.entry = std::move(entry);
   if (is_collective(running.entry)) collectives_.push_back(index);
   if (running.entry.operation->spec().staged != nullptr) staged_.push_back(index);
   running.execution.begin(running.entry.operation->spec(), std::move(running.entry.plan),
@@ -108,6 +129,23 @@ void Group::start(Instant now, Entry entry) {
                           uint64_t{index} << 32);
   running.execution.start_lanes(now);
   if (running.execution.done()) finish(index);
+}
+
+// Receives from any source become receives from the rank whose message came first.
+bool Group::bind_any_source(Instant now) {
+  bool bound = false;
+  while (const auto match = any_source_.match()) {
+    bound = true;
+    Entry& entry = running_[match->index]->entry;
+    const OperationSpec& spec = entry.operation->spec();
+    entry.operation->source_ = match->source;
+    entry.tag_operation = numbers_.take_receive(match->source, spec.user_tag);
+    auto plan = MakePlan(spec, match->source, context_.ranks, options_);
+    ROCECOLL_CHECK(plan.ok());  // as it was for another rank
+    entry.plan = plan.take();
+    begin(now, match->index);
+  }
+  return bound;
 }
 
 void Group::finish(uint32_t index) {
@@ -138,7 +176,7 @@ void Group::on_incoming(Instant now, Rank peer) {
 bool Group::step(Instant now) {
   if (!status_.ok()) return flood(now);
   messenger_->flush(now);
-  bool moved = false;
+  bool moved = any_source_.used() && bind_any_source(now);
   MessageCompletion completion;
   while (messenger_->poll(completion)) {
     moved = true;
@@ -152,6 +190,7 @@ bool Group::step(Instant now) {
     fail_from_messenger();
     return true;
   }
+  if (any_source_.used() && fail_from_any_source()) return true;
   if (start_lanes(now, collectives_)) moved = true;  // scratch may have become free
   if (!staged_.empty()) {
     if (start_lanes(now, staged_)) moved = true;  // input may have come
@@ -206,10 +245,31 @@ std::string Group::describe(const Running& running) const {
 
 void Group::fail_from_messenger() {
   const MessengerFailure failure = *messenger_->failure();
+  fail_from_link(failure, find(failure.tag.operation));
+}
+
+void Group::fail_from_link(const MessengerFailure& failure, const Running* running) {
   StatusCode code = failure.status.code();
   // A closing link carries no code, only what its rank reports.
   if (code == StatusCode::kAborted) code = ReportedCode(failure.status.message());
-  fail_because(code, find(failure.tag.operation), text().link_cause(failure));
+  fail_because(code, running, text().link_cause(failure));
+}
+
+// A receive from any source may be waiting for any rank that is gone.
+bool Group::fail_from_any_source() {
+  if (numbers_.overflowed()) {
+    fail(StatusCode::kNetwork, "more messages were announced than any rank may have pending");
+    return true;
+  }
+  if (any_source_.empty()) return false;
+  const Running* oldest = running_[any_source_.oldest()].get();
+  if (const MessengerFailure* lost = messenger_->lost()) {
+    fail_from_link(MessengerFailure(*lost), oldest);
+    return true;
+  }
+  if (messenger_->peers_left() + 1 < context_.ranks) return false;
+  fail_because(StatusCode::kPeerLeft, oldest, "every other rank has left the group");
+  return true;
 }
 
 bool Group::fail_from_staging() {
@@ -234,9 +294,14 @@ void Group::fail_from_deadline(Instant now) {
                 ? "an operation behind it timed out"
                 : "timed out after " +
                       DescribeDuration(timeout > Duration{0} ? timeout : spec_.timeout);
-    const auto peers = messenger_->waiting_for(Tag{running->entry.tag_operation, 0, 0});
-    if (!peers.empty()) cause += ", waiting for " + text().peers(peers);
-    cause += "; " + running->execution.describe_progress();
+    if (running->entry.tag_operation == kNoTag) {
+      cause += ", waiting for a message with tag " +
+               std::to_string(running->entry.operation->spec().user_tag) + " from any rank";
+    } else {
+      const auto peers = messenger_->waiting_for(Tag{running->entry.tag_operation, 0, 0});
+      if (!peers.empty()) cause += ", waiting for " + text().peers(peers);
+      cause += "; " + running->execution.describe_progress();
+    }
   }
   fail_because(StatusCode::kTimeout, running, cause);
 }
@@ -293,6 +358,7 @@ void Group::complete_all(const Status& status) {
   queue_.clear();
   collectives_.clear();
   staged_.clear();
+  any_source_.clear();
   earliest_deadline_ = kNever;
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.order < b.order; });

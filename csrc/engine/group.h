@@ -8,15 +8,16 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
 #include "base/time.h"
 #include "engine/abort_notice.h"
+#include "engine/any_source.h"
 #include "engine/engine.h"
 #include "engine/execution.h"
 #include "engine/failure_text.h"
+#include "engine/message_numbers.h"
 #include "engine/operation.h"
 #include "engine/plan.h"
 #include "engine/scratch.h"
@@ -73,9 +74,12 @@ class Group {
     return !IsPointToPoint(entry.operation->spec().collective);
   }
   uint64_t next_tag(const OperationSpec& spec);
+  // Gives the entry a place in running_; begin() then runs it.
+  uint32_t place(Entry entry);
+  void begin(Instant now, uint32_t index);
+  bool bind_any_source(Instant now);
   bool admit(Instant now);
   bool start_lanes(Instant now, const std::vector<uint32_t>& indices);
-  void start(Instant now, Entry entry);
   void finish(uint32_t index);
   void complete(OperationPtr operation, const Status& status);
   void complete_all(const Status& status);
@@ -83,6 +87,8 @@ class Group {
   void fail_because(StatusCode code, const Running* running, const std::string& cause);
   void fail_from_messenger();
   bool fail_from_staging();
+  bool fail_from_any_source();
+  void fail_from_link(const MessengerFailure& failure, const Running* running);
   void fail_from_deadline(Instant now);
   void check_deadlines(Instant now);
   // The running operation with this tag, else the oldest one; null when none runs.
@@ -103,10 +109,11 @@ class Group {
   uint64_t last_sequence_ = 0;
   uint64_t last_point_to_point_ = 0;
   uint64_t last_order_ = 0;
-  uint64_t pending_ = 0;                                    // submitted and not complete
-  std::unordered_map<uint64_t, uint32_t> message_numbers_;  // per direction, peer and user tag
-  std::deque<Entry> queue_;                                 // collectives not yet admitted
-  std::vector<std::unique_ptr<Running>> running_;           // by token; free ones are kept
+  uint64_t pending_ = 0;  // submitted and not complete
+  MessageNumbers numbers_;
+  AnySource any_source_;                           // receives that wait for a source
+  std::deque<Entry> queue_;                        // collectives not yet admitted
+  std::vector<std::unique_ptr<Running>> running_;  // by token; free ones are kept
   std::vector<uint32_t> free_;
   std::vector<uint32_t> collectives_;   // indices into running_, in order of admission
   std::vector<uint32_t> staged_;        // those with staged memory, in order of their start

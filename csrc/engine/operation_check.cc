@@ -133,11 +133,15 @@ BlockCounts ExpectedBlocks(Collective collective, bool is_root, uint32_t ranks) 
 Status CheckOperation(const OperationSpec& spec, Rank rank, uint32_t ranks) {
   if (static_cast<int>(spec.type) >= kDataTypes) return Invalid(spec, "unknown data type");
   if (static_cast<int>(spec.reduce_op) >= kReduceOps) return Invalid(spec, "unknown reduce op");
-  if (spec.root >= ranks) {
+  if (spec.any_source && spec.collective != Collective::kRecv) {
+    return Invalid(spec, "only a receive may be from any source");
+  }
+  if (spec.any_source && ranks == 1) return Invalid(spec, "there is no other rank to receive from");
+  if (!spec.any_source && spec.root >= ranks) {
     return Invalid(spec, "rank " + std::to_string(spec.root) + " is not in the group, which has " +
                              std::to_string(ranks) + " ranks");
   }
-  if (IsPointToPoint(spec.collective) && spec.root == rank) {
+  if (IsPointToPoint(spec.collective) && !spec.any_source && spec.root == rank) {
     return Invalid(spec, "a rank cannot send to or receive from itself");
   }
   if (spec.user_tag >= (1u << 31)) return Invalid(spec, "tags are below 2^31");

@@ -133,13 +133,14 @@ bool IsPointToPoint(Collective collective) {
   return collective == Collective::kSend || collective == Collective::kRecv;
 }
 
-Result<Plan> MakePlan(const OperationSpec& spec, uint32_t ranks, const EngineOptions& options) {
+Result<Plan> MakePlan(const OperationSpec& spec, Rank root, uint32_t ranks,
+                      const EngineOptions& options) {
   Plan plan;
   plan.elements = AgreedElements(spec, ranks);
   ProgramRequest request;
   request.collective = spec.collective;
   request.ranks = ranks;
-  request.root = spec.root;
+  request.root = root;
   request.bytes = plan.elements * SizeOf(spec.type);
   request.uniform = UniformBlocks(spec);
   auto program = MakeProgram(request, spec.algorithm);

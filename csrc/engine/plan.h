@@ -25,7 +25,9 @@ struct Plan {
 bool Reduces(Collective collective);
 bool IsPointToPoint(Collective collective);
 
-// For a checked operation; refuses algorithms that do not exist or do not fit.
-Result<Plan> MakePlan(const OperationSpec& spec, uint32_t ranks, const EngineOptions& options);
+// For a checked operation; refuses algorithms that do not exist or do not fit. `root` is the
+// spec's, or the peer that a receive from any source turned out to have.
+Result<Plan> MakePlan(const OperationSpec& spec, Rank root, uint32_t ranks,
+                      const EngineOptions& options);
 
 }  // namespace rocecoll

@@ -36,6 +36,7 @@ struct Message {
   bool has_slice = false;
   bool cleared = false;  // kSend: the peer has posted its receive
   // kUnexpected
+  uint64_t arrival = 0;
   std::unique_ptr<std::byte[]> payload;
 
   // The list of its channel that the message waits in, if any; and further ones it may be in at the

@@ -6,6 +6,14 @@
 #include "base/bytes.h"
 
 namespace rocecoll {
+namespace {
+
+bool NamesMessage(MessageType type) {
+  return type == MessageType::kEager || type == MessageType::kClearToSend ||
+         type == MessageType::kPending;
+}
+
+}  // namespace
 
 std::optional<MessageFrame> ParseMessageFrame(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
@@ -14,12 +22,12 @@ std::optional<MessageFrame> ParseMessageFrame(std::span<const std::byte> bytes) 
   const auto flag = reader.Read<uint8_t>();
   frame.credits = reader.Read<uint16_t>();
   if (!reader.ok() || type < static_cast<uint8_t>(MessageType::kEager) ||
-      type > static_cast<uint8_t>(MessageType::kPending) || flag > 1) {
+      type > static_cast<uint8_t>(MessageType::kListening) || flag > 1) {
     return std::nullopt;
   }
   frame.type = static_cast<MessageType>(type);
   frame.flag = flag == 1;
-  if (frame.type == MessageType::kStarved || frame.type == MessageType::kCredit) {
+  if (!NamesMessage(frame.type)) {
     if (frame.flag || reader.remaining() > 0) return std::nullopt;
     return frame;
   }
@@ -46,9 +54,7 @@ size_t WriteMessageFrame(std::span<std::byte> to, const MessageFrame& frame) {
   writer.Write(static_cast<uint8_t>(frame.type));
   writer.Write(static_cast<uint8_t>(frame.flag));
   writer.Write(frame.credits);
-  if (frame.type == MessageType::kStarved || frame.type == MessageType::kCredit) {
-    return writer.size();
-  }
+  if (!NamesMessage(frame.type)) return writer.size();
   writer.Write(frame.tag.step);
   writer.Write(frame.tag.operation);
   writer.Write(frame.tag.slot);

@@ -5,7 +5,7 @@
 //        0     1  type, MessageType
 //        1     1  flag, 0 or 1; its meaning depends on the type
 //        2     2  credits that the frame's sender returns to its receiver
-//   CREDIT and STARVED end here. The others name a message:
+//   CREDIT, STARVED and LISTENING end here. The others name a message:
 //        4     4  tag: step
 //        8     8  tag: operation
 //       16     4  tag: slot
@@ -30,8 +30,10 @@ enum class MessageType : uint8_t {
                      // it as an eager frame that costs no credit
   kStarved = 3,      // eager messages wait for credit: clear your posted small receives
   kCredit = 4,       // credits only
-  kPending = 5,  // the frame's sender has waited long for this message. Flag 1: to send it; flag 0:
-                 // to receive it. So that mismatches show when otherwise both would wait for ever
+  kPending = 5,      // the frame's sender waits for this message. Flag 1: to send it; flag 0: to
+                 // receive it. So that mismatches show when otherwise both would wait for ever
+  kListening = 6,  // receives from any rank may be posted: say PENDING at once, now and from now
+                   // on, for what you cannot send yet
 };
 
 struct MessageFrame {

@@ -75,6 +75,29 @@ void Messenger::recv(Instant now, Rank from, const Tag& tag, const Fingerprint& 
   if (!impl_->stopped()) impl_->channel(from).recv(now, tag, fingerprint, into, token);
 }
 
+void Messenger::listen(Instant now) {
+  for (Rank peer = 0; peer < impl_->channels.size() && !impl_->stopped(); ++peer) {
+    if (peer != impl_->core.self) impl_->channel(peer).listen(now);
+  }
+}
+
+uint64_t Messenger::arrivals() const { return impl_->core.arrivals; }
+
+std::optional<uint64_t> Messenger::arrival(Rank from, const Tag& tag) const {
+  const Message* kept = impl_->core.messages.find(MessageRole::kUnexpected, from, tag);
+  return kept == nullptr ? std::nullopt : std::optional(kept->arrival);
+}
+
+std::vector<Announcement> Messenger::take_announcements() {
+  return std::exchange(impl_->core.announcements, {});
+}
+
+const MessengerFailure* Messenger::lost() const {
+  return impl_->core.lost ? &*impl_->core.lost : nullptr;
+}
+
+uint32_t Messenger::peers_left() const { return impl_->core.peers_left; }
+
 void Messenger::accept(Instant now, Rank peer) {
   if (!impl_->stopped()) impl_->channel(peer).accept(now);
 }
@@ -111,7 +134,6 @@ void Messenger::flush(Instant now) {
   MessengerCore& core = impl_->core;
   while (Message* oldest = core.unannounced.front()) {
     if (now - oldest->posted_at < kAnnounceAfter) break;
-    core.unannounced.erase(*oldest);
     impl_->channel(oldest->peer).announce(*oldest);
   }
   // A channel that still has to wait marks itself again, for the next flush.

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,13 @@ using Fingerprint = std::array<std::byte, 24>;
 
 struct MessageCompletion {
   uint64_t token = 0;
+};
+
+// A peer waits to send this message, which no receive is posted for.
+struct Announcement {
+  Rank from = 0;
+  Tag tag;
+  uint64_t arrival = 0;
 };
 
 // The first thing that went wrong; the messenger stops working after it.
@@ -79,6 +87,19 @@ class Messenger {
             uint64_t token);
   void recv(Instant now, Rank from, const Tag& tag, const Fingerprint& fingerprint, LocalSlice into,
             uint64_t token);
+  // For receives from any rank: opens the links to all others, and from now on they announce at
+  // once the point-to-point messages that they cannot send yet (large ones, or without credit).
+  void listen(Instant now);
+  // Counts messages that came before their receive was posted, and announcements.
+  uint64_t arrivals() const;
+  // Which of the arrivals the message is, if it came before its receive and is still here.
+  std::optional<uint64_t> arrival(Rank from, const Tag& tag) const;
+  // Each announcement once. It may be late: of a message that has been received since.
+  std::vector<Announcement> take_announcements();
+  // The first link that went down in another way than its rank's leaving, whether or not anything
+  // was pending on it; and how many ranks have left.
+  const MessengerFailure* lost() const;
+  uint32_t peers_left() const;
   // The peer opens its side of the link (Event::kIncoming): opens ours, unless it is or was open.
   void accept(Instant now, Rank peer);
   // Feeds an event of one of this messenger's links. True if the link is one of ours.

@@ -42,6 +42,10 @@ struct MessengerCore {
   IntrusiveList<Message, &Message::announce> unannounced;
   std::unordered_map<Link*, PeerChannel*> channels_by_link;
   std::vector<MessageCompletion> completions;
+  uint64_t arrivals = 0;
+  std::vector<Announcement> announcements;
+  std::optional<MessengerFailure> lost;
+  uint32_t peers_left = 0;
   std::optional<MessengerFailure> failure;
   std::vector<PeerChannel*> dirty;  // have something to do in flush(), each once
   std::vector<std::byte> frame;     // scratch: one frame being built

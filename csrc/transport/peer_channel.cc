@@ -35,6 +35,12 @@ void PeerChannel::accept(Instant now) {
   if (link_ == nullptr && down_.ok()) ready(now);
 }
 
+void PeerChannel::listen(Instant now) {
+  if (listening_ || !down_.ok() || !ready(now)) return;
+  listening_ = true;
+  pump();
+}
+
 bool PeerChannel::note_posted(const Tag& tag, const Fingerprint& fingerprint) {
   if (!OperationHistory::is_collective(tag)) return true;
   ours_.note(tag.operation, fingerprint, std::numeric_limits<uint64_t>::max());
@@ -85,6 +91,7 @@ void PeerChannel::send(Instant now, const Tag& tag, const Fingerprint& fingerpri
     --kept_clears_;
     on_clear_to_send(frame);
   }
+  if (must_announce(message)) announce(message);
   pump();
 }
 
@@ -132,7 +139,12 @@ void PeerChannel::complete(Message& message) {
   --posted_;
 }
 
+bool PeerChannel::must_announce(const Message& message) const {
+  return peer_listens_ && !message.cleared && !OperationHistory::is_collective(message.tag);
+}
+
 void PeerChannel::announce(Message& message) {
+  core_.unannounced.erase(message);
   if (!decltype(control_)::linked(message)) control_.push_back(message);
   mark_dirty();
 }
@@ -155,6 +167,13 @@ void PeerChannel::on_down() {
   const Status why = link_->status();
   close(Status());
   down_ = why;
+  if (why.code() == StatusCode::kPeerLeft) {
+    ++core_.peers_left;
+  } else if (!core_.lost) {
+    core_.lost.emplace();
+    core_.lost->status = why;
+    core_.lost->peer = peer_;
+  }
   if (posted_ > 0) core_.fail(peer_, why);
 }
 
@@ -194,6 +213,7 @@ bool PeerChannel::pump() {
 // Receives first: clearing them costs little and lets the peer work. None of the queues grows while
 // it is being worked on, so the others get their turn.
 bool PeerChannel::pump_frames() {
+  if (listening_ && !say_listening()) return false;
   while (Message* message = control_.front()) {
     if (!send_control(*message)) return false;
     control_.erase(*message);
@@ -218,6 +238,14 @@ bool PeerChannel::pump_frames() {
   starved.type = MessageType::kStarved;
   starving_ = send_frame(starved);
   return starving_;
+}
+
+bool PeerChannel::say_listening() {
+  if (said_listening_) return true;
+  MessageFrame listening;
+  listening.type = MessageType::kListening;
+  said_listening_ = send_frame(listening);
+  return said_listening_;
 }
 
 bool PeerChannel::pump_writes() {

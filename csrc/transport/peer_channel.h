@@ -9,6 +9,9 @@
 // credit, the receiver clears every small receive that is posted and unmatched, then and later.
 // Frames arrive in order, so both ends agree on when that period ends; clear-to-sends kept from it
 // are dropped then, since the peer will repeat them on the next STARVED.
+//
+// Listening: a rank that receives from any other says LISTENING once, on every link. Its peers then
+// say PENDING for each point-to-point message that has to wait, so that the rank knows of it.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +33,8 @@ class PeerChannel {
             uint64_t token);
   void recv(Instant now, const Tag& tag, const Fingerprint& fingerprint, LocalSlice into,
             uint64_t token);
+  // Opens the link, unless the peer is gone, and says LISTENING.
+  void listen(Instant now);
   // Opens the link because the peer does, unless it is or was open.
   void accept(Instant now);
   void on_frame(std::span<const std::byte> bytes);
@@ -69,6 +74,8 @@ class PeerChannel {
   bool must_return_credits() const;
   void end_starvation();
   void mark_dirty();
+  bool must_announce(const Message& message) const;
+  bool say_listening();
 
   // -- receiving (peer_channel_receive.cc)
   bool check_operation(const MessageFrame& frame);
@@ -83,6 +90,7 @@ class PeerChannel {
   // The peer has posted the receive of `message`.
   void clear(Message& message, bool has_slice, const RemoteSlice& slice);
   void on_starved();
+  void on_listening();
   void on_pending(const MessageFrame& frame);
 
   MessengerCore& core_;
@@ -99,12 +107,15 @@ class PeerChannel {
   WaitingList early_clears_;    // kCleared without a slice, of this period of starvation
   IntrusiveList<Message, &Message::control> control_;  // have a control frame to send
 
-  uint32_t credits_;            // eager frames we may send
-  uint32_t owed_credits_ = 0;   // to be returned
-  uint32_t held_credits_ = 0;   // owed ones, and those of unexpected messages
-  uint32_t kept_clears_ = 0;    // number of kCleared messages
-  bool starving_ = false;       // we said STARVED, and have sent nothing on credit since
-  bool peer_starves_ = false;   // the same of the peer
+  uint32_t credits_;           // eager frames we may send
+  uint32_t owed_credits_ = 0;  // to be returned
+  uint32_t held_credits_ = 0;  // owed ones, and those of unexpected messages
+  uint32_t kept_clears_ = 0;   // number of kCleared messages
+  bool starving_ = false;      // we said STARVED, and have sent nothing on credit since
+  bool peer_starves_ = false;  // the same of the peer
+  bool listening_ = false;     // we receive from any rank
+  bool said_listening_ = false;
+  bool peer_listens_ = false;
   uint64_t newest_posted_ = 0;  // highest number of a collective that we posted here
   OperationHistory ours_;
   OperationHistory theirs_;

@@ -32,6 +32,9 @@ void PeerChannel::on_frame(std::span<const std::byte> bytes) {
     case MessageType::kStarved:
       on_starved();
       break;
+    case MessageType::kListening:
+      on_listening();
+      break;
     case MessageType::kCredit:
       break;
   }
@@ -124,6 +127,7 @@ void PeerChannel::keep_unexpected(const MessageFrame& frame) {
   Message& kept = core_.messages.insert(MessageRole::kUnexpected, peer_, frame.tag);
   kept.fingerprint = frame.fingerprint;
   kept.length = frame.length;
+  kept.arrival = ++core_.arrivals;
   if (frame.payload.empty()) return;
   kept.payload = core_.take_buffer();
   std::memcpy(kept.payload.get(), frame.payload.data(), frame.payload.size());
@@ -186,10 +190,23 @@ void PeerChannel::on_starved() {
   if (must_return_credits()) mark_dirty();
 }
 
+void PeerChannel::on_listening() {
+  peer_listens_ = true;
+  for (const WaitingList* list : {&large_sends_, &small_sends_}) {
+    for (Message* m = list->front(); m != nullptr; m = WaitingList::next(*m)) {
+      if (must_announce(*m)) announce(*m);
+    }
+  }
+}
+
 void PeerChannel::on_pending(const MessageFrame& frame) {
   const MessageRole ours = frame.flag ? MessageRole::kRecv : MessageRole::kSend;
   const Message* message = core_.messages.find(ours, peer_, frame.tag);
-  if (message != nullptr) check_match(*message, frame);
+  if (message != nullptr) {
+    check_match(*message, frame);
+  } else if (frame.flag && listening_ && !OperationHistory::is_collective(frame.tag)) {
+    core_.announcements.push_back({peer_, frame.tag, ++core_.arrivals});
+  }
 }
 
 }  // namespace rocecoll

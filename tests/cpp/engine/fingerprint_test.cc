@@ -20,7 +20,7 @@ OperationSpec AllReduceSpec(uint64_t elements) {
 }
 
 Fingerprint FingerprintOf(const OperationSpec& spec, EngineOptions options = {}) {
-  auto plan = MakePlan(spec, 4, options);
+  auto plan = MakePlan(spec, spec.root, 4, options);
   EXPECT_TRUE(plan.ok());
   return MakeFingerprint(spec, plan.value(), 17);
 }

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers the messages between this rank and each peer, by direction and user tag: messages with
+// the same tag match in the order in which they were posted. A receive from any source takes its
+// number when its source is known.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "base/rank.h"
+#include "transport/messenger.h"
+
+namespace rocecoll {
+
+class MessageNumbers {
+ public:
+  // Tag::operation of the next message to or from the peer.
+  uint64_t take_send(Rank to, uint32_t user_tag);
+  uint64_t take_receive(Rank from, uint32_t user_tag);
+  // What take_receive() would give.
+  uint64_t next_receive(Rank from, uint32_t user_tag) const;
+  // Remembers the announcement until its number is taken; nothing if that has happened already.
+  void note(const Announcement& announcement);
+  // Announcement::arrival, if the next message to be received has been announced.
+  std::optional<uint64_t> next_announced(Rank from, uint32_t user_tag) const;
+  // More announcements than ranks could make in good faith: no more are remembered.
+  bool overflowed() const { return announced_ > kMaxAnnounced; }
+
+ private:
+  static constexpr size_t kMaxAnnounced = 1u << 20;
+  struct Receives {
+    uint32_t next = 0;
+    std::map<uint32_t, uint64_t> announced;  // arrivals, by number
+  };
+
+  std::unordered_map<uint64_t, uint32_t> sends_;  // next number, by peer and user tag
+  std::unordered_map<uint64_t, Receives> receives_;
+  size_t announced_ = 0;
+};
+
+}  // namespace rocecoll
