@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/tensor_layout.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
@@ -59,6 +60,9 @@ void Staging::copy_results() {
 at::Tensor Addressable(const at::Tensor& tensor, Access access, Staging& staging) {
   at::Tensor usable = tensor.detach();
   if (!IsAddressable(usable)) {
+    TORCH_CHECK(access == Access::kRead || at::has_internal_overlap(usable) != at::MemOverlap::Yes,
+                "rocecoll: elements of a tensor to be written share memory (sizes ", usable.sizes(),
+                ", strides ", usable.strides(), "), as after expand(): pass a clone() of it");
     at::Tensor temporary = at::empty_like(usable, usable.options(), at::MemoryFormat::Contiguous);
     if (access != Access::kWrite) temporary.copy_(usable);
     if (access != Access::kRead) staging.copy_back.emplace_back(usable, temporary);

@@ -142,6 +142,27 @@ def test_inputs_are_kept(pool: Pool) -> None:
     pool.run(check_inputs_are_kept)
 
 
+def check_shared_elements() -> None:
+    """An expanded tensor can be sent; to be written it is refused, before anything is sent."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    expanded = torch.tensor([float(rank)]).expand(5)
+    gathered = [torch.empty(5) for _ in range(size)]
+    dist.all_gather(gathered, expanded)
+    for source in range(size):
+        assert_same(gathered[source], torch.full((5,), 1.0 * source), source)
+    with pytest.raises(RuntimeError, match=r"share memory \(sizes \[5\], strides \[0\]\)"):
+        dist.all_reduce(expanded)
+    assert expanded[0] == rank
+    if rank == 0:  # here alone: nobody waits for this rank
+        with pytest.raises(RuntimeError, match="share memory"):
+            dist.all_gather([expanded] * size, torch.empty(5))
+    dist.barrier()
+
+
+def test_shared_elements(pool: Pool) -> None:
+    pool.run(check_shared_elements)
+
+
 def check_offset_storage() -> None:
     """A tensor that starts at an odd place of its storage, and is not aligned."""
     rank, size = dist.get_rank(), dist.get_world_size()
