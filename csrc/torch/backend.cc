@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/backend.h"
 
+#include <numeric>
 #include <utility>
 
 #include "torch/arguments.h"
@@ -20,12 +21,20 @@ Work::Call MakeCall(OpType type, const char* title) {
   return call;
 }
 
+std::vector<Rank> GlobalRanks(const GroupSpec& group) {
+  if (!group.global_ranks.empty()) return group.global_ranks;
+  std::vector<Rank> ranks(group.addresses.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 }  // namespace
 
 Backend::Backend(std::shared_ptr<RuntimeHandle> runtime, GroupSpec group, AlgorithmTable algorithms)
     : c10d::Backend(static_cast<int>(group.rank), static_cast<int>(group.addresses.size())),
       runtime_(std::move(runtime)),
       algorithms_(std::move(algorithms)),
+      global_ranks_(std::make_shared<const std::vector<Rank>>(GlobalRanks(group))),
       timeout_(std::chrono::duration_cast<milliseconds>(group.timeout)) {
   Result<GroupId> added = runtime_->add_group(std::move(group));
   if (!added.ok()) Throw(added.status());
@@ -74,7 +83,7 @@ OperationSpec Backend::make_spec(Collective collective, milliseconds timeout) co
 
 Backend::WorkPtr Backend::launch(Work::Call call, std::vector<OperationSpec> specs,
                                  const std::shared_ptr<Staging>& staging) {
-  if (!c10d::isP2POp(call.type)) ++sequence_;
+  call.record = observe(call, specs);
   auto work = c10::make_intrusive<Work>(runtime_, rank_, std::move(call));
   Work::Submit(group_, {work, std::move(specs), staging});
   return work;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/operation.h"
+#include "torch/recorder.h"
 #include "torch/runtime_handle.h"
 #include "torch/work.h"
 
@@ -80,11 +81,16 @@ class Backend : public c10d::Backend {
                          const std::shared_ptr<Staging>& staging);
   const std::shared_ptr<RuntimeHandle>& runtime() const { return runtime_; }
   GroupId group() const { return group_; }
-  void count_collective() { ++sequence_; }
+  // Counts a call, shows it to the profiler and records it; null while nobody records. For
+  // launch(), in the caller's thread. Calls of one batch share its number; 0: no batch.
+  CallRecordPtr observe(const Work::Call& call, const std::vector<OperationSpec>& specs,
+                        uint64_t batch = 0);
 
  private:
   // An operation of `collective` with the caller's timeout and the chosen algorithm.
   OperationSpec make_spec(Collective collective, std::chrono::milliseconds timeout) const;
+  void show_profiler(const Work::Call& call, const std::vector<OperationSpec>& specs,
+                     uint64_t sequence, bool message) const;
   WorkPtr all_reduce(const char* function, Tensors& tensors, Work::Call call,
                      const c10d::AllreduceOptions& options);
   OperationSpec gather_into(const char* function, at::Tensor& output, at::Tensor& input,
@@ -101,8 +107,10 @@ class Backend : public c10d::Backend {
 
   const std::shared_ptr<RuntimeHandle> runtime_;
   const AlgorithmTable algorithms_;
+  const std::shared_ptr<const std::vector<Rank>> global_ranks_;  // by group rank
   GroupId group_ = 0;
-  std::atomic<uint64_t> sequence_{0};
+  std::atomic<uint64_t> sequence_{0};               // of collectives
+  std::atomic<uint64_t> message_sequence_{0};       // of sends and receives
   std::atomic<std::chrono::milliseconds> timeout_;  // of operations that have none of their own
 };
 

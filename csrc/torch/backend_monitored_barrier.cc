@@ -40,11 +40,25 @@ OperationPtr Backend::exchange_token(Collective collective, Rank peer) {
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
   const milliseconds limit =
       options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
-  if (rank_ == 0) {
-    await_all_ranks(limit, wait_all_ranks);
-  } else {
-    report_to_rank_zero(limit);
+  OperationSpec spec = make_spec(Collective::kBarrier, limit);
+  const CallRecordPtr record = observe({.type = c10d::OpType::BARRIER,
+                                        .title = "rocecoll:monitored_barrier",
+                                        .inputs = {},
+                                        .results = {},
+                                        .asynchronous = false},
+                                       {std::move(spec)});
+  if (record) record->start();
+  try {
+    if (rank_ == 0) {
+      await_all_ranks(limit, wait_all_ranks);
+    } else {
+      report_to_rank_zero(limit);
+    }
+  } catch (const std::exception& error) {
+    if (record) record->end(error.what());
+    throw;
   }
+  if (record) record->end("");
 }
 
 void Backend::report_to_rank_zero(Duration limit) {

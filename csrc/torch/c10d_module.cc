@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "torch/coalescing_backend.h"
 #include "torch/errors.h"
+#include "torch/recorder_module.h"
 
 PYBIND11_DECLARE_HOLDER_TYPE(T, c10::intrusive_ptr<T>, true);
 
@@ -104,6 +105,7 @@ PYBIND11_MODULE(_c10d, module) {
   module.def("make_backend", &MakeBackend, py::kw_only(), py::arg("runtime"), py::arg("name"),
              py::arg("key"), py::arg("rank"), py::arg("addresses"), py::arg("global_ranks"),
              py::arg("timeout"), py::arg("algorithms"));
+  BindRecorder(module);
 }
 
 }  // namespace rocecoll::torch_adapter

@@ -33,7 +33,7 @@ void CoalescingBackend::startCoalescing() {
     Drop(*left, "rocecoll: the batch that the call was part of has never ended");
   }
   const std::lock_guard lock(batches_mutex_);
-  batches_.emplace(std::this_thread::get_id(), std::make_unique<Batch>());
+  batches_.emplace(std::this_thread::get_id(), std::make_unique<Batch>(++started_batches_));
   ++open_batches_;
 }
 
@@ -46,9 +46,6 @@ Backend::WorkPtr CoalescingBackend::endCoalescing() {
     std::rethrow_exception(batch->refused);
   }
   if (batch->calls.empty()) return nullptr;
-  for (const Work::Launch& call : batch->calls) {
-    if (!c10d::isP2POp(call.work->retrieveOpType())) count_collective();
-  }
   auto whole = c10::make_intrusive<Work>(runtime(), rank_,
                                          Work::Call{.type = OpType::COALESCED,
                                                     .title = "rocecoll:coalesced",
@@ -62,6 +59,7 @@ Backend::WorkPtr CoalescingBackend::launch(Work::Call call, std::vector<Operatio
                                            const std::shared_ptr<Staging>& staging) {
   Batch* batch = open_batch();
   if (batch == nullptr) return Backend::launch(std::move(call), std::move(specs), staging);
+  call.record = observe(call, specs, batch->number);
   batch->results.insert(batch->results.end(), call.results.begin(), call.results.end());
   auto work = c10::make_intrusive<Work>(runtime(), rank_, std::move(call));
   batch->calls.push_back({work, std::move(specs), staging});

@@ -71,6 +71,8 @@ class CoalescingBackend final : public Backend {
 
  private:
   struct Batch {
+    explicit Batch(uint64_t number) : number(number) {}
+    const uint64_t number;  // from 1
     std::vector<Work::Launch> calls;
     Tensors results;
     std::exception_ptr refused;  // the first one
@@ -88,6 +90,7 @@ class CoalescingBackend final : public Backend {
   std::mutex batches_mutex_;
   std::unordered_map<std::thread::id, std::unique_ptr<Batch>> batches_;
   std::atomic<size_t> open_batches_{0};
+  uint64_t started_batches_ = 0;
 };
 
 }  // namespace rocecoll::torch_adapter

@@ -45,6 +45,7 @@ void Work::Prepare(GroupId group, Launch launch, std::vector<OperationPtr>& oper
   work->group_ = group;
   work->staging_ = launch.staging;
   work->pending_ = launch.specs.size();
+  if (work->call_.record) work->call_.record->start();
   for (OperationSpec& spec : launch.specs) {
     auto operation = std::make_shared<Operation>(std::move(spec), launch.staging);
     // The reference is dropped with the operation's callback, once it has run.
@@ -160,6 +161,7 @@ void Work::complete(Staging& staging) {
     error = std::current_exception();
     failure_ = Status(StatusCode::kInternal, raised.what());  // for the batch
   }
+  if (call_.record) call_.record->end(failure_.message());
   if (error) {
     future_->setError(error);
   } else {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/operation.h"
+#include "torch/recorder.h"
 #include "torch/runtime_handle.h"
 #include "torch/tensor_layout.h"
 
@@ -29,6 +30,7 @@ class Work : public c10d::Work {
     std::vector<at::Tensor> results;  // what the future yields
     bool asynchronous = true;         // the caller will not wait at once
     int source_rank = -1;             // receives: the sender
+    CallRecordPtr record = nullptr;   // told of start and end
   };
 
   using Ptr = c10::intrusive_ptr<Work>;
