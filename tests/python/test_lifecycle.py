@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from launch import PROGRAMS, free_port, run_program
+from launch import PROGRAMS, environment, free_port, run_program, run_programs
 from programs.exits import RANKS, WAYS
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
@@ -72,6 +73,25 @@ def test_end_by_exception(exits: Exits) -> None:
     for output in (outputs[0], outputs[2]):
         assert "DistBackendError" in output and "rank 1 (127.0.0.1" in output, output
         assert "left the group" in output and "all_reduce #" in output, output
+
+
+@pytest.mark.parametrize("rendezvous", ["static", "c10d"])
+def test_restart_after_a_killed_worker(backend: str, rendezvous: str, tmp_path: Path) -> None:
+    """torchrun --max-restarts: static with one agent, c10d with two, of which one sees the kill."""
+    agents, workers = (1, 2) if rendezvous == "static" else (2, 1)
+    port = free_port()
+    place = ["--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "restart"]
+    if rendezvous == "static":
+        place = ["--master-addr", "127.0.0.1", "--master-port", str(port)]
+    command = [sys.executable, "-m", "torch.distributed.run", "--rdzv-backend", rendezvous]
+    command += ["--nnodes", str(agents), "--nproc-per-node", str(workers), *place]
+    command += ["--max-restarts", "2", str(PROGRAMS / "restart.py"), backend, str(tmp_path)]
+    results = run_programs([command] * agents, [environment()] * agents)
+    output = "".join(result.stdout for result in results)
+    assert [result.returncode for result in results] == [0] * agents, output
+    assert (tmp_path / "died").exists()
+    done = re.findall(r"rank (\d) of 2: steps (\d+) to 10, sum (\d+)", output)
+    assert sorted(done) == [("0", "5", "135"), ("1", "5", "135")], output
 
 
 def count_resources() -> tuple[int, int]:
