@@ -106,7 +106,7 @@ def test_a_loopback_address_for_another_host_is_refused_at_once(hosts: tuple[Hos
 def test_a_host_that_falls_off_the_network_is_named_on_both_sides(hosts: tuple[Host, ...]) -> None:
     store = f"tcp://{hosts[0].ipv4}:{free_port()}"
     arguments = [[str(PROGRAMS / "unplug.py"), store, host.interface] for host in hosts]
-    results = run_on_hosts(hosts, 1, arguments, ROCECOLL_PEER_TIMEOUT="2")
+    results = run_on_hosts(hosts, 1, arguments, ROCECOLL_PEER_TIMEOUT="5")
     for rank, result in enumerate(results):
         other = 1 - rank
         assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"

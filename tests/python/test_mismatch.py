@@ -58,9 +58,9 @@ CASES = [
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("call, names", CASES, ids=lambda case: getattr(case, "__name__", ""))
 def test_every_rank_learns(own_pool, size: int, call, names: tuple[str, str]) -> None:
-    with own_pool(size, timeout_s=30) as pool:
+    with own_pool(size, timeout_s=60) as pool:
         # Well under the group's timeout: the mismatch itself is noticed.
-        outcomes = pool.attempt(call, limit_s=15)
+        outcomes = pool.attempt(call, limit_s=40)
         for rank, outcome in enumerate(outcomes):
             assert outcome.error, f"rank {rank} noticed nothing"
             assert MISMATCH in outcome.error, outcome.error
@@ -76,9 +76,9 @@ def call_again() -> None:
 
 def test_group_stays_failed(own_pool) -> None:
     """After a mismatch the ranks' counts no longer agree, so the group refuses further calls."""
-    with own_pool(2) as pool:
-        pool.attempt(different_size, limit_s=15)
-        for outcome in pool.attempt(call_again, limit_s=10):
+    with own_pool(2, timeout_s=60) as pool:
+        pool.attempt(different_size, limit_s=40)
+        for outcome in pool.attempt(call_again, limit_s=40):
             assert outcome.error and MISMATCH in outcome.error, outcome.error
 
 
@@ -90,6 +90,6 @@ def shorter_receive() -> None:
 
 
 def test_shorter_receive(own_pool) -> None:
-    with own_pool(2, timeout_s=10) as pool:
+    with own_pool(2) as pool:
         outcomes = pool.attempt(shorter_receive, limit_s=30)
         assert outcomes[1].error and MISMATCH in outcomes[1].error, outcomes
