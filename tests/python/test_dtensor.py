@@ -22,8 +22,6 @@ from torch.distributed.tensor import (
     zeros,
 )
 
-pytestmark = pytest.mark.lossy
-
 SHAPES = [(6, 12), (7, 5), (1, 4), (2, 0), (1000, 3)]
 PLACES: list[Placement] = [Replicate(), Shard(0), Shard(1), Partial("sum"), Partial("avg")]
 
@@ -65,6 +63,7 @@ def check_redistribution(dtype: torch.dtype) -> None:
             assert torch.equal(moved.full_tensor(), value), what
 
 
+@pytest.mark.lossy
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=["f64", "bf16"])
 def test_redistribution(shared_pool, size: int, dtype: torch.dtype) -> None:

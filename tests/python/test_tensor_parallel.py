@@ -20,8 +20,6 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
-pytestmark = pytest.mark.lossy
-
 WORDS = 24
 WIDTH = 12
 HEADS = 12  # divisible by 2, 3 and 4 ranks
@@ -165,6 +163,7 @@ def check_two_dimensions(sequence: bool) -> None:
     assert_close(full_weights(model), full_weights(alone), ROUNDING)
 
 
+@pytest.mark.lossy
 @pytest.mark.parametrize("sequence", [False, True], ids=["layers", "sequence"])
 def test_two_dimensions(shared_pool, sequence: bool) -> None:
     shared_pool(4).run(check_two_dimensions, sequence)
