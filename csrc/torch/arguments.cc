@@ -78,16 +78,16 @@ std::vector<int64_t> CheckSplits(const char* function, const char* name, const a
   const int64_t rows = tensor.size(0);
   if (splits.empty()) {
     if (rows % size != 0) {
-      Refuse(function, std::string("invalid tensor size: the ") + name + " tensor's dim 0 (" +
-                           std::to_string(rows) + ") does not divide equally across " +
-                           std::to_string(size) + " ranks");
+      Refuse(function, "Tensor's dim 0 does not divide equally across group size: the " +
+                           std::string(name) + " tensor has " + std::to_string(rows) +
+                           " rows for " + std::to_string(size) + " ranks");
     }
     return std::vector<int64_t>(static_cast<size_t>(size), rows / size);
   }
   if (splits.size() != static_cast<size_t>(size)) {
-    Refuse(function, std::string("Number of ") + name + " splits (" +
-                         std::to_string(splits.size()) + ") is not the group size (" +
-                         std::to_string(size) + ")");
+    Refuse(function,
+           "Number of tensor splits not equal to group size: " + std::to_string(splits.size()) +
+               " " + name + " splits for " + std::to_string(size) + " ranks");
   }
   for (int64_t split : splits) {
     if (split < 0) Refuse(function, std::string("negative ") + name + " split");

@@ -81,10 +81,16 @@ OperationSpec Backend::make_spec(Collective collective, milliseconds timeout) co
   return spec;
 }
 
+Work::Ptr Backend::make_work(Work::Call call, const std::vector<OperationSpec>& specs,
+                             uint64_t batch) {
+  call.record = observe(call, specs, batch);
+  if (completion_hook_->is_set()) call.hook = completion_hook_;
+  return c10::make_intrusive<Work>(runtime_, rank_, std::move(call));
+}
+
 Backend::WorkPtr Backend::launch(Work::Call call, std::vector<OperationSpec> specs,
                                  const std::shared_ptr<Staging>& staging) {
-  call.record = observe(call, specs);
-  auto work = c10::make_intrusive<Work>(runtime_, rank_, std::move(call));
+  auto work = make_work(std::move(call), specs);
   Work::Submit(group_, {work, std::move(specs), staging});
   return work;
 }
@@ -107,6 +113,9 @@ Backend::WorkPtr Backend::all_reduce(const char* function, Tensors& tensors, Wor
 }
 
 Backend::WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  if (!tensors.empty() && tensors[0].layout() != at::kStrided) {
+    return allreduce_sparse(tensors, options);
+  }
   Single("allreduce", tensors);
   return all_reduce("allreduce", tensors, MakeCall(OpType::ALLREDUCE, "rocecoll:all_reduce"),
                     options);

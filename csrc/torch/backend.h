@@ -7,13 +7,16 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
 #include "engine/operation.h"
+#include "torch/completion_hook.h"
 #include "torch/recorder.h"
 #include "torch/runtime_handle.h"
+#include "torch/serial_queue.h"
 #include "torch/work.h"
 
 namespace rocecoll::torch_adapter {
@@ -39,8 +42,19 @@ class Backend : public c10d::Backend {
   c10d::ErrorType getError() override;
   void abort() override;
   void shutdown() override;
+  // `hook` sees every work begun afterwards, except batches, whose members it sees.
+  void registerOnCompletionHook(
+      std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) override;
+  void waitForPendingWorks() override;
+  void enableCollectivesTiming() override {}  // every work knows its times
+  // CPU tensors only; their device has no index.
+  bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0; }
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+  std::shared_ptr<c10::Allocator> getMemAllocator() override;
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  // Of sparse COO tensors, SUM only: the coalesced sum, the same on every rank.
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_coalesced(Tensors& tensors,
                               const c10d::AllreduceCoalescedOptions& options) override;
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
@@ -81,12 +95,14 @@ class Backend : public c10d::Backend {
                          const std::shared_ptr<Staging>& staging);
   const std::shared_ptr<RuntimeHandle>& runtime() const { return runtime_; }
   GroupId group() const { return group_; }
-  // Counts a call, shows it to the profiler and records it; null while nobody records. For
-  // launch(), in the caller's thread. Calls of one batch share its number; 0: no batch.
-  CallRecordPtr observe(const Work::Call& call, const std::vector<OperationSpec>& specs,
-                        uint64_t batch = 0);
+  // The work of a call, counted and shown to whoever watches, in the caller's thread. Calls of one
+  // batch share its number; 0: no batch.
+  Work::Ptr make_work(Work::Call call, const std::vector<OperationSpec>& specs, uint64_t batch = 0);
 
  private:
+  // Counts a call, shows it to the profiler and records it; null while nobody records.
+  CallRecordPtr observe(const Work::Call& call, const std::vector<OperationSpec>& specs,
+                        uint64_t batch = 0);
   // An operation of `collective` with the caller's timeout and the chosen algorithm.
   OperationSpec make_spec(Collective collective, std::chrono::milliseconds timeout) const;
   void show_profiler(const Work::Call& call, const std::vector<OperationSpec>& specs,
@@ -99,7 +115,9 @@ class Backend : public c10d::Backend {
                             const c10d::AllgatherOptions& options, Staging& staging) const;
   OperationSpec scatter_from(const char* function, at::Tensor& output, at::Tensor& input,
                              const c10d::ReduceScatterOptions& options, Staging& staging) const;
-  WorkPtr point_to_point(Collective collective, Tensors& tensors, int peer, int tag);
+  // Without `peer`: from any rank.
+  WorkPtr point_to_point(c10d::OpType type, const char* title, Tensors& tensors,
+                         std::optional<int> peer, int tag);
   OperationPtr exchange_token(Collective collective, Rank peer);
   void report_to_rank_zero(Duration limit);
   void await_all_ranks(Duration limit, bool wait_all_ranks);
@@ -108,6 +126,8 @@ class Backend : public c10d::Backend {
   const std::shared_ptr<RuntimeHandle> runtime_;
   const AlgorithmTable algorithms_;
   const std::shared_ptr<const std::vector<Rank>> global_ranks_;  // by group rank
+  const std::shared_ptr<SerialQueue> sparse_steps_ = std::make_shared<SerialQueue>();
+  const std::shared_ptr<CompletionHook> completion_hook_ = std::make_shared<CompletionHook>();
   GroupId group_ = 0;
   std::atomic<uint64_t> sequence_{0};               // of collectives
   std::atomic<uint64_t> message_sequence_{0};       // of sends and receives

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "torch/arguments.h"
+
 namespace rocecoll::torch_adapter {
 
 using c10d::OpType;
@@ -59,9 +61,8 @@ Backend::WorkPtr CoalescingBackend::launch(Work::Call call, std::vector<Operatio
                                            const std::shared_ptr<Staging>& staging) {
   Batch* batch = open_batch();
   if (batch == nullptr) return Backend::launch(std::move(call), std::move(specs), staging);
-  call.record = observe(call, specs, batch->number);
   batch->results.insert(batch->results.end(), call.results.begin(), call.results.end());
-  auto work = c10::make_intrusive<Work>(runtime(), rank_, std::move(call));
+  const Work::Ptr work = make_work(std::move(call), specs, batch->number);
   batch->calls.push_back({work, std::move(specs), staging});
   return work;
 }
@@ -82,6 +83,15 @@ Backend::WorkPtr CoalescingBackend::enter(bool asynchronous, const Call& call) {
 Backend::WorkPtr CoalescingBackend::allreduce(Tensors& tensors,
                                               const c10d::AllreduceOptions& options) {
   return enter(options.asyncOp, [&] { return Backend::allreduce(tensors, options); });
+}
+
+// Its messages depend on what the other ranks have, so it cannot be one launch with others.
+Backend::WorkPtr CoalescingBackend::allreduce_sparse(Tensors& tensors,
+                                                     const c10d::AllreduceOptions& options) {
+  return enter(options.asyncOp, [&] {
+    if (open_batch() != nullptr) Refuse("allreduce", "a sparse tensor cannot be part of a batch");
+    return Backend::allreduce_sparse(tensors, options);
+  });
 }
 
 Backend::WorkPtr CoalescingBackend::allreduce_coalesced(

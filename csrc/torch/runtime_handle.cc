@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/runtime_handle.h"
 
-#include <unistd.h>
+#include <c10/util/Exception.h>
+#include <pthread.h>
 
 #include <utility>
 #include <vector>
@@ -13,11 +14,23 @@ namespace {
 
 thread_local int callback_depth = 0;
 
+constexpr const char* kForked =
+    "rocecoll: this process was forked from the one that made the process group, and cannot use it "
+    "(the thread and the connections stayed there). Start such a process by the spawn or "
+    "forkserver method and call init_process_group in it";
+
 }  // namespace
 
+std::atomic<uint64_t> RuntimeHandle::forks_{0};
+
+void RuntimeHandle::ThrowForked() { TORCH_CHECK_WITH(DistBackendError, false, kForked); }
+
 RuntimeHandle::RuntimeHandle(std::shared_ptr<Progress> progress, RuntimeOptions options)
-    : owner_(getpid()), progress_(std::move(progress)), options_(std::move(options)) {
+    : owner_(forks_.load()), progress_(std::move(progress)), options_(std::move(options)) {
   ROCECOLL_CHECK(progress_ != nullptr);
+  static const int watching =
+      pthread_atfork(nullptr, nullptr, [] { forks_.fetch_add(1, std::memory_order_relaxed); });
+  ROCECOLL_CHECK(watching == 0);
 }
 
 RuntimeHandle::CallbackScope::CallbackScope() { ++callback_depth; }
@@ -32,14 +45,8 @@ RuntimeHandle::~RuntimeHandle() {
   }
 }
 
-bool RuntimeHandle::in_child() const { return getpid() != owner_; }
-
 Result<GroupId> RuntimeHandle::add_group(GroupSpec spec) {
-  if (in_child()) {
-    return Status(StatusCode::kUnsupported,
-                  "rocecoll: this process was forked from one that had already started the "
-                  "runtime; use the spawn or forkserver start method");
-  }
+  if (in_child()) return Status(StatusCode::kAborted, kForked);
   std::lock_guard lock(mutex_);
   if (closed_) return Status(StatusCode::kAborted, "rocecoll: the process is shutting down");
   Result<GroupId> group = progress_->add_group(std::move(spec));

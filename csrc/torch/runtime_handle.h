@@ -3,8 +3,8 @@
 // can end all groups at once before the interpreter goes away.
 #pragma once
 
-#include <sys/types.h>
-
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -31,7 +31,14 @@ class RuntimeHandle {
   RuntimeHandle(const RuntimeHandle&) = delete;
   RuntimeHandle& operator=(const RuntimeHandle&) = delete;
 
-  Progress& progress() const { return *progress_; }
+  // Throws in a forked child. So does what needs the progress of an operation begun before.
+  Progress& progress() const {
+    check_process();
+    return *progress_;
+  }
+  void check_process() const {
+    if (in_child()) ThrowForked();
+  }
   const RuntimeOptions& options() const { return options_; }
   Result<GroupId> add_group(GroupSpec spec);
   // Idempotent.
@@ -42,9 +49,11 @@ class RuntimeHandle {
   void shutdown(Duration limit);
 
  private:
-  bool in_child() const;
+  [[noreturn]] static void ThrowForked();
+  bool in_child() const { return owner_ != forks_.load(std::memory_order_relaxed); }
 
-  const pid_t owner_;
+  static std::atomic<uint64_t> forks_;  // between the first process and this one
+  const uint64_t owner_;
   std::shared_ptr<Progress> progress_;
   const RuntimeOptions options_;
   mutable std::mutex mutex_;

@@ -28,6 +28,12 @@ Status WithOperation(const Status& status, const char* title) {
   return Status(status.code(), std::string(title) + ": " + status.message());
 }
 
+[[noreturn]] void ThrowTimedOut(const char* title, std::chrono::milliseconds timeout) {
+  Throw(Status(StatusCode::kTimeout, std::string(title) + ": timed out waiting " +
+                                         std::to_string(timeout.count()) +
+                                         " ms; the operation is still running"));
+}
+
 }  // namespace
 
 Work::Work(std::shared_ptr<RuntimeHandle> runtime, int rank, Call call)
@@ -37,6 +43,7 @@ Work::Work(std::shared_ptr<RuntimeHandle> runtime, int rank, Call call)
       future_(MakeFuture()),
       started_(steady_clock::now()) {
   call_.inputs.clear();
+  if (call_.hook) call_.hook->expect();
 }
 
 void Work::Prepare(GroupId group, Launch launch, std::vector<OperationPtr>& operations) {
@@ -74,6 +81,7 @@ void Work::keep_accepted(size_t accepted, const Status& refused) {
   if (accepted == operations_.size()) return;
   for (size_t i = accepted; i < operations_.size(); ++i) operations_[i]->set_on_complete(nullptr);
   const size_t missing = operations_.size() - accepted;
+  if (accepted == 0) submitted_ = false;
   operations_.resize(accepted);
   on_operation_done(refused, missing);
 }
@@ -115,6 +123,26 @@ void Work::SubmitBatch(GroupId group, const Ptr& batch, std::vector<Launch> memb
   if (accepted == 0) Throw(WithOperation(status, refused));
 }
 
+void Work::Run(GroupId group, const Ptr& work, OperationPtr first, SerialQueue& queue,
+               std::function<void()> body) {
+  work->group_ = group;
+  work->operations_.push_back(std::move(first));
+  work->staging_ = std::make_shared<Staging>();
+  work->pending_ = 1;
+  work->submitted_ = true;
+  if (work->call_.record) work->call_.record->start();
+  queue.run([work, body = std::move(body)] {
+    Status status;
+    try {
+      body();
+    } catch (const std::exception& raised) {
+      work->raised_ = std::current_exception();
+      status = Status(StatusCode::kInternal, raised.what());
+    }
+    work->on_operation_done(status, 1);
+  });
+}
+
 void Work::discard(const Status& why) {
   staging_ = std::make_shared<Staging>();
   pending_ = 1;
@@ -136,23 +164,33 @@ void Work::on_operation_done(const Status& status, size_t count) {
     lock.unlock();
     CompletionPool::instance().run([self = c10::intrusive_ptr<Work>::reclaim_copy(this), staging] {
       self->complete(*staging);
-      self->tell_batch();
+      self->announce();
     });
     return;
   }
   complete(*staging);  // no callbacks can exist, and none are added while the lock is held
   lock.unlock();
-  tell_batch();
+  announce();
 }
 
-void Work::tell_batch() {
+// Tells who waits for the completion other than through this work.
+void Work::announce() {
+  if (call_.hook) {
+    const auto duration = std::chrono::nanoseconds(duration_ns_);
+    call_.hook->completed(
+        submitted_ ? std::make_shared<c10d::WorkInfo>(opType_, getSequencenumber(), started_,
+                                                      started_ + duration, duration)
+                   : nullptr);
+  }
   if (const Ptr batch = std::move(batch_)) batch->on_operation_done(failure_, 1);
 }
 
 void Work::complete(Staging& staging) {
-  std::exception_ptr error;
+  std::exception_ptr error = raised_;
   try {
-    if (failure_.ok()) {
+    if (error) {
+      // The body has said why.
+    } else if (failure_.ok()) {
       staging.copy_results();
     } else {
       error = MakeException(WithAdvice(failure_));
@@ -176,6 +214,10 @@ bool Work::isSuccess() const {
 }
 
 int Work::sourceRank() const {
+  if (opType_ == c10d::OpType::RECVANYSOURCE) {
+    TORCH_CHECK(isSuccess(), call_.title, ": sourceRank() is known once the message has come");
+    return static_cast<int>(operations_.front()->source());
+  }
   TORCH_CHECK(call_.source_rank >= 0, "sourceRank() is for receives only, not for ", call_.title);
   return call_.source_rank;
 }
@@ -198,13 +240,18 @@ bool Work::wait(std::chrono::milliseconds timeout) {
     const Status status = runtime_->progress().wait(operation, std::max(left, Duration(1)));
     if (!operation->done()) {
       if (status.code() != StatusCode::kTimeout) Throw(status);
-      Throw(Status(StatusCode::kTimeout, std::string(call_.title) + ": timed out waiting " +
-                                             std::to_string(timeout.count()) +
-                                             " ms; the operation is still running"));
+      ThrowTimedOut(call_.title, timeout);
     }
   }
+  if (!isCompleted()) runtime_->check_process();
   std::unique_lock lock(mutex_);
-  cv_.wait(lock, [this] { return completed_; });
+  const auto is_complete = [this] { return completed_; };
+  if (!bounded) {
+    cv_.wait(lock, is_complete);
+  } else if (!cv_.wait_until(lock, deadline, is_complete)) {
+    lock.unlock();
+    ThrowTimedOut(call_.title, timeout);
+  }
   if (exception_) std::rethrow_exception(exception_);
   return true;
 }
@@ -215,6 +262,7 @@ void Work::abort() {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
+  if (!isCompleted()) runtime_->check_process();
   std::lock_guard lock(state_mutex_);
   future_shared_ = true;
   return future_;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,8 +13,10 @@
 #include <vector>
 
 #include "engine/operation.h"
+#include "torch/completion_hook.h"
 #include "torch/recorder.h"
 #include "torch/runtime_handle.h"
+#include "torch/serial_queue.h"
 #include "torch/tensor_layout.h"
 
 namespace rocecoll::torch_adapter {
@@ -25,12 +29,13 @@ class Work : public c10d::Work {
  public:
   struct Call {
     c10d::OpType type = c10d::OpType::UNKNOWN;
-    const char* title = nullptr;      // "rocecoll:<op>", what profilers show
-    std::vector<at::Tensor> inputs;   // what profilers take shapes from; not kept
-    std::vector<at::Tensor> results;  // what the future yields
-    bool asynchronous = true;         // the caller will not wait at once
-    int source_rank = -1;             // receives: the sender
-    CallRecordPtr record = nullptr;   // told of start and end
+    const char* title = nullptr;                     // "rocecoll:<op>", what profilers show
+    std::vector<at::Tensor> inputs;                  // what profilers take shapes from; not kept
+    std::vector<at::Tensor> results;                 // what the future yields
+    bool asynchronous = true;                        // the caller will not wait at once
+    int source_rank = -1;                            // receives: the sender
+    CallRecordPtr record = nullptr;                  // told of start and end
+    std::shared_ptr<CompletionHook> hook = nullptr;  // told of begin and end
   };
 
   using Ptr = c10::intrusive_ptr<Work>;
@@ -50,6 +55,10 @@ class Work : public c10d::Work {
   // As Submit(), for the operations of all `members` at once, at least one. `batch` completes after
   // the last of them, with the first error among them.
   static void SubmitBatch(GroupId group, const Ptr& batch, std::vector<Launch> members);
+  // Completes when `body`, which runs on `queue`, has returned or thrown. `first` has been
+  // submitted and gives the work its sequence number; the body waits for it.
+  static void Run(GroupId group, const Ptr& work, OperationPtr first, SerialQueue& queue,
+                  std::function<void()> body);
   // Completes a work that will not be submitted.
   void discard(const Status& why);
 
@@ -61,6 +70,7 @@ class Work : public c10d::Work {
   bool wait(std::chrono::milliseconds timeout) override;
   void abort() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  // From the call, not from the operation's start in the engine, until completion.
   float getDuration() const override;
   uint64_t getSequencenumber() const override;
 
@@ -71,7 +81,7 @@ class Work : public c10d::Work {
   void keep_accepted(size_t accepted, const Status& refused);
   void on_operation_done(const Status& status, size_t count);
   void complete(Staging& staging);
-  void tell_batch();
+  void announce();
 
   const std::shared_ptr<RuntimeHandle> runtime_;
   Call call_;
@@ -81,6 +91,7 @@ class Work : public c10d::Work {
   std::vector<OperationPtr> operations_;  // all that were submitted
   std::shared_ptr<Staging> staging_;      // until completion
   Ptr batch_;                             // completes when all its members have; until completion
+  std::exception_ptr raised_;             // by the body of Run()
   std::atomic<bool> submitted_{false};
   std::atomic<size_t> pending_{0};
   std::atomic<int64_t> duration_ns_{-1};

@@ -85,19 +85,74 @@ def test_late_message_does_not_block(shared_pool) -> None:
     assert shared_pool(2).run(check_late_message_does_not_block) == [True, True]
 
 
-def check_any_source_is_refused() -> None:
+def check_any_source() -> None:
+    """The last rank takes what comes, and learns whose each was."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for count in (1, 3000, 300_000):
+        if rank < size - 1:
+            dist.send(torch.full((count,), 1.0 * rank), size - 1, tag=4)
+        else:
+            sources = []
+            for _ in range(size - 1):
+                output = torch.zeros(count)
+                sources.append(dist.recv(output, tag=4))
+                assert (output == sources[-1]).all()
+            assert sorted(sources) == list(range(size - 1))
+        dist.barrier()
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_any_source(shared_pool, size: int) -> None:
+    shared_pool(size).run(check_any_source)
+
+
+def check_any_source_work() -> None:
+    """In a group with ranks of its own, and beside a receive from a named rank."""
     rank = dist.get_rank()
-    with pytest.raises(NotImplementedError, match="name the source rank"):
-        dist.recv(torch.empty(1))
-    output = torch.empty(1)
-    request = dist.isend(torch.tensor([float(rank)]), 1 - rank)
-    dist.recv(output, 1 - rank)
-    request.wait()
-    assert output.item() == 1 - rank
+    group = dist.new_group([1, 2])
+    if rank == 1:
+        output, named = torch.zeros(2), torch.zeros(2)
+        work = group.recv_anysource([output], 9)
+        with pytest.raises(RuntimeError, match="once the message has come"):
+            work._source_rank()
+        other = dist.irecv(named, 2, group=group, tag=8)
+        dist.send(torch.zeros(1), 2, group=group)
+        work.wait()
+        other.wait()
+        assert work._source_rank() == 1  # rank 2 of the world is rank 1 of the group
+        assert (output.tolist(), named.tolist()) == ([9, 9], [8, 8])
+    elif rank == 2:
+        dist.recv(torch.zeros(1), 1, group=group)
+        for tag in (8, 9):
+            dist.send(torch.full((2,), float(tag)), 1, group=group, tag=tag)
+    dist.barrier()
+    if group is not dist.GroupMember.NON_GROUP_MEMBER:
+        dist.destroy_process_group(group)
 
 
-def test_any_source_is_refused(shared_pool) -> None:
-    shared_pool(2).run(check_any_source_is_refused)
+def test_any_source_work(shared_pool) -> None:
+    shared_pool(3).run(check_any_source_work)
+
+
+def check_any_source_profiled() -> list[str]:
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        check_any_source()
+    return sorted({event.name for event in profiler.events() if event.name.startswith("rocecoll:")})
+
+
+def test_any_source_profiled(shared_pool) -> None:
+    assert "rocecoll:recvAnySource" in shared_pool(2).run(check_any_source_profiled)[1]
+
+
+def check_any_source_alone() -> None:
+    with pytest.raises(RuntimeError, match="no other rank"):
+        dist.recv(torch.zeros(1))
+
+
+def test_any_source_alone(shared_pool) -> None:
+    shared_pool(1).run(check_any_source_alone)
 
 
 def check_batch() -> None:

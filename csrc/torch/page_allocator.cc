@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/page_allocator.h"
+
+#include <c10/util/Exception.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace rocecoll::torch_adapter {
+namespace {
+
+// The size of a transparent huge page on x86-64, and on aarch64 with 4 KiB pages.
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+const std::shared_ptr<PageAllocator>& PageAllocator::Instance() {
+  // Never destroyed: tensors may outlive main().
+  static auto* allocator = new std::shared_ptr<PageAllocator>(std::make_shared<PageAllocator>());
+  return *allocator;
+}
+
+c10::DataPtr PageAllocator::allocate(size_t bytes) {
+  void* data = nullptr;
+  if (bytes > 0) {
+    const bool large = bytes >= kHugePageBytes;
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const int error = posix_memalign(&data, large ? kHugePageBytes : page, RoundUp(bytes, page));
+    TORCH_CHECK_WITH(OutOfMemoryError, error == 0, "rocecoll: no memory for a tensor of ", bytes,
+                     " bytes");
+    // Only advice: a kernel without huge pages refuses it.
+    if (large) madvise(data, bytes / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
+  }
+  return {data, data, raw_deleter(), c10::Device(c10::DeviceType::CPU)};
+}
+
+c10::DeleterFnPtr PageAllocator::raw_deleter() const { return &std::free; }
+
+void PageAllocator::copy_data(void* target, const void* source, size_t bytes) const {
+  default_copy_data(target, source, bytes);
+}
+
+}  // namespace rocecoll::torch_adapter
