@@ -53,8 +53,16 @@ def test_links_lead_somewhere(document: str) -> None:
         assert (ROOT / target).exists(), f"{document} links to {target}"
 
 
-def test_readme_program_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("document", "printed"),
+    [
+        ("README.md", "rank 1 of 2: [1.0, 1.0, 1.0, 1.0]"),
+        ("docs/migration.md", "rank 1 has moved from gloo to rocecoll"),
+    ],
+)
+def test_program_runs(tmp_path: Path, document: str, printed: str) -> None:
+    """The Python blocks of a document, one after the other, are a program."""
     program = tmp_path / "program.py"
-    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    program.write_text(code)
-    assert "rank 1 of 2: [1.0, 1.0, 1.0, 1.0]" in torchrun(2, program)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    program.write_text("\n".join(blocks))
+    assert printed in torchrun(2, program)
