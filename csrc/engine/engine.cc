@@ -10,6 +10,7 @@
 
 #include "engine/abort_notice.h"
 #include "engine/group.h"
+#include "engine/roll_call.h"
 #include "engine/scratch.h"
 
 namespace rocecoll {
@@ -88,7 +89,8 @@ struct Engine::Impl {
   const EngineOptions options;
   ScratchPool scratch;
   std::vector<OperationPtr> completed;
-  std::vector<AbortNotice> notices;  // of the current batch of events
+  std::vector<AbortNotice> notices;  // of the current batch of events, as the next
+  std::vector<RollCallNotice> roll_calls;
   std::map<GroupId, std::unique_ptr<Group>> groups;
   std::unordered_map<GroupKey, Group*, GroupKeyHash> by_key;
   GroupId last_id = 0;
@@ -162,6 +164,7 @@ Status Engine::group_status(GroupId id) const {
 void Engine::Impl::dispatch(Instant now, const Event& event) {
   if (event.kind == Event::Kind::kNotice) {
     if (auto notice = ParseAbortNotice(event.frame)) notices.push_back(std::move(*notice));
+    if (auto notice = ParseRollCall(event.frame)) roll_calls.push_back(*notice);
     return;
   }
   const bool incoming = event.kind == Event::Kind::kIncoming;
@@ -176,15 +179,22 @@ void Engine::Impl::dispatch(Instant now, const Event& event) {
 }
 
 void Engine::Impl::handle_notices() {
-  for (const AbortNotice& notice : notices) {
+  const auto for_each_group = [&](const auto& notice, auto&& hand_over) {
     for (auto& [id, group] : groups) {
       const GroupSpec& spec = group->spec();
       if (spec.key_high == notice.group_high && spec.key_low == notice.group_low) {
-        group->on_notice(notice);
+        hand_over(*group);
       }
     }
+  };
+  for (const AbortNotice& notice : notices) {
+    for_each_group(notice, [&](Group& group) { group.on_notice(notice); });
+  }
+  for (const RollCallNotice& notice : roll_calls) {
+    for_each_group(notice, [&](Group& group) { group.on_roll_call(notice); });
   }
   notices.clear();
+  roll_calls.clear();
 }
 
 bool Engine::Impl::step(Instant now) {
@@ -193,7 +203,7 @@ bool Engine::Impl::step(Instant now) {
   // No group fails before the whole batch is handed out: failing closes links, and later events of
   // the batch may be about them.
   for (size_t i = 0; i < count; ++i) dispatch(now, events[i]);
-  if (!notices.empty()) handle_notices();
+  if (!notices.empty() || !roll_calls.empty()) handle_notices();
   bool moved = count > 0;
   for (auto& [id, group] : groups) {
     if (group->step(now)) moved = true;

@@ -10,14 +10,6 @@
 namespace rocecoll {
 namespace {
 
-// An abort notice is sent this often, this far apart: at 10 % loss one of a thousand ranks misses
-// all three and learns from a closing link or its own deadline.
-constexpr int kFloods = 3;
-constexpr Duration kFloodInterval = std::chrono::milliseconds(10);
-
-// The tag of a receive from any source until its source is known.
-constexpr uint64_t kNoTag = UINT64_MAX;
-
 Instant After(Instant now, Duration duration) {
   return duration >= kNever - now ? kNever : now + duration;
 }
@@ -197,7 +189,7 @@ bool Group::step(Instant now) {
     if (fail_from_staging()) return true;
   }
   if (admit(now)) moved = true;
-  if (now >= earliest_deadline_) check_deadlines(now);
+  if (now >= next_timeout()) check_deadlines(now);
   return moved || !status_.ok();
 }
 
@@ -226,176 +218,16 @@ void Group::check_deadlines(Instant now) {
   for (const Entry& entry : queue_) {
     earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
   }
-  if (now >= earliest_deadline_) fail_from_deadline(now);
-}
-
-const Group::Running* Group::find(uint64_t tag_operation) const {
-  const Running* oldest = nullptr;
-  for (const auto& running : running_) {
-    if (running->entry.operation == nullptr) continue;
-    if (running->entry.tag_operation == tag_operation) return running.get();
-    if (oldest == nullptr || running->entry.order < oldest->entry.order) oldest = running.get();
-  }
-  return oldest;
-}
-
-std::string Group::describe(const Running& running) const {
-  return text().operation(running.entry.fingerprint, running.entry.operation->sequence());
-}
-
-void Group::fail_from_messenger() {
-  const MessengerFailure failure = *messenger_->failure();
-  fail_from_link(failure, find(failure.tag.operation));
-}
-
-void Group::fail_from_link(const MessengerFailure& failure, const Running* running) {
-  StatusCode code = failure.status.code();
-  // A closing link carries no code, only what its rank reports.
-  if (code == StatusCode::kAborted) code = ReportedCode(failure.status.message());
-  fail_because(code, running, text().link_cause(failure));
-}
-
-// A receive from any source may be waiting for any rank that is gone.
-bool Group::fail_from_any_source() {
-  if (numbers_.overflowed()) {
-    fail(StatusCode::kNetwork, "more messages were announced than any rank may have pending");
-    return true;
-  }
-  if (any_source_.empty()) return false;
-  const Running* oldest = running_[any_source_.oldest()].get();
-  if (const MessengerFailure* lost = messenger_->lost()) {
-    fail_from_link(MessengerFailure(*lost), oldest);
-    return true;
-  }
-  if (messenger_->peers_left() + 1 < context_.ranks) return false;
-  fail_because(StatusCode::kPeerLeft, oldest, "every other rank has left the group");
-  return true;
-}
-
-bool Group::fail_from_staging() {
-  for (const uint32_t index : staged_) {
-    const Status& status = running_[index]->execution.staging_status();
-    if (status.ok()) continue;
-    fail_because(status.code(), running_[index].get(),
-                 "moving data to or from the device of " + text().peer(spec_.rank) +
-                     " failed: " + status.message());
-    return true;
-  }
-  return false;
-}
-
-// Names the oldest running operation: a later one, or one still queued, waits for it.
-void Group::fail_from_deadline(Instant now) {
-  const Running* running = find(0);
-  std::string cause = "timed out";
-  if (running != nullptr) {
-    const Duration timeout = running->entry.operation->spec().timeout;
-    cause = now < running->entry.deadline
-                ? "an operation behind it timed out"
-                : "timed out after " +
-                      DescribeDuration(timeout > Duration{0} ? timeout : spec_.timeout);
-    if (running->entry.tag_operation == kNoTag) {
-      cause += ", waiting for a message with tag " +
-               std::to_string(running->entry.operation->spec().user_tag) + " from any rank";
-    } else {
-      const auto peers = messenger_->waiting_for(Tag{running->entry.tag_operation, 0, 0});
-      if (!peers.empty()) cause += ", waiting for " + text().peers(peers);
-      cause += "; " + running->execution.describe_progress();
-    }
-  }
-  fail_because(StatusCode::kTimeout, running, cause);
-}
-
-void Group::fail(StatusCode code, const std::string& cause) { fail_because(code, nullptr, cause); }
-
-// Another rank's report goes on as it came, without this rank's operation before it.
-void Group::fail_because(StatusCode code, const Running* running, const std::string& cause) {
-  const std::string whole = running == nullptr ? cause : describe(*running) + ": " + cause;
-  const std::string told = IsReport(cause) ? cause : text().report(code, whole);
-  fail_with(Status(code, text().message(code, whole)), Status(code, told));
-}
-
-void Group::abort(const Status& why) {
-  const std::string cause = why.message().empty() ? "aborted" : why.message();
-  fail_with(Status(why.code(), cause), Status(why.code(), text().report(why.code(), cause)));
-}
-
-void Group::on_notice(const AbortNotice& notice) {
-  if (!status_.ok() || notice.reporter == spec_.rank || notice.reporter >= context_.ranks) return;
-  const bool report = IsReport(notice.cause);
-  fail_because(notice.code, find(0),
-               report ? notice.cause : text().peer(notice.reporter) + ": " + notice.cause);
-  floods_left_ = 0;  // whoever saw it first has told everyone
-}
-
-void Group::fail_with(Status shown, const Status& told) {
-  if (!status_.ok()) return;
-  ROCECOLL_CHECK(!shown.ok() && messenger_.has_value());
-  notice_ =
-      EncodeAbortNotice({spec_.key_high, spec_.key_low, spec_.rank, told.code(), told.message()},
-                        std::min(Transport::kMaxNoticeBytes, transport_.limits().max_frame_bytes));
-  floods_left_ = kFloods;
-  next_flood_ = Instant::min();
-  status_ = shown;
-  try {
-    messenger_->fail(told);
-  } catch (const CheckFailure& failure) {
-    // Waiters must wake even so; what the first cause was stays in front.
-    status_ = Status(shown.code(), shown.message() + "; and then " + failure.what());
-  }
-  complete_all(status_);
-}
-
-void Group::complete_all(const Status& status) {
-  std::vector<Entry> entries;
-  for (const auto& running : running_) {
-    if (running->entry.operation == nullptr) continue;
-    running->execution.end();
-    entries.push_back(std::move(running->entry));
-    running->entry = {};
-  }
-  for (Entry& entry : queue_) entries.push_back(std::move(entry));
-  queue_.clear();
-  collectives_.clear();
-  staged_.clear();
-  any_source_.clear();
-  earliest_deadline_ = kNever;
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.order < b.order; });
-  for (Entry& entry : entries) complete(std::move(entry.operation), status);
-}
-
-void Group::leave() {
-  while (floods_left_ > 0) flood_once();
-  if (status_.ok()) {
-    const Running* running = find(0);
-    status_ = Status(StatusCode::kAborted,
-                     "rocecoll: group \"" + spec_.name +
-                         "\": " + (running == nullptr ? "" : describe(*running) + ": ") +
-                         "this rank ended the group before the operation was done; wait for every "
-                         "operation first");
-  }
-  messenger_.reset();
-  complete_all(status_);
-}
-
-bool Group::flood(Instant now) {
-  if (floods_left_ == 0 || now < next_flood_) return false;
-  flood_once();
-  next_flood_ = now + kFloodInterval;
-  return true;
-}
-
-void Group::flood_once() {
-  --floods_left_;
-  for (Rank rank = 0; rank < context_.ranks; ++rank) {
-    if (rank != spec_.rank) transport_.notify(spec_.addresses[rank], notice_);
+  if (now >= earliest_deadline_) {
+    fail_from_deadline(now);
+  } else {
+    roll_call_.end();  // what was late has been done after all
   }
 }
 
 Instant Group::next_deadline() const {
   if (!status_.ok()) return floods_left_ > 0 ? next_flood_ : kNever;
-  Instant next = std::min(earliest_deadline_, messenger_->next_deadline());
+  Instant next = std::min(next_timeout(), messenger_->next_deadline());
   for (const uint32_t index : staged_) {
     next = std::min(next, running_[index]->execution.next_deadline());
   }

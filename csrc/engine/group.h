@@ -20,6 +20,7 @@
 #include "engine/message_numbers.h"
 #include "engine/operation.h"
 #include "engine/plan.h"
+#include "engine/roll_call.h"
 #include "engine/scratch.h"
 #include "transport/messenger.h"
 
@@ -40,6 +41,7 @@ class Group {
   // `peer`, which anybody may have named, opens its side of our link.
   void on_incoming(Instant now, Rank peer);
   void on_notice(const AbortNotice& notice);
+  void on_roll_call(const RollCallNotice& notice);
   bool step(Instant now);
   // Fails the group for good. `cause` without prefix; also what the other ranks are told.
   void fail(StatusCode code, const std::string& cause);
@@ -55,6 +57,8 @@ class Group {
   const GroupSpec& spec() const { return spec_; }
 
  private:
+  // The tag of a receive from any source until its source is known.
+  static constexpr uint64_t kNoTag = UINT64_MAX;
   // Submitted, perhaps not yet running.
   struct Entry {
     OperationPtr operation;
@@ -89,10 +93,17 @@ class Group {
   bool fail_from_staging();
   bool fail_from_any_source();
   void fail_from_link(const MessengerFailure& failure, const Running* running);
+  // Unless the other ranks are still being asked who is missing.
   void fail_from_deadline(Instant now);
+  bool call_the_roll(Instant now, const Running* late);
+  std::string describe_roll() const;
   void check_deadlines(Instant now);
+  Instant next_timeout() const {
+    return roll_call_.active() ? roll_call_.next_look() : earliest_deadline_;
+  }
   // The running operation with this tag, else the oldest one; null when none runs.
   const Running* find(uint64_t tag_operation) const;
+  const Running* find_late(Instant now) const;
   std::string describe(const Running& running) const;
   FailureText text() const { return FailureText(spec_); }
   bool flood(Instant now);
@@ -118,6 +129,7 @@ class Group {
   std::vector<uint32_t> collectives_;   // indices into running_, in order of admission
   std::vector<uint32_t> staged_;        // those with staged memory, in order of their start
   Instant earliest_deadline_ = kNever;  // no pending operation has an earlier one
+  RollCall roll_call_;                  // after a deadline has passed
 
   // The abort notice, sent several times as it may be lost.
   std::vector<std::byte> notice_;

@@ -54,6 +54,57 @@ TEST(Failure, TimeoutNamesGroupOperationPeersAndProgress) {
   ExpectContains(message, "0 of 1 parts done");
 }
 
+// Most ranks wait for others that wait themselves; all of them name the one that is missing.
+TEST(Failure, TimeoutNamesTheRankThatDidNotCall) {
+  for (const uint32_t ranks : {2u, 4u, 5u, 8u}) {
+    for (const Rank missing : {Rank{0}, ranks - 1}) {
+      Cluster cluster(Ranks(ranks, seconds(2)));
+      RunCall(cluster, AllReduce(4));
+      Call call(cluster, AllReduce(100000, "ring"));
+      for (Rank rank = 0; rank < ranks; ++rank) {
+        if (rank != missing) call.submit(rank);
+      }
+      ASSERT_TRUE(call.run());
+      const std::string named = "not called by rank " + std::to_string(missing) +
+                                " (sim:" + std::to_string(missing) + ")";
+      for (const OperationPtr& operation : call.operations()) {
+        EXPECT_EQ(operation->status().code(), StatusCode::kTimeout);
+        ExpectContains(operation->status().message(), named + "; 0 of");
+      }
+    }
+  }
+}
+
+// A rank that does not answer is named, too, and asking ends.
+TEST(Failure, TimeoutNamesRanksThatDoNotAnswer) {
+  Cluster cluster(Ranks(4, seconds(2)));
+  cluster.engine(3).remove_group(cluster.group());
+  Call call(cluster, AllReduce(4));
+  call.submit(0);
+  call.submit(1);
+  ASSERT_TRUE(cluster.run_until_done(call.operations(), seconds(3)));
+  ExpectContains(MessageAt(cluster, 0), "; not called by rank 2 (sim:2)");
+  ExpectContains(MessageAt(cluster, 0), "; no answer from rank 3 (sim:3)");
+}
+
+// An older receive that nobody answers is not blamed for a collective's timeout.
+TEST(Failure, TimeoutNamesTheOperationThatIsLate) {
+  Cluster cluster(Ranks(2));
+  int32_t value = 0;
+  OperationSpec recv;
+  recv.collective = Collective::kRecv;
+  recv.type = DataType::kInt32;
+  recv.root = 1;
+  recv.output = {&value, Partition::Even(1, 1)};
+  cluster.submit(0, recv);
+  OperationSpec barrier;
+  barrier.timeout = seconds(1);
+  const OperationPtr op = cluster.submit(0, barrier);
+  ASSERT_TRUE(cluster.run_until_done({op}, seconds(2)));
+  ExpectContains(op->status().message(), "barrier #1: timed out after 1 s");
+  ExpectContains(op->status().message(), "not called by rank 1 (sim:1)");
+}
+
 // A later operation's own, shorter timeout counts, too.
 TEST(Failure, TimeoutOfOneOperation) {
   Cluster cluster(Ranks(2));
