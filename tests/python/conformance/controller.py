@@ -81,6 +81,7 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, str(here / "worker.py"), str(theirs.fileno())],
             env=variables,
+            cwd=here.parent,  # the fork server would find another rocecoll in the caller's
             stdout=log,
             stderr=log,
             pass_fds=[theirs.fileno()],
