@@ -50,7 +50,6 @@ class Backend : public c10d::Backend {
   // CPU tensors only; their device has no index.
   bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0; }
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
-  std::shared_ptr<c10::Allocator> getMemAllocator() override;
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   // Of sparse COO tensors, SUM only: the coalesced sum, the same on every rank.

@@ -25,11 +25,9 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
   if (!options.device().is_cpu()) {
     Refuse(kFunction, "only CPU tensors are supported, got " + options.device().str());
   }
-  return at::detail::empty_generic({size}, PageAllocator::Instance().get(),
+  return at::detail::empty_generic({size}, &PageAllocator::Instance(),
                                    c10::DispatchKeySet(c10::DispatchKey::CPU),
                                    c10::typeMetaToScalarType(options.dtype()), std::nullopt);
 }
-
-std::shared_ptr<c10::Allocator> Backend::getMemAllocator() { return PageAllocator::Instance(); }
 
 }  // namespace rocecoll::torch_adapter

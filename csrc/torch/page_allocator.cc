@@ -17,9 +17,8 @@ size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * u
 
 }  // namespace
 
-const std::shared_ptr<PageAllocator>& PageAllocator::Instance() {
-  // Never destroyed: tensors may outlive main().
-  static auto* allocator = new std::shared_ptr<PageAllocator>(std::make_shared<PageAllocator>());
+PageAllocator& PageAllocator::Instance() {
+  static auto* allocator = new PageAllocator;  // never destroyed: tensors may outlive main()
   return *allocator;
 }
 

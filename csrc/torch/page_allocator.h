@@ -6,13 +6,12 @@
 #include <c10/core/Allocator.h>
 
 #include <cstddef>
-#include <memory>
 
 namespace rocecoll::torch_adapter {
 
 class PageAllocator final : public c10::Allocator {
  public:
-  static const std::shared_ptr<PageAllocator>& Instance();
+  static PageAllocator& Instance();
 
   c10::DataPtr allocate(size_t bytes) override;
   c10::DeleterFnPtr raw_deleter() const override;
