@@ -237,10 +237,9 @@ def test_profiled(shared_pool) -> None:
 
 def fail_in_batch() -> None:
     """The work of the batch, and each inside it, has the group's failure."""
-    rank = dist.get_rank()
     world = world_group()
     world._start_coalescing(CPU)
-    inner = world.recv([torch.zeros(2)], 1 - rank, 5)
+    inner = world.recv([torch.zeros(2)], 1, 5)
     world.broadcast(torch.zeros(2), 0)
     whole = world._end_coalescing(CPU)
     future = whole.get_future()
@@ -258,4 +257,5 @@ def fail_in_batch() -> None:
 
 def test_failure(own_pool) -> None:
     with own_pool(2) as pool:
-        pool.run(fail_in_batch)
+        [outcome] = pool.attempt(fail_in_batch, ranks=[0])
+        assert outcome.error is None, outcome.trace
