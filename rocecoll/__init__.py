@@ -6,11 +6,39 @@ Importing it registers the backend "rocecoll". Without torch only rocecoll._core
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from rocecoll.options import Options
 from rocecoll.runtime import stats
 
+if TYPE_CHECKING:
+    from rocecoll.tracing import Trace
+
 __version__ = "0.1.0"
-__all__ = ["Options", "__version__", "stats"]
+__all__ = ["Options", "__version__", "dump_flight_recorder", "stats", "trace"]
+
+
+def trace(path: str | os.PathLike[str] | None = None, *, capacity: int = 1 << 16) -> Trace:
+    """`with rocecoll.trace("trace.json") as trace:` records every call to every group inside.
+
+    At the end each rank writes a Chrome trace (the rank replaces %r or {rank}, else goes before the
+    suffix) and rank 0 prints a table. At most `capacity` calls are kept, the newest.
+    """
+    from rocecoll.tracing import Trace
+
+    return Trace(path, capacity)
+
+
+def dump_flight_recorder(prefix: str | os.PathLike[str]) -> Path:
+    """Writes what has been recorded so far to `prefix` + rank, for torchfrtrace; returns the path.
+
+    Recording is on inside trace(), and with ROCECOLL_TRACE or ROCECOLL_FLIGHT_RECORDER.
+    """
+    from rocecoll.flight_recorder import dump
+
+    return dump(prefix)
 
 
 def _register() -> None:

@@ -24,6 +24,11 @@ def create_backend(group: Any, pg_options: options.Options | None) -> Backend:
     and global_ranks_in_group (empty for the world).
     """
     settings = options.resolve(pg_options)
+    if settings["trace"] or settings["flight_recorder"]:
+        from rocecoll.flight_recorder import record_until_exit
+
+        ranks = group.global_ranks_in_group or range(group.group_size)
+        record_until_exit(settings["trace"], settings["flight_recorder"], ranks[group.group_rank])
     runtime = shared_runtime(
         options.runtime_settings(
             settings,

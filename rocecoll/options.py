@@ -232,6 +232,22 @@ TABLE: tuple[Option, ...] = (
         f"COLLECTIVE:ALGORITHM separated by commas; collectives: {', '.join(COLLECTIVES)}",
         "algorithms to use instead of those chosen by size; equal on all ranks",
     ),
+    Option(
+        "trace",
+        str,
+        "",
+        "",
+        "a path; %r or {rank} in it is the rank, which else goes before the suffix",
+        "file for a Chrome trace of every operation, written at exit",
+    ),
+    Option(
+        "flight_recorder",
+        str,
+        "",
+        "",
+        "a path to which the rank is appended",
+        "file that torchfrtrace reads, written when a group fails and at exit",
+    ),
 )
 _BY_NAME = {option.name: option for option in TABLE}
 

@@ -68,6 +68,11 @@ def stats() -> dict[str, int]:
     return dict.fromkeys((*names, "packets_retransmitted", "packets_dropped_invalid"), 0)
 
 
+def failed_groups() -> int:
+    """How many of the process groups that exist have failed."""
+    return _runtime.failed_groups() if _runtime is not None else 0
+
+
 def _shutdown() -> None:
     if _runtime is not None:
         _runtime.shutdown(EXIT_LIMIT)

@@ -97,6 +97,7 @@ PYBIND11_MODULE(_c10d, module) {
       .def_property_readonly(
           "address", [](RuntimeHandle& runtime) { return runtime.progress().address().text(); })
       .def_property_readonly("has_groups", &RuntimeHandle::has_groups)
+      .def("failed_groups", &RuntimeHandle::failed_groups, unlocked)
       .def("stats", &Stats)
       .def("shutdown", &RuntimeHandle::shutdown, py::arg("limit"), unlocked);
 

@@ -23,16 +23,23 @@ int64_t ClockOffsetNs() {
 
 void CallRecord::start() { started_ns_.store(SteadyNs(), std::memory_order_relaxed); }
 
-void CallRecord::end(const std::string& error) {
+void CallRecord::end(const std::string& error, Rank source) {
   std::lock_guard lock(error_mutex_);
   if (ended_ns_.load(std::memory_order_relaxed) != 0) return;
   error_ = error;
+  source_ = source;
   ended_ns_.store(SteadyNs(), std::memory_order_release);
 }
 
 std::string CallRecord::error() const {
   std::lock_guard lock(error_mutex_);
   return error_;
+}
+
+std::optional<int> CallRecord::peer() const {
+  std::lock_guard lock(error_mutex_);
+  const bool arrived = ended_ns_.load(std::memory_order_relaxed) != 0 && error_.empty();
+  return root == -1 && arrived ? static_cast<int>(source_) : root;
 }
 
 Recorder& Recorder::instance() {
@@ -42,7 +49,7 @@ Recorder& Recorder::instance() {
 
 uint64_t Recorder::start(size_t capacity) {
   std::lock_guard lock(mutex_);
-  ++users_;
+  if (users_++ == 0) begin_id_ = next_id_;
   capacity_ = std::max(capacity_, capacity);
   enabled_.store(true, std::memory_order_relaxed);
   return next_id_;
@@ -70,6 +77,7 @@ void Recorder::add(const CallRecordPtr& record) {
 
 Recorder::Excerpt Recorder::since(uint64_t first) const {
   std::lock_guard lock(mutex_);
+  first = std::max(first, begin_id_);
   const uint64_t oldest = next_id_ - ring_.size();
   Excerpt excerpt;
   excerpt.dropped = oldest > first ? oldest - first : 0;

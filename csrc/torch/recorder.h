@@ -41,7 +41,7 @@ struct CallRecord {
   std::vector<RecordedTensor> inputs;
   std::vector<RecordedTensor> outputs;
   uint64_t bytes = 0;       // of the larger of the two sides
-  std::optional<int> root;  // group rank; the peer of a message, -1 for any
+  std::optional<int> root;  // group rank; of a message the peer(), here -1 for any
   std::optional<uint32_t> tag;
   std::string_view reduce_op;           // empty: does not reduce
   std::vector<uint64_t> input_splits;   // elements for each rank, where they may differ
@@ -56,9 +56,12 @@ struct CallRecord {
 
   // The operation went to the engine.
   void start();
-  // It is over, with `error` unless that is empty. The first call counts.
-  void end(const std::string& error);
+  // It is over, with `error` unless that is empty; receives have got theirs from `source`. The
+  // first call counts.
+  void end(const std::string& error, Rank source = 0);
   std::string error() const;
+  // Group rank; of a receive from any rank it is known once the message is there.
+  std::optional<int> peer() const;
   int64_t started_ns() const { return started_ns_.load(std::memory_order_relaxed); }  // 0: not yet
   int64_t ended_ns() const { return ended_ns_.load(std::memory_order_acquire); }      // 0: not yet
 
@@ -66,6 +69,7 @@ struct CallRecord {
   std::atomic<int64_t> started_ns_{0};
   mutable std::mutex error_mutex_;
   std::string error_;
+  Rank source_ = 0;
   std::atomic<int64_t> ended_ns_{0};
 };
 using CallRecordPtr = std::shared_ptr<CallRecord>;
@@ -87,7 +91,7 @@ class Recorder {
   uint64_t start(size_t capacity);
   void stop();
   void add(const CallRecordPtr& record);
-  // The calls from id `first` on.
+  // The calls from id `first` on, or from the beginning of the present recording.
   Excerpt since(uint64_t first) const;
 
  private:
@@ -97,6 +101,7 @@ class Recorder {
   size_t capacity_ = 0;
   size_t users_ = 0;
   uint64_t next_id_ = 0;
+  uint64_t begin_id_ = 0;  // of the present recording
 };
 
 // Fills in what the calling thread knows: who calls, and when.

@@ -42,7 +42,7 @@ py::dict CallDict(const CallRecord& record, int64_t offset_ns) {
   call["inputs"] = TensorList(record.inputs);
   call["outputs"] = TensorList(record.outputs);
   call["bytes"] = record.bytes;
-  call["root"] = record.root;
+  call["root"] = record.peer();
   call["tag"] = record.tag;
   call["reduce_op"] = std::string(record.reduce_op);
   call["input_splits"] = record.input_splits;

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,18 @@ void RuntimeHandle::remove_group(GroupId group) {
 bool RuntimeHandle::has_groups() const {
   std::lock_guard lock(mutex_);
   return !groups_.empty();
+}
+
+size_t RuntimeHandle::failed_groups() const {
+  if (in_child()) return 0;
+  std::set<GroupId> groups;
+  {
+    std::lock_guard lock(mutex_);
+    groups = groups_;
+  }
+  return static_cast<size_t>(std::count_if(groups.begin(), groups.end(), [this](GroupId group) {
+    return !progress_->group_status(group).ok();
+  }));
 }
 
 void RuntimeHandle::shutdown(Duration limit) {

@@ -44,6 +44,7 @@ class RuntimeHandle {
   // Idempotent.
   void remove_group(GroupId group);
   bool has_groups() const;
+  size_t failed_groups() const;
   // Ends all groups, lets their last frames be delivered and callbacks of futures run for at most
   // `limit`. Groups cannot be added afterwards.
   void shutdown(Duration limit);

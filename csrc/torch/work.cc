@@ -199,7 +199,9 @@ void Work::complete(Staging& staging) {
     error = std::current_exception();
     failure_ = Status(StatusCode::kInternal, raised.what());  // for the batch
   }
-  if (call_.record) call_.record->end(failure_.message());
+  if (call_.record) {
+    call_.record->end(failure_.message(), operations_.empty() ? 0 : operations_.front()->source());
+  }
   if (error) {
     future_->setError(error);
   } else {

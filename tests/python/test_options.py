@@ -36,6 +36,8 @@ GOOD = {
     "eager_bytes": ("4096", 4096),
     "lane_bytes": ("65536", 65536),
     "algorithm": ("all_reduce:ring,barrier:x", {"allreduce": "ring", "barrier": "x"}),
+    "trace": ("traces/%r.json", "traces/%r.json"),
+    "flight_recorder": ("dumps/rank_", "dumps/rank_"),
 }
 BAD = {
     "transport": ["tcp", ""],
@@ -56,7 +58,7 @@ BAD = {
 def test_every_option_has_examples_here() -> None:
     names = [option.name for option in TABLE]
     assert sorted(names) == sorted(GOOD)
-    assert set(BAD) == set(GOOD) - {"socket_ifname"}  # any text may name an interface
+    assert set(BAD) == set(GOOD) - {"socket_ifname", "trace", "flight_recorder"}  # any text
 
 
 @pytest.mark.parametrize("option", TABLE, ids=lambda option: option.name)

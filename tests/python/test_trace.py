@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import sys
 import tempfile
+import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,24 +16,22 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from launch import environment, run_programs
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+import rocecoll
 
 pytestmark = pytest.mark.quick
 
 Call = dict[str, Any]
 
 
-def record(action: Callable[[], None], capacity: int = 1000) -> list[Call]:
-    from rocecoll import _c10d
-
-    first = _c10d.start_recording(capacity)
-    try:
+def record(action: Callable[[], None]) -> list[Call]:
+    with rocecoll.trace() as trace:
         action()
-        calls, _ = _c10d.recorded_calls(first)
-    finally:
-        _c10d.stop_recording()
-    return calls
+    assert trace.dropped == 0
+    return [dict(call) for call in trace.calls]
 
 
 def train_two_steps() -> None:
@@ -103,26 +105,134 @@ def test_records_say_what_was_called(shared_pool) -> None:
     assert (receive["op"], receive["root"], receive["tag"]) == ("rocecoll:recv", 0, 7)
 
 
-def overflow() -> tuple[list[int], int]:
-    from rocecoll import _c10d
+def exchange_in_a_batch() -> None:
+    other = 1 - dist.get_rank()
+    received = torch.zeros(2)
+    batch = [dist.P2POp(dist.isend, torch.ones(2), other), dist.P2POp(dist.irecv, received, other)]
+    for work in dist.batch_isend_irecv(batch):
+        work.wait()
 
-    outer = _c10d.start_recording(3)
-    for size in range(1, 6):
-        dist.all_reduce(torch.zeros(size))
-    inner = _c10d.start_recording(1)
-    dist.all_reduce(torch.zeros(6))
-    calls, dropped = _c10d.recorded_calls(outer)
-    assert [call["inputs"][0][0] for call in _c10d.recorded_calls(inner)[0]] == [[6]]
-    _c10d.stop_recording()
-    _c10d.stop_recording()
-    assert _c10d.recorded_calls(0)[0] == [], "nothing is kept once nobody records"
+
+def test_calls_of_a_batch_share_its_number(shared_pool) -> None:
+    for calls in shared_pool(2).run(record, exchange_in_a_batch):
+        assert [call["op"] for call in calls] == ["rocecoll:send", "rocecoll:recv"]
+        assert calls[0]["batch"] == calls[1]["batch"] > 0
+
+
+def nest_and_overflow() -> tuple[list[int], int, str]:
+    with rocecoll.trace(capacity=3) as outer:
+        for size in range(1, 6):
+            dist.all_reduce(torch.zeros(size))
+        with pytest.raises(KeyError), rocecoll.trace(capacity=1) as inner:
+            dist.all_reduce(torch.zeros(6))
+            raise KeyError
+    assert [call["bytes"] for call in inner.calls] == [24]
     dist.all_reduce(torch.zeros(1))
-    assert _c10d.recorded_calls(inner)[0] == []
-    return [call["bytes"] for call in calls], dropped
+    with rocecoll.trace() as empty:
+        pass
+    assert (empty.calls, empty.dropped) == ([], 0)
+    return [call["bytes"] for call in outer.calls], outer.dropped, outer.table()
 
 
-def test_ring_keeps_the_newest(shared_pool) -> None:
-    assert shared_pool(2).run(overflow) == [([16, 20, 24], 3)] * 2
+def test_ring_keeps_the_newest_and_says_so(shared_pool) -> None:
+    for rank, (sizes, dropped, table) in enumerate(shared_pool(2).run(nest_and_overflow)):
+        assert (sizes, dropped) == ([16, 20, 24], 3)
+        assert table.startswith(
+            f"rocecoll: rank {rank} made 3 calls, and 3 before them that the trace"
+        )
+
+
+def reduce_in_threads() -> tuple[str, str]:
+    """An asynchronous operation, one that overlaps it, and one of a thread without a caller."""
+    tensors = [torch.ones(1000), torch.ones(10), torch.ones(1)]
+    with tempfile.TemporaryDirectory() as directory, rocecoll.trace(Path(directory) / "t") as trace:
+        works = []
+        for tensor in tensors[:2]:
+            works.append(dist.all_reduce(tensor, async_op=True))
+        thread = threading.Thread(target=dist.all_reduce, args=(tensors[2],), name="helper")
+        thread.start()
+        thread.join()
+        for work in works:
+            work.wait()
+    return trace.chrome(), trace.table()
+
+
+def test_chrome_trace_and_table(shared_pool) -> None:
+    for rank, (chrome, table) in enumerate(shared_pool(2).run(reduce_in_threads)):
+        events = json.loads(chrome)["traceEvents"]
+        calls = [event for event in events if event["ph"] == "X"]
+        assert {event["pid"] for event in events} == {rank}
+        assert [call["name"] for call in calls] == ["all_reduce"] * 3
+        assert [call["args"]["inputs"] for call in calls] == [
+            [f"float32 [{size}] cpu"] for size in (1000, 10, 1)
+        ]
+        names = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+        for track in names:
+            on_track = [(call["ts"], call["dur"]) for call in calls if call["tid"] == track]
+            for (begin, duration), (after, _) in itertools.pairwise(on_track):
+                assert begin + duration <= after + 1, "events of one track must not overlap"
+        for call in calls:
+            assert call["dur"] > 0 and call["args"]["state"] == "completed"
+            assert call["args"]["group"] == "0" and call["args"]["global_ranks"] == [0, 1]
+            assert names[call["tid"]].startswith("default_pg (0)")
+        here = calls[0]["args"]["initiator"]
+        assert "test_trace.py:" in here and here.endswith(" reduce_in_threads")
+        [row] = [line for line in table.splitlines() if "reduce_in_threads" in line]
+        assert row.split()[:4] == ["all_reduce", "default_pg", "2", "4040"]
+
+
+def trace_into(path: str) -> str | None:
+    """The warning that writing gave."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with rocecoll.trace(path):
+            dist.all_reduce(torch.zeros(1))
+    return str(caught[0].message) if caught else None
+
+
+def test_rank_goes_into_the_path(shared_pool, tmp_path: Path) -> None:
+    for name in ("plain.json", "%r-of.json", "new/{rank}"):
+        assert shared_pool(2).run(trace_into, str(tmp_path / name)) == [None, None]
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert files == {"plain.0.json", "plain.1.json", "0-of.json", "1-of.json", "new/0", "new/1"}
+    for path in files:
+        assert json.loads((tmp_path / path).read_text())["traceEvents"]
+
+
+def test_unwritable_path_is_a_warning(shared_pool, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    warned = shared_pool(2).run(trace_into, str(tmp_path / "file" / "trace.json"))
+    for rank, text in enumerate(warned):
+        path = tmp_path / "file" / f"trace.{rank}.json"
+        assert text in (
+            f"rocecoll could not write {path}: Not a directory",
+            f"rocecoll could not write {path}: File exists",
+        )
+
+
+ALONE = """
+import torch
+import torch.distributed as dist
+import rocecoll
+dist.init_process_group("rocecoll", store=dist.HashStore(), rank=0, world_size=1)
+dist.all_reduce(torch.ones(3))
+dist.new_group([0])
+"""
+
+
+def test_variable_traces_the_whole_program(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ALONE]
+    (tmp_path / "file").touch()
+    paths = [str(tmp_path / "trace.json"), str(tmp_path / "file" / "trace.json")]
+    environments = [environment(ROCECOLL_TRACE=path) for path in paths]
+    written, refused = run_programs([command] * 2, environments)
+    for result in (written, refused):
+        assert result.returncode == 0, result.stdout
+        assert "rocecoll: rank 0 made 1 calls" in result.stdout
+    assert "could not write" not in written.stdout
+    assert "could not write" in refused.stdout and "Traceback" not in refused.stdout
+    events = json.loads((tmp_path / "trace.0.json").read_text())["traceEvents"]
+    assert [event["args"]["bytes"] for event in events if event["ph"] == "X"] == [12]
 
 
 def profile() -> list[dict[str, Any]]:

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last rank leaves out an all_reduce and does something long instead, until it is ended.
+
+The others end when it has dumped, however slow the machine is.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+import rocecoll  # noqa: F401  registers the backend
+
+dist.init_process_group("rocecoll", timeout=timedelta(seconds=30))
+dist.broadcast(torch.zeros(3), 0)
+dist.group.WORLD.set_timeout(timedelta(seconds=2))
+last = dist.get_world_size() - 1
+if dist.get_rank() == last:
+    threading.Event().wait(60)
+try:
+    dist.all_reduce(torch.zeros(1000))
+finally:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if Path(f"{os.environ['ROCECOLL_FLIGHT_RECORDER']}{last}").exists():
+            break
+        time.sleep(0.05)
