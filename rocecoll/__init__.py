@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rocecoll.options import Options
+from rocecoll.launchers import init
 from rocecoll.runtime import stats
 
 if TYPE_CHECKING:
+    from rocecoll._c10d import Options
     from rocecoll.tracing import Trace
 
 __version__ = "0.1.0"
-__all__ = ["Options", "__version__", "dump_flight_recorder", "stats", "trace"]
+__all__ = ["Options", "__version__", "dump_flight_recorder", "init", "stats", "trace"]
 
 
 def trace(path: str | os.PathLike[str] | None = None, *, capacity: int = 1 << 16) -> Trace:
@@ -39,6 +40,15 @@ def dump_flight_recorder(prefix: str | os.PathLike[str]) -> Path:
     from rocecoll.flight_recorder import dump
 
     return dump(prefix)
+
+
+def __getattr__(name: str) -> Any:
+    """Options is a class of torch's and loads our C++ library, which most programs need later."""
+    if name != "Options":
+        raise AttributeError(f"module 'rocecoll' has no attribute {name!r}")
+    from rocecoll._c10d import Options
+
+    return Options
 
 
 def _register() -> None:

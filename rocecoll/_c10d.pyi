@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from datetime import timedelta
-from typing import TypedDict
+from typing import Any, TypedDict
 
+import torch._C._distributed_c10d
 import torch.distributed
 
 class Runtime:
@@ -16,7 +17,29 @@ class Runtime:
     def stats(self) -> dict[str, int]: ...
     def shutdown(self, limit: timedelta) -> None: ...
 
-class Backend(torch.distributed.distributed_c10d.Backend): ...
+class Options(torch._C._distributed_c10d.Backend.Options):
+    """What to pass as init_process_group(pg_options=...): Options(port_range="50000-50100").
+
+    Options that are not given come from their variable ROCECOLL_<NAME>.
+    """
+
+    group_desc: str
+    def __init__(self, **values: object) -> None: ...
+    @property
+    def settings(self) -> dict[str, str]: ...
+    @property
+    def values(self) -> dict[str, Any]: ...
+
+class Backend(torch._C._distributed_c10d.Backend):
+    @property
+    def options(self) -> Options: ...
+    def split(
+        self,
+        store: torch._C._distributed_c10d.Store | None,
+        ranks: list[int],
+        options: Options | None = None,
+    ) -> Backend | None: ...
+    def perform_nocolor_split(self, device: object) -> None: ...
 
 def make_backend(
     *,
@@ -28,6 +51,7 @@ def make_backend(
     global_ranks: list[int],
     timeout: timedelta,
     algorithms: dict[str, str],
+    options: Options,
 ) -> Backend: ...
 
 class Frame(TypedDict):
@@ -72,3 +96,11 @@ def start_recording(capacity: int) -> int:
 def stop_recording() -> None: ...
 def recorded_calls(first: int) -> tuple[list[Call], int]:
     """The calls from id `first` on, and how many of them fell out of the ring."""
+
+def make_process_group(
+    *,
+    store: torch._C._distributed_c10d.Store,
+    backend: Backend,
+    devices: list[str],
+    bound_device: str | None,
+) -> torch.distributed.ProcessGroup: ...

@@ -14,16 +14,21 @@ from rocecoll.rendezvous import make_record, meet
 from rocecoll.runtime import shared_runtime
 
 if TYPE_CHECKING:
-    from rocecoll._c10d import Backend
+    from rocecoll._c10d import Backend, Options
 
 
-def create_backend(group: Any, pg_options: options.Options | None) -> Backend:
+def create_backend(group: Any, pg_options: Options | None) -> Backend:
     """What torch calls for init_process_group("rocecoll") and new_group(backend="rocecoll").
 
     `group` is torch's _DistributedBackendOptions: store, group_rank, group_size, timeout, group_id
     and global_ranks_in_group (empty for the world).
     """
-    settings = options.resolve(pg_options)
+    from rocecoll._c10d import Options, make_backend
+
+    if pg_options is not None and not isinstance(pg_options, Options):
+        raise TypeError(f"pg_options must be rocecoll.Options, not {type(pg_options).__name__}")
+    chosen = pg_options or Options()
+    settings = options.resolve(chosen.settings)
     if settings["trace"] or settings["flight_recorder"]:
         from rocecoll.flight_recorder import record_until_exit
 
@@ -46,9 +51,6 @@ def create_backend(group: Any, pg_options: options.Options | None) -> Backend:
         version=rocecoll.__version__,
     )
     meeting = meet(group.store, own, group.group_id, group.timeout)
-
-    from rocecoll._c10d import make_backend
-
     return make_backend(
         runtime=runtime,
         name=group.group_id,
@@ -58,6 +60,7 @@ def create_backend(group: Any, pg_options: options.Options | None) -> Backend:
         global_ranks=list(group.global_ranks_in_group),
         timeout=group.timeout,
         algorithms=settings["algorithm"],
+        options=chosen,
     )
 
 

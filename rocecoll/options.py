@@ -28,6 +28,7 @@ COLLECTIVES = {
     "barrier": "barrier",
 }
 FAULTS = ("loss", "duplicate", "reorder", "corrupt", "delay_us", "seed")
+REPLACEABLE = ("gloo", "nccl")
 SPIN_US = 50.0  # a small all_reduce takes about as long; longer spinning only burns CPU
 HEARTBEAT_S = 0.5
 
@@ -44,6 +45,7 @@ class Option:
     unit: str
     accepted: str
     doc: str
+    process_wide: bool = False  # has no meaning for one group
 
     @property
     def variable(self) -> str:
@@ -121,6 +123,13 @@ def _fault(text: str) -> dict[str, str]:
         limits = {"delay_us": _number(0, 1e9), "seed": _integer(0, 2**64 - 1)}
         limits.get(name, _number(0, 1))(value)
     return pairs
+
+
+def _replace(text: str) -> tuple[str, ...]:
+    names = [name.strip() for name in text.lower().split(",") if name.strip()]
+    if not set(names) <= set(REPLACEABLE):
+        raise ValueError
+    return tuple(sorted(set(names)))
 
 
 def _algorithm(text: str) -> dict[str, str]:
@@ -248,23 +257,36 @@ TABLE: tuple[Option, ...] = (
         "a path to which the rank is appended",
         "file that torchfrtrace reads, written when a group fails and at exit",
     ),
+    Option(
+        "replace",
+        _replace,
+        (),
+        "",
+        "gloo, nccl or both separated by a comma",
+        "backends of torch whose process groups become groups of rocecoll",
+        process_wide=True,
+    ),
 )
 _BY_NAME = {option.name: option for option in TABLE}
 
 
-class Options:
-    """What to pass as init_process_group(pg_options=...): Options(port_range="50000-50100")."""
+def as_texts(values: Mapping[str, object]) -> dict[str, str]:
+    """What rocecoll.Options(**values) keeps: checked, as a variable would say it."""
+    texts = {}
+    for name, value in values.items():
+        option = _BY_NAME.get(name)
+        if option is None or option.process_wide:
+            hint = _suggestion(name, _BY_NAME)
+            if option is not None:
+                hint = f"; set {option.variable} for the whole process"
+            raise TypeError(f"rocecoll.Options has no option {name!r}{hint}")
+        texts[name] = _as_text(value)
+        option.read(texts[name], name)
+    return texts
 
-    def __init__(self, **values: object) -> None:
-        self.values: Settings = {}
-        for name, value in values.items():
-            option = _BY_NAME.get(name)
-            if option is None:
-                raise TypeError(f"rocecoll has no option {name!r}{_suggestion(name, _BY_NAME)}")
-            self.values[name] = option.read(_as_text(value), name)
 
-    def __repr__(self) -> str:
-        return f"Options({', '.join(f'{name}={value!r}' for name, value in self.values.items())})"
+def parsed(texts: Mapping[str, str]) -> Settings:
+    return {name: _BY_NAME[name].read(text, name) for name, text in texts.items()}
 
 
 def _as_text(value: object) -> str:
@@ -283,24 +305,29 @@ def _suggestion(name: str, known: Mapping[str, object]) -> str:
     return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
-def resolve(overrides: Options | None = None) -> Settings:
-    """Every option's value. Raises ValueError for a bad one, warns of an unknown variable."""
-    if overrides is not None and not isinstance(overrides, Options):
-        raise TypeError(f"pg_options must be rocecoll.Options, not {type(overrides).__name__}")
+def resolve(chosen: Mapping[str, str] | None = None) -> Settings:
+    """Every option's value; `chosen` are the settings of a rocecoll.Options.
+
+    Raises ValueError for a bad one, warns of an unknown variable.
+    """
     variables = {option.variable: option for option in TABLE}
     for name in os.environ:
         if name.startswith(PREFIX) and name not in variables:
             hint = _suggestion(name, variables)
             warnings.warn(f"rocecoll does not know {name}{hint}", stacklevel=2)
-    settings = {}
-    for option in TABLE:
-        if overrides is not None and option.name in overrides.values:
-            settings[option.name] = overrides.values[option.name]
-        elif option.variable in os.environ:
-            settings[option.name] = option.read(os.environ[option.variable], option.variable)
-        else:
-            settings[option.name] = option.default
-    return settings
+    settings = {option.name: _value(option) for option in TABLE}
+    return settings | parsed(chosen or {})
+
+
+def _value(option: Option) -> Any:
+    if option.variable in os.environ:
+        return option.read(os.environ[option.variable], option.variable)
+    return option.default
+
+
+def replaced_backends() -> frozenset[str]:
+    """The backends of torch whose groups are to be ours."""
+    return frozenset(_value(_BY_NAME["replace"]))
 
 
 def runtime_settings(settings: Settings, host: str, local_ranks: int) -> dict[str, str]:
@@ -332,6 +359,17 @@ def runtime_settings(settings: Settings, host: str, local_ranks: int) -> dict[st
 def master_address() -> str | None:
     """The host that the launcher named as meeting point."""
     return os.environ.get("MASTER_ADDR") or None
+
+
+def launcher_variables() -> dict[str, str]:
+    """What rocecoll/launchers.py looks at."""
+    prefixes = ("OMPI_", "PMI", "MPI_", "SLURM_", "MASTER_")
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in names or name.startswith(prefixes)
+    }
 
 
 def local_ranks(group_ranks: int) -> int:

@@ -30,11 +30,14 @@ std::vector<Rank> GlobalRanks(const GroupSpec& group) {
 
 }  // namespace
 
-Backend::Backend(std::shared_ptr<RuntimeHandle> runtime, GroupSpec group, AlgorithmTable algorithms)
+Backend::Backend(std::shared_ptr<RuntimeHandle> runtime, GroupSpec group, AlgorithmTable algorithms,
+                 c10::intrusive_ptr<Options> options)
     : c10d::Backend(static_cast<int>(group.rank), static_cast<int>(group.addresses.size())),
       runtime_(std::move(runtime)),
+      spec_(group),
       algorithms_(std::move(algorithms)),
       global_ranks_(std::make_shared<const std::vector<Rank>>(GlobalRanks(group))),
+      options_(std::move(options)),
       timeout_(std::chrono::duration_cast<milliseconds>(group.timeout)) {
   Result<GroupId> added = runtime_->add_group(std::move(group));
   if (!added.ok()) Throw(added.status());
@@ -46,6 +49,7 @@ Backend::~Backend() { Backend::shutdown(); }
 
 void Backend::setTimeout(milliseconds timeout) {
   timeout_ = timeout;
+  options_->timeout = timeout;
   runtime_->progress().set_timeout(group_, timeout);
 }
 

@@ -6,7 +6,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -14,6 +16,7 @@
 
 #include "engine/operation.h"
 #include "torch/completion_hook.h"
+#include "torch/options.h"
 #include "torch/recorder.h"
 #include "torch/runtime_handle.h"
 #include "torch/serial_queue.h"
@@ -30,12 +33,15 @@ class Backend : public c10d::Backend {
   using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<Tensors>;
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+  using Options = torch_adapter::Options;  // instead of the base class's
 
   // Throws when the group cannot be added. `group.addresses` decides the number of ranks.
-  Backend(std::shared_ptr<RuntimeHandle> runtime, GroupSpec group, AlgorithmTable algorithms);
+  Backend(std::shared_ptr<RuntimeHandle> runtime, GroupSpec group, AlgorithmTable algorithms,
+          c10::intrusive_ptr<Options> options);
   ~Backend() override;
 
   const std::string getBackendName() const override { return "rocecoll"; }
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
   void setTimeout(std::chrono::milliseconds timeout) override;
   void setSequenceNumberForGroup() override {}  // counted from 0 on every rank
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
@@ -88,6 +94,19 @@ class Backend : public c10d::Backend {
   // Rank 0 names the ranks that did not come in time. Failing it fails the group.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
+  bool supportsSplitting() const override { return true; }
+  bool supportsShrinking() const override { return true; }
+  // A group of `ranks`, ranks of this one in their new order; null where this rank is not among
+  // them. All of them call it, and those who split off the same ranks again do so equally often.
+  // Settings are the parent's. Neither store nor messages are used.
+  c10::intrusive_ptr<c10d::Backend> split(
+      const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+      const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
+  // As split() of all other ranks, which are those that call it.
+  c10::intrusive_ptr<c10d::Backend> shrink(
+      const std::vector<int64_t>& ranks_to_exclude, int shrink_flags,
+      const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
+
  protected:
   // Every call ends here.
   virtual WorkPtr launch(Work::Call call, std::vector<OperationSpec> specs,
@@ -97,6 +116,10 @@ class Backend : public c10d::Backend {
   // The work of a call, counted and shown to whoever watches, in the caller's thread. Calls of one
   // batch share its number; 0: no batch.
   Work::Ptr make_work(Work::Call call, const std::vector<OperationSpec>& specs, uint64_t batch = 0);
+  const AlgorithmTable& algorithms() const { return algorithms_; }
+  // A backend of the same class for another group.
+  virtual c10::intrusive_ptr<Backend> make_alike(GroupSpec group,
+                                                 c10::intrusive_ptr<Options> options) const = 0;
 
  private:
   // Counts a call, shows it to the profiler and records it; null while nobody records.
@@ -121,12 +144,18 @@ class Backend : public c10d::Backend {
   void report_to_rank_zero(Duration limit);
   void await_all_ranks(Duration limit, bool wait_all_ranks);
   uint32_t ranks() const { return static_cast<uint32_t>(size_); }
+  c10::intrusive_ptr<Backend> part(const char* function, const std::vector<Rank>& members,
+                                   const c10::intrusive_ptr<c10d::Backend::Options>& options);
 
   const std::shared_ptr<RuntimeHandle> runtime_;
+  const GroupSpec spec_;  // as it was made
   const AlgorithmTable algorithms_;
   const std::shared_ptr<const std::vector<Rank>> global_ranks_;  // by group rank
   const std::shared_ptr<SerialQueue> sparse_steps_ = std::make_shared<SerialQueue>();
   const std::shared_ptr<CompletionHook> completion_hook_ = std::make_shared<CompletionHook>();
+  const c10::intrusive_ptr<Options> options_;
+  std::mutex parts_mutex_;
+  std::map<std::vector<Rank>, uint64_t> parts_;  // groups made of these ranks so far
   GroupId group_ = 0;
   std::atomic<uint64_t> sequence_{0};               // of collectives
   std::atomic<uint64_t> message_sequence_{0};       // of sends and receives

@@ -12,9 +12,8 @@
 #include "base/bytes.h"
 #include "torch/coalescing_backend.h"
 #include "torch/errors.h"
+#include "torch/group_bindings.h"
 #include "torch/recorder_module.h"
-
-PYBIND11_DECLARE_HOLDER_TYPE(T, c10::intrusive_ptr<T>, true);
 
 namespace rocecoll::torch_adapter {
 namespace {
@@ -62,12 +61,11 @@ AlgorithmTable MakeAlgorithmTable(const std::map<std::string, std::string>& name
   return table;
 }
 
-c10::intrusive_ptr<Backend> MakeBackend(const std::shared_ptr<RuntimeHandle>& runtime,
-                                        const std::string& name, const std::string& key, Rank rank,
-                                        const std::vector<std::string>& addresses,
-                                        const std::vector<Rank>& global_ranks,
-                                        std::chrono::milliseconds timeout,
-                                        const std::map<std::string, std::string>& algorithms) {
+c10::intrusive_ptr<CoalescingBackend> MakeBackend(
+    const std::shared_ptr<RuntimeHandle>& runtime, const std::string& name, const std::string& key,
+    Rank rank, const std::vector<std::string>& addresses, const std::vector<Rank>& global_ranks,
+    std::chrono::milliseconds timeout, const std::map<std::string, std::string>& algorithms,
+    const Options& chosen) {
   if (key.size() != 16) throw py::value_error("a group's key has 16 bytes");
   const RuntimeOptions& options = runtime->options();
   GroupSpec group;
@@ -82,8 +80,12 @@ c10::intrusive_ptr<Backend> MakeBackend(const std::shared_ptr<RuntimeHandle>& ru
   group.global_ranks = global_ranks;
   group.timeout = timeout;
   group.messenger = options.messenger;
+  auto own = c10::make_intrusive<Options>(chosen);  // the caller may use his for other groups
+  own->timeout = timeout;
+  own->group_name = name;
+  own->global_ranks_in_group.assign(global_ranks.begin(), global_ranks.end());
   return c10::make_intrusive<CoalescingBackend>(runtime, std::move(group),
-                                                MakeAlgorithmTable(algorithms));
+                                                MakeAlgorithmTable(algorithms), std::move(own));
 }
 
 }  // namespace
@@ -101,11 +103,18 @@ PYBIND11_MODULE(_c10d, module) {
       .def("stats", &Stats)
       .def("shutdown", &RuntimeHandle::shutdown, py::arg("limit"), unlocked);
 
-  py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module, "Backend",
-                                                                  py::module_local());
+  BindGroups(module);
+  // Not module_local, and the class that is made: ProcessGroup._get_backend() gives it back.
+  py::class_<CoalescingBackend, c10d::Backend, c10::intrusive_ptr<CoalescingBackend>>(module,
+                                                                                      "Backend")
+      .def_property_readonly("options", &CoalescingBackend::getBackendOptions)
+      .def("split", &CoalescingBackend::split, py::arg("store"), py::arg("ranks"),
+           py::arg("options") = nullptr)
+      // torch calls it on ranks outside of a group that new_group() makes, where others split.
+      .def("perform_nocolor_split", [](CoalescingBackend&, const py::object& /*device*/) {});
   module.def("make_backend", &MakeBackend, py::kw_only(), py::arg("runtime"), py::arg("name"),
              py::arg("key"), py::arg("rank"), py::arg("addresses"), py::arg("global_ranks"),
-             py::arg("timeout"), py::arg("algorithms"));
+             py::arg("timeout"), py::arg("algorithms"), py::arg("options"));
   BindRecorder(module);
 }
 

@@ -70,6 +70,12 @@ class CoalescingBackend final : public Backend {
   WorkPtr launch(Work::Call call, std::vector<OperationSpec> specs,
                  const std::shared_ptr<Staging>& staging) override;
 
+  c10::intrusive_ptr<Backend> make_alike(GroupSpec group,
+                                         c10::intrusive_ptr<Options> options) const override {
+    return c10::make_intrusive<CoalescingBackend>(runtime(), std::move(group), algorithms(),
+                                                  std::move(options));
+  }
+
  private:
   struct Batch {
     explicit Batch(uint64_t number) : number(number) {}

@@ -15,7 +15,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 LIMIT_S = 100.0
-LAUNCHERS = ("ROCECOLL_", "OMPI_", "PMIX_", "TORCHELASTIC_")
+LAUNCHERS = ("ROCECOLL_", "OMPI_", "PMI", "MPI_", "SLURM_", "TORCHELASTIC_")
 PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 

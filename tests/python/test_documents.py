@@ -15,7 +15,13 @@ pytestmark = pytest.mark.quick
 
 
 # How the README puts a default that stands for no choice at all.
-NO_CHOICE = {"socket_ifname": "", "port_range": "any", "algorithm": "by size", "fault": "none"}
+NO_CHOICE = {
+    "socket_ifname": "",
+    "port_range": "any",
+    "algorithm": "by size",
+    "fault": "none",
+    "replace": "none",
+}
 
 
 def option_rows() -> dict[str, str]:

@@ -9,8 +9,8 @@ import warnings
 
 import pytest
 
-from rocecoll import options
-from rocecoll.options import TABLE, Options, resolve, runtime_settings
+from rocecoll import Options, options
+from rocecoll.options import TABLE, replaced_backends, resolve, runtime_settings
 
 pytestmark = pytest.mark.quick
 
@@ -38,6 +38,7 @@ GOOD = {
     "algorithm": ("all_reduce:ring,barrier:x", {"allreduce": "ring", "barrier": "x"}),
     "trace": ("traces/%r.json", "traces/%r.json"),
     "flight_recorder": ("dumps/rank_", "dumps/rank_"),
+    "replace": ("NCCL, gloo", ("gloo", "nccl")),
 }
 BAD = {
     "transport": ["tcp", ""],
@@ -52,6 +53,7 @@ BAD = {
     "eager_bytes": ["-1", "65537"],
     "lane_bytes": ["0"],
     "algorithm": ["ring", "all_redcue:ring", "all_reduce:"],
+    "replace": ["mpi", "gloo;nccl"],
 }
 
 
@@ -82,7 +84,7 @@ def test_bad_value_names_variable_value_and_what_is_accepted(
 
 def test_argument_wins_over_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCECOLL_EAGER_BYTES", "1")
-    assert resolve(Options(eager_bytes=2))["eager_bytes"] == 2
+    assert resolve(Options(eager_bytes=2).settings)["eager_bytes"] == 2
 
 
 def test_arguments_may_be_python_values() -> None:
@@ -100,8 +102,14 @@ def test_bad_arguments() -> None:
         Options(eager_byte=1)
     with pytest.raises(ValueError, match="lane_bytes='0'"):
         Options(lane_bytes=0)
-    with pytest.raises(TypeError, match=r"pg_options must be rocecoll\.Options, not dict"):
-        resolve({"lane_bytes": 1})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="no option 'replace'; set ROCECOLL_REPLACE for the whole"):
+        Options(replace="gloo")
+
+
+def test_replaced_backends(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert replaced_backends() == set()
+    monkeypatch.setenv("ROCECOLL_REPLACE", "gloo,nccl")
+    assert replaced_backends() == {"gloo", "nccl"}
 
 
 def test_unknown_variable_warns_with_the_nearest_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +129,7 @@ def test_spinning_needs_a_core_for_every_local_rank(monkeypatch: pytest.MonkeyPa
     settings = resolve()
     assert runtime_settings(settings, "::1", local_ranks=2)["progress.spin_us"] == "50"
     assert runtime_settings(settings, "::1", local_ranks=3)["progress.spin_us"] == "0"
-    forced = resolve(Options(spin_us=7))
+    forced = resolve(Options(spin_us=7).settings)
     assert runtime_settings(forced, "::1", local_ranks=3)["progress.spin_us"] == "7"
 
 
@@ -137,5 +145,5 @@ def test_core_takes_every_setting() -> None:
     """The names on both sides agree: the core refuses one that it does not know."""
     core = pytest.importorskip("rocecoll._core")
     everything = Options(fault="loss=0.1,duplicate=0.1,reorder=0.1,corrupt=0.1,delay_us=1,seed=3")
-    settings = runtime_settings(resolve(everything), "127.0.0.1", 1)
+    settings = runtime_settings(resolve(everything.settings), "127.0.0.1", 1)
     assert set(settings) <= set(core.runtime_option_names())

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/group_bindings.h"
+
+#include <pybind11/chrono.h>
+#include <pybind11/stl.h>
+
+#include <tuple>
+
+#include "torch/coalescing_backend.h"
+#include "torch/options.h"
+#include "torch/process_group.h"
+
+namespace rocecoll::torch_adapter {
+namespace {
+
+namespace py = pybind11;
+
+// rocecoll/options.py holds the one table of options, and knows what each accepts.
+constexpr const char* kTable = "rocecoll.options";
+
+c10::intrusive_ptr<Options> MakeOptions(const py::kwargs& values) {
+  const py::object parse = py::module_::import(kTable).attr("as_texts");
+  return c10::make_intrusive<Options>(parse(values).cast<Options::Settings>());
+}
+
+py::object Values(const Options& options) {
+  return py::module_::import(kTable).attr("parsed")(options.settings);
+}
+
+using OptionsState = std::tuple<Options::Settings, std::chrono::milliseconds, std::string,
+                                std::string, std::vector<uint64_t>>;
+
+OptionsState GetState(const Options& options) {
+  return {options.settings, options.timeout, options.group_name, options.group_desc,
+          options.global_ranks_in_group};
+}
+
+c10::intrusive_ptr<Options> SetState(OptionsState state) {
+  auto options = c10::make_intrusive<Options>(std::get<0>(std::move(state)));
+  std::tie(std::ignore, options->timeout, options->group_name, options->group_desc,
+           options->global_ranks_in_group) = std::move(state);
+  return options;
+}
+
+bool Equal(const Options& options, const py::object& other) {
+  return py::isinstance<Options>(other) && options.same_choice(other.cast<const Options&>());
+}
+
+// Devices as text: the caster of torch.device is in a library that is not linked.
+c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
+    const c10::intrusive_ptr<c10d::Store>& store,
+    const c10::intrusive_ptr<CoalescingBackend>& backend, const std::vector<std::string>& devices,
+    const std::optional<std::string>& bound_device) {
+  std::vector<c10::DeviceType> types;
+  types.reserve(devices.size());
+  for (const std::string& device : devices) types.push_back(c10::Device(device).type());
+  std::optional<c10::Device> bound;
+  if (bound_device) bound = c10::Device(*bound_device);
+  return c10::make_intrusive<ProcessGroup>(store, backend, types, bound);
+}
+
+}  // namespace
+
+void BindGroups(py::module_& module) {
+  // Not module_local: torch's own bindings give it back too.
+  py::class_<Options, c10d::Backend::Options, c10::intrusive_ptr<Options>>(module, "Options")
+      .def(py::init(&MakeOptions))
+      .def_property_readonly("settings", [](const Options& options) { return options.settings; })
+      .def_property_readonly("values", &Values)
+      .def_readwrite("group_desc", &Options::group_desc)
+      .def("__repr__", &Options::text)
+      .def("__eq__", &Equal)
+      .def(py::pickle(&GetState, &SetState));
+  module.def("make_process_group", &MakeProcessGroup, py::kw_only(), py::arg("store"),
+             py::arg("backend"), py::arg("devices"), py::arg("bound_device"));
+}
+
+}  // namespace rocecoll::torch_adapter

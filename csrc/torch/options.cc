@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/options.h"
+
+namespace rocecoll::torch_adapter {
+
+std::string Options::text() const {
+  std::string list;
+  for (const auto& [name, value] : settings) {
+    list += (list.empty() ? "" : ", ") + name + "='" + value + "'";
+  }
+  return "Options(" + list + ")";
+}
+
+}  // namespace rocecoll::torch_adapter
