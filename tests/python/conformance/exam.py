@@ -19,8 +19,6 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 from unittest import mock
 
-import torch.distributed as dist
-
 BACKEND = os.environ["CONFORMANCE_BACKEND"]
 GATE = os.environ["CONFORMANCE_GATE"]
 LIMIT_S = int(os.environ["CONFORMANCE_LIMIT_S"])
@@ -47,15 +45,8 @@ def import_suite() -> Any:
     return suite
 
 
-def monitored_barrier(*args: Any, **details: Any) -> None:
-    """torch.distributed's, which takes no backend but gloo by name."""
-    with mock.patch.object(dist.distributed_c10d, "get_backend", lambda group=None: "gloo"):
-        dist.distributed_c10d.monitored_barrier(*args, **details)
-
-
 if BACKEND == "rocecoll":
     importlib.import_module("rocecoll")
-    dist.monitored_barrier = monitored_barrier
 suite = import_suite()
 
 
