@@ -13,6 +13,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+# One group serves the CPU and whatever accelerator there is, by torch's own names: an extension
+# that renames "privateuseone" does not change what that stands for.
+DEVICES = ("cpu", "cuda", "xpu", "privateuseone")
+
 # Functions of torch.distributed that treat backends by name: rocecoll/torch_hooks.py has what they
 # do for ours, under the same names.
 HOOKED = (
@@ -55,7 +59,7 @@ def register() -> None:
 
         if "rocecoll" in Backend.backend_list:
             return
-        Backend.register_backend("rocecoll", _create, extended_api=True, devices=["cpu", "cuda"])
+        Backend.register_backend("rocecoll", _create, extended_api=True, devices=list(DEVICES))
         for name in HOOKED:
             plain = getattr(distributed_c10d, name, None)
             if plain is None:  # another torch has another helper: groups work, under "custom"

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <string>
 
+#include "torch/device_staging.h"
+
 namespace rocecoll::torch_adapter {
 
 void Refuse(const char* function, const std::string& what) {
@@ -21,9 +23,9 @@ void CheckTensor(const char* function, const at::Tensor& tensor, at::ScalarType 
     TORCH_CHECK_NOT_IMPLEMENTED(false, "ProcessGroupRocecoll::", function,
                                 ": sparse tensors are not supported, got layout ", tensor.layout());
   }
-  if (!tensor.is_cpu()) {
-    Refuse(function,
-           "invalid tensor type: only CPU tensors are supported, got " + tensor.device().str());
+  if (!tensor.is_cpu() && !IsAccelerator(tensor.device())) {
+    Refuse(function, "invalid tensor type: only CPU and accelerator tensors are supported, got " +
+                         tensor.device().str());
   }
   if (tensor.scalar_type() != type) {
     Refuse(function, std::string("invalid tensor type: expected ") + c10::toString(type) +

@@ -17,7 +17,7 @@ namespace rocecoll::torch_adapter {
 [[noreturn]] void Refuse(const char* function, const std::string& what);
 
 void CheckRoot(const char* function, int64_t root, int size);
-// Dense and on the CPU, of the given element type.
+// Dense and on the CPU or an accelerator, of the given element type.
 void CheckTensor(const char* function, const at::Tensor& tensor, at::ScalarType type);
 void CheckTensors(const char* function, const std::vector<at::Tensor>& tensors,
                   at::ScalarType type);

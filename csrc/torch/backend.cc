@@ -92,8 +92,15 @@ Work::Ptr Backend::make_work(Work::Call call, const std::vector<OperationSpec>& 
   return c10::make_intrusive<Work>(runtime_, rank_, std::move(call));
 }
 
+void Backend::stage(Work::Call& call, std::vector<OperationSpec>& specs, Staging& staging) {
+  if (!staging.device) return;
+  call.device = staging.device->device();
+  staging.device->start(copy_streams_, specs);
+}
+
 Backend::WorkPtr Backend::launch(Work::Call call, std::vector<OperationSpec> specs,
                                  const std::shared_ptr<Staging>& staging) {
+  stage(call, specs, *staging);
   auto work = make_work(std::move(call), specs);
   Work::Submit(group_, {work, std::move(specs), staging});
   return work;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The c10d backend "rocecoll": checks arguments, lays tensors out for the engine, submits. Contains
-// no algorithm and no state beyond its group. CPU tensors.
+// no algorithm and no state beyond its group. Tensors of the CPU and of accelerators.
 #pragma once
 
 #include <array>
@@ -111,6 +111,8 @@ class Backend : public c10d::Backend {
   // Every call ends here.
   virtual WorkPtr launch(Work::Call call, std::vector<OperationSpec> specs,
                          const std::shared_ptr<Staging>& staging);
+  // The part of launch() that tensors of an accelerator need, at the time of the call.
+  void stage(Work::Call& call, std::vector<OperationSpec>& specs, Staging& staging);
   const std::shared_ptr<RuntimeHandle>& runtime() const { return runtime_; }
   GroupId group() const { return group_; }
   // The work of a call, counted and shown to whoever watches, in the caller's thread. Calls of one
@@ -157,8 +159,9 @@ class Backend : public c10d::Backend {
   std::mutex parts_mutex_;
   std::map<std::vector<Rank>, uint64_t> parts_;  // groups made of these ranks so far
   GroupId group_ = 0;
-  std::atomic<uint64_t> sequence_{0};               // of collectives
-  std::atomic<uint64_t> message_sequence_{0};       // of sends and receives
+  std::atomic<uint64_t> sequence_{0};          // of collectives
+  std::atomic<uint64_t> message_sequence_{0};  // of sends and receives
+  CopyStreams copy_streams_;
   std::atomic<std::chrono::milliseconds> timeout_;  // of operations that have none of their own
 };
 

@@ -48,12 +48,17 @@ Backend::WorkPtr CoalescingBackend::endCoalescing() {
     std::rethrow_exception(batch->refused);
   }
   if (batch->calls.empty()) return nullptr;
-  auto whole = c10::make_intrusive<Work>(runtime(), rank_,
-                                         Work::Call{.type = OpType::COALESCED,
-                                                    .title = "rocecoll:coalesced",
-                                                    .inputs = {},
-                                                    .results = std::move(batch->results)});
-  Work::SubmitBatch(group(), whole, std::move(batch->calls));
+  Work::Call call{.type = OpType::COALESCED,
+                  .title = "rocecoll:coalesced",
+                  .inputs = {},
+                  .results = std::move(batch->results)};
+  // Started after its calls: it comes behind them on the stream that they store with.
+  auto staging = std::make_shared<Staging>();
+  if (batch->device) staging->device = std::make_unique<DeviceStaging>(*batch->device);
+  std::vector<OperationSpec> none;
+  stage(call, none, *staging);
+  auto whole = c10::make_intrusive<Work>(runtime(), rank_, std::move(call));
+  Work::SubmitBatch(group(), whole, staging, std::move(batch->calls));
   return whole;
 }
 
@@ -61,6 +66,14 @@ Backend::WorkPtr CoalescingBackend::launch(Work::Call call, std::vector<Operatio
                                            const std::shared_ptr<Staging>& staging) {
   Batch* batch = open_batch();
   if (batch == nullptr) return Backend::launch(std::move(call), std::move(specs), staging);
+  if (staging->device) {
+    const c10::Device device = staging->device->device();
+    TORCH_CHECK(device == batch->device.value_or(device),
+                "rocecoll: the tensors of one batch must be on the same device, got ",
+                *batch->device, " and ", device);
+    batch->device = device;
+  }
+  stage(call, specs, *staging);
   batch->results.insert(batch->results.end(), call.results.begin(), call.results.end());
   const Work::Ptr work = make_work(std::move(call), specs, batch->number);
   batch->calls.push_back({work, std::move(specs), staging});

@@ -14,6 +14,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -82,7 +83,8 @@ class CoalescingBackend final : public Backend {
     const uint64_t number;  // from 1
     std::vector<Work::Launch> calls;
     Tensors results;
-    std::exception_ptr refused;  // the first one
+    std::optional<c10::Device> device;  // the accelerator, if tensors of one are among them
+    std::exception_ptr refused;         // the first one
   };
 
   // The batch that this thread has open, else null.

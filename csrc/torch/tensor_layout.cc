@@ -17,10 +17,30 @@ bool IsAddressable(const at::Tensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % tensor.element_size() == 0;
 }
 
-// A copy-on-write tensor that is only read stays shared.
-void* DataOf(const at::Tensor& tensor, Access access) {
+// Where the engine finds it. A copy-on-write tensor that is only read stays shared.
+void* DataOf(const at::Tensor& tensor, Access access, Staging& staging) {
+  if (staging.device) return staging.device->make_image({&tensor, 1});
   if (access == Access::kRead) return const_cast<void*>(tensor.const_data_ptr());
   return tensor.mutable_data_ptr();
+}
+
+// Where the engine finds each, null for those without elements.
+std::vector<std::byte*> StartsOf(const std::vector<at::Tensor>& tensors, Access access,
+                                 Staging& staging) {
+  std::byte* next = staging.device ? staging.device->make_image(tensors) : nullptr;
+  std::vector<std::byte*> starts;
+  starts.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() == 0) {
+      starts.push_back(nullptr);
+    } else if (staging.device) {
+      starts.push_back(next);
+      next += tensor.nbytes();
+    } else {
+      starts.push_back(static_cast<std::byte*>(DataOf(tensor, access, staging)));
+    }
+  }
+  return starts;
 }
 
 std::vector<Extent> SortedExtents(const std::vector<at::Tensor>& tensors) {
@@ -53,12 +73,21 @@ bool Overlap(const std::vector<at::Tensor>& left, const std::vector<at::Tensor>&
 }  // namespace
 
 void Staging::copy_results() {
-  for (auto& [target, temporary] : copy_back) target.copy_(temporary);
+  for (auto& [target, temporary] : copy_back) {
+    target.copy_(temporary, /*non_blocking=*/true);
+    if (device) device->keep_until_copied(target);
+  }
   copy_back.clear();
 }
 
 at::Tensor Addressable(const at::Tensor& tensor, Access access, Staging& staging) {
   at::Tensor usable = tensor.detach();
+  if (staging.tensors.empty()) {
+    if (!usable.is_cpu()) staging.device = std::make_unique<DeviceStaging>(usable.device());
+  } else if (usable.device() != staging.tensors[0].device()) {
+    TORCH_CHECK(false, "rocecoll: the tensors of one call must be on the same device, got ",
+                staging.tensors[0].device(), " and ", usable.device());
+  }
   if (!IsAddressable(usable)) {
     TORCH_CHECK(access == Access::kRead || at::has_internal_overlap(usable) != at::MemOverlap::Yes,
                 "rocecoll: elements of a tensor to be written share memory (sizes ", usable.sizes(),
@@ -75,20 +104,18 @@ at::Tensor Addressable(const at::Tensor& tensor, Access access, Staging& staging
 OperationBuffer EvenBuffer(const at::Tensor& tensor, uint32_t blocks, Access access,
                            Staging& staging) {
   const at::Tensor usable = Addressable(tensor, access, staging);
-  return {DataOf(usable, access), Partition::Even(usable.numel(), blocks)};
+  return {DataOf(usable, access, staging), Partition::Even(usable.numel(), blocks)};
 }
 
 OperationBuffer ListBuffer(const std::vector<at::Tensor>& tensors, Access access,
                            Staging& staging) {
-  std::vector<std::byte*> starts;
-  starts.reserve(tensors.size());
+  std::vector<at::Tensor> usable;
+  usable.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) usable.push_back(Addressable(tensor, access, staging));
+  const std::vector<std::byte*> starts = StartsOf(usable, access, staging);
   std::byte* base = nullptr;
-  for (const at::Tensor& tensor : tensors) {
-    const at::Tensor usable = Addressable(tensor, access, staging);
-    std::byte* start =
-        usable.numel() == 0 ? nullptr : static_cast<std::byte*>(DataOf(usable, access));
+  for (std::byte* start : starts) {
     if (start && (!base || start < base)) base = start;
-    starts.push_back(start);
   }
   std::vector<ElementRange> blocks;
   blocks.reserve(tensors.size());
@@ -111,7 +138,7 @@ OperationBuffer SplitBuffer(const at::Tensor& tensor, const std::vector<int64_t>
     blocks.push_back({offset, split * row});
     offset += split * row;
   }
-  return {DataOf(usable, access), Partition::Explicit(std::move(blocks))};
+  return {DataOf(usable, access, staging), Partition::Explicit(std::move(blocks))};
 }
 
 std::vector<at::Tensor> Unaliased(const std::vector<at::Tensor>& inputs,

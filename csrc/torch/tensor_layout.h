@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors as the engine's buffers, without flattening: a list of tensors is one buffer whose blocks
 // lie wherever the tensors do, counted from the lowest address. Only what the engine cannot address
-// (strided, misaligned or lazily conjugated tensors) goes through a contiguous temporary.
+// (strided, misaligned or lazily conjugated tensors) goes through a contiguous temporary. An
+// accelerator's tensors have images on the host (device_staging.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "collectives/data_type.h"
 #include "engine/operation.h"
+#include "torch/device_staging.h"
 
 namespace rocecoll::torch_adapter {
 
@@ -23,8 +26,9 @@ enum class Access : uint8_t {
 
 // What keeps an operation's memory alive, and what is due before its result may be seen.
 struct Staging {
-  std::vector<at::Tensor> tensors;
+  std::vector<at::Tensor> tensors;                           // all on one device
   std::vector<std::pair<at::Tensor, at::Tensor>> copy_back;  // {the caller's, the temporary}
+  std::unique_ptr<DeviceStaging> device;                     // null on the CPU
 
   void copy_results();
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/work.h"
 
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <utility>
 
 #include "torch/completion_pool.h"
@@ -11,8 +14,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-c10::intrusive_ptr<c10::ivalue::Future> MakeFuture() {
-  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+c10::intrusive_ptr<c10::ivalue::Future> MakeFuture(std::optional<c10::Device> device) {
+  std::vector<c10::Device> devices;
+  if (device) devices.push_back(*device);
+  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                  std::move(devices));
 }
 
 // Names torch's way to allow more time.
@@ -40,7 +46,7 @@ Work::Work(std::shared_ptr<RuntimeHandle> runtime, int rank, Call call)
     : c10d::Work(rank, call.type, call.title, call.inputs),
       runtime_(std::move(runtime)),
       call_(std::move(call)),
-      future_(MakeFuture()),
+      future_(MakeFuture(call_.device)),
       started_(steady_clock::now()) {
   call_.inputs.clear();
   if (call_.hook) call_.hook->expect();
@@ -96,10 +102,11 @@ void Work::Submit(GroupId group, Launch launch) {
   if (accepted == 0) Throw(WithOperation(status, work->call_.title));
 }
 
-void Work::SubmitBatch(GroupId group, const Ptr& batch, std::vector<Launch> members) {
+void Work::SubmitBatch(GroupId group, const Ptr& batch, std::shared_ptr<Staging> staging,
+                       std::vector<Launch> members) {
   ROCECOLL_CHECK(!members.empty());
   batch->group_ = group;
-  batch->staging_ = std::make_shared<Staging>();
+  batch->staging_ = std::move(staging);
   batch->pending_ = members.size();
   batch->submitted_ = true;
   std::vector<OperationPtr> operations;
@@ -187,11 +194,18 @@ void Work::announce() {
 
 void Work::complete(Staging& staging) {
   std::exception_ptr error = raised_;
+  // The future, and with it who waits for it, comes after what is on the current stream.
+  c10::OptionalStreamGuard on_stream;
   try {
     if (error) {
       // The body has said why.
     } else if (failure_.ok()) {
+      if (staging.device) on_stream.reset_stream(staging.device->result_stream());
       staging.copy_results();
+      if (staging.device) {
+        results_stored_.emplace(staging.device->device().type());
+        results_stored_->record(staging.device->result_stream());
+      }
     } else {
       error = MakeException(WithAdvice(failure_));
     }
@@ -210,6 +224,10 @@ void Work::complete(Staging& staging) {
   finish(error);
 }
 
+bool Work::isCompleted() {
+  return c10d::Work::isCompleted() && (!results_stored_ || results_stored_->query());
+}
+
 bool Work::isSuccess() const {
   std::lock_guard lock(mutex_);
   return completed_ && !exception_;
@@ -225,7 +243,7 @@ int Work::sourceRank() const {
 }
 
 std::vector<at::Tensor> Work::result() {
-  TORCH_CHECK(isCompleted(),
+  TORCH_CHECK(c10d::Work::isCompleted(),
               "Work needs to be completed before calling result(). Should call "
               "wait() before result().");
   return call_.results;
@@ -255,7 +273,20 @@ bool Work::wait(std::chrono::milliseconds timeout) {
     ThrowTimedOut(call_.title, timeout);
   }
   if (exception_) std::rethrow_exception(exception_);
+  lock.unlock();
+  await_on_stream();
   return true;
+}
+
+void Work::synchronize() {
+  if (call_.device && !c10d::Work::isCompleted()) wait(kNoTimeout);
+  await_on_stream();
+}
+
+void Work::await_on_stream() const {
+  if (!results_stored_) return;
+  const c10::impl::VirtualGuardImpl guard(call_.device->type());
+  results_stored_->block(guard.getStream(*call_.device));
 }
 
 void Work::abort() {

@@ -3,11 +3,14 @@
 // such works.
 #pragma once
 
+#include <c10/core/Event.h>
+
 #include <atomic>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
@@ -25,6 +28,9 @@ namespace rocecoll::torch_adapter {
 // runs. Completion, in this order: temporaries are copied back, the future is completed, waiters
 // wake. It happens on the thread that found the last operation done, or on the CompletionPool once
 // somebody holds the future and may have attached callbacks.
+//
+// With an accelerator's tensors completion means that the last copy to the device is queued:
+// waiters make their current stream wait for it, not the host. isCompleted() waits for the copies.
 class Work : public c10d::Work {
  public:
   struct Call {
@@ -36,6 +42,7 @@ class Work : public c10d::Work {
     int source_rank = -1;                            // receives: the sender
     CallRecordPtr record = nullptr;                  // told of start and end
     std::shared_ptr<CompletionHook> hook = nullptr;  // told of begin and end
+    std::optional<c10::Device> device = {};          // an accelerator, if the tensors are there
   };
 
   using Ptr = c10::intrusive_ptr<Work>;
@@ -53,8 +60,9 @@ class Work : public c10d::Work {
   // after that completes the work with that error.
   static void Submit(GroupId group, Launch launch);
   // As Submit(), for the operations of all `members` at once, at least one. `batch` completes after
-  // the last of them, with the first error among them.
-  static void SubmitBatch(GroupId group, const Ptr& batch, std::vector<Launch> members);
+  // the last of them, with the first error among them; `staging` is the batch's own.
+  static void SubmitBatch(GroupId group, const Ptr& batch, std::shared_ptr<Staging> staging,
+                          std::vector<Launch> members);
   // Completes when `body`, which runs on `queue`, has returned or thrown. `first` has been
   // submitted and gives the work its sequence number; the body waits for it.
   static void Run(GroupId group, const Ptr& work, OperationPtr first, SerialQueue& queue,
@@ -62,12 +70,15 @@ class Work : public c10d::Work {
   // Completes a work that will not be submitted.
   void discard(const Status& why);
 
+  bool isCompleted() override;
   bool isSuccess() const override;
   int sourceRank() const override;
   std::vector<at::Tensor> result() override;
   // Drives the engine in the calling thread. An operation past its own timeout fails; a `timeout`
   // given here only ends the waiting.
   bool wait(std::chrono::milliseconds timeout) override;
+  // Makes the caller's current stream wait for the results, once they are on their way.
+  void synchronize() override;
   void abort() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   // From the call, not from the operation's start in the engine, until completion.
@@ -82,6 +93,7 @@ class Work : public c10d::Work {
   void on_operation_done(const Status& status, size_t count);
   void complete(Staging& staging);
   void announce();
+  void await_on_stream() const;
 
   const std::shared_ptr<RuntimeHandle> runtime_;
   Call call_;
@@ -95,6 +107,7 @@ class Work : public c10d::Work {
   std::atomic<bool> submitted_{false};
   std::atomic<size_t> pending_{0};
   std::atomic<int64_t> duration_ns_{-1};
+  std::optional<c10::Event> results_stored_;  // set before completion is announced
 
   // Guards the first error, and future_shared_ against a future being completed meanwhile.
   std::mutex state_mutex_;

@@ -34,15 +34,16 @@ def test_version() -> None:
 
 
 @pytest.mark.quick
-def test_registered_once_for_cpu() -> None:
+def test_registered_once_for_cpu_and_accelerators() -> None:
     import _rocecoll_autoload
 
     before = list(dist.Backend.backend_list)
     _rocecoll_autoload.register()
     assert dist.Backend.backend_list == before
     assert before.count("rocecoll") == 1
-    assert dist.Backend.backend_capability["rocecoll"] == ["cpu"]
+    assert dist.Backend.backend_capability["rocecoll"] == ["cpu", "cuda", "xpu", "privateuseone"]
     assert dist.Backend.default_device_backend_map["cpu"] == "gloo"
+    assert dist.Backend.default_device_backend_map["cuda"] == "nccl"
 
 
 @pytest.mark.quick
