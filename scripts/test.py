@@ -87,6 +87,9 @@ def run_cpp(preset: str, quick: bool, keyword: str) -> Tally:
 
 
 def run_python(quick: bool, keyword: str) -> Tally:
+    fake = [sys.executable, "tests/python/fake_device.py"]
+    if run_step("Fake accelerator", fake, BUILD_LIMIT_S) != 0:
+        return Tally(failures=["tests/fake_device"])
     report = ROOT / "build" / "pytest.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "tests/python", "-q", "-ra", "--durations=10"]

@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
+import fake_device
 import harness
 import psutil
 import pytest
+import torch
 from harness import Pool, PoolSpec, fresh_pool
 
 WORLD_SIZES = (1, 2, 3, 4, 5, 7, 8)
@@ -118,6 +120,25 @@ def shared_pool(pools: harness.Pools, make_spec: Callable[..., PoolSpec]) -> Cal
 def pool(shared_pool: Callable[[int], Pool], world: int) -> Pool:
     """The shared pool, at each of WORLD_SIZES."""
     return shared_pool(world)
+
+
+@pytest.fixture(scope="session", params=["fake", "cuda"])
+def accelerator(request: pytest.FixtureRequest) -> str:
+    """The type of device under test: a fake one everywhere, a real one where there is one."""
+    name: str = request.param
+    if name == "fake":
+        fake_device.build()
+    elif not torch.cuda.is_available():
+        pytest.skip("torch finds no CUDA device")
+    return name
+
+
+@pytest.fixture
+def device_pool(
+    pools: harness.Pools, make_spec: Callable[..., PoolSpec], accelerator: str
+) -> Callable[[int], Pool]:
+    """device_pool(n): like shared_pool, of ranks that have the accelerator."""
+    return lambda size: pools.get(make_spec(size, TEST_ACCELERATOR=accelerator))
 
 
 @pytest.fixture

@@ -110,7 +110,8 @@ def _reduced_bool(stacked: torch.Tensor, op: str) -> torch.Tensor:
 
 
 def raw(tensor: torch.Tensor) -> bytes:
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    plain = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.detach().reshape(-1))
+    return plain.view(torch.uint8).numpy().tobytes()
 
 
 def assert_same(actual: torch.Tensor, expected: torch.Tensor, what: object) -> None:

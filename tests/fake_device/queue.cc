@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "queue.h"
+
+#include <atomic>
+#include <map>
+#include <thread>
+#include <utility>
+
+namespace fake_device {
+namespace {
+
+// Never destroyed: streams run on while the process exits.
+struct State {
+  std::mutex mutex;
+  std::map<StreamKey, Queue*> queues;
+  std::atomic<int64_t> copy_delay_us{0};
+  std::condition_variable hold_changed;
+  std::map<std::string, int64_t> holds;  // direction -> copies that may still pass
+  std::vector<std::string> log;
+};
+
+State& GlobalState() {
+  static auto* state = new State;
+  return *state;
+}
+
+}  // namespace
+
+void Marker::reach() {
+  std::lock_guard lock(mutex_);
+  reached_ = true;
+  changed_.notify_all();
+}
+
+bool Marker::reached() {
+  std::lock_guard lock(mutex_);
+  return reached_;
+}
+
+void Marker::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return reached_; });
+}
+
+Queue::Queue() {
+  std::thread([this] { serve(); }).detach();
+}
+
+void Queue::enqueue(std::function<void()> task) {
+  std::lock_guard lock(mutex_);
+  tasks_.push_back(std::move(task));
+  arrived_.notify_one();
+}
+
+MarkerPtr Queue::mark() {
+  auto marker = std::make_shared<Marker>();
+  enqueue([marker] { marker->reach(); });
+  return marker;
+}
+
+void Queue::serve() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    arrived_.wait(lock, [this] { return !tasks_.empty(); });
+    std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+    task = nullptr;
+    lock.lock();
+  }
+}
+
+Queue& QueueOf(StreamKey key) {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  Queue*& queue = state.queues[key];
+  if (!queue) queue = new Queue;
+  return *queue;
+}
+
+void SynchronizeDevice(int device) {
+  State& state = GlobalState();
+  std::vector<Queue*> queues;
+  {
+    std::lock_guard lock(state.mutex);
+    for (const auto& [key, queue] : state.queues) {
+      if (key.device == device) queues.push_back(queue);
+    }
+  }
+  for (Queue* queue : queues) queue->mark()->wait();
+}
+
+void SetCopyDelay(int64_t microseconds) { GlobalState().copy_delay_us = microseconds; }
+
+int64_t CopyDelayMicroseconds() { return GlobalState().copy_delay_us; }
+
+void HoldCopies(const std::string& direction, int64_t free) {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  state.holds[direction] = free;
+}
+
+void ReleaseCopies() {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  state.holds.clear();
+  state.hold_changed.notify_all();
+}
+
+void PassHold(const std::string& direction) {
+  State& state = GlobalState();
+  std::unique_lock lock(state.mutex);
+  const auto hold = state.holds.find(direction);
+  if (hold == state.holds.end()) return;
+  if (hold->second > 0) {
+    --hold->second;
+    return;
+  }
+  state.hold_changed.wait(lock, [&] { return !state.holds.contains(direction); });
+}
+
+void Log(const std::string& what, const std::string& direction, size_t bytes, StreamKey key) {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  state.log.push_back(what + " " + direction + " " + std::to_string(bytes) + " " +
+                      std::to_string(key.device) + ":" + std::to_string(key.stream));
+}
+
+std::vector<std::string> TakeLog() {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  return std::exchange(state.log, {});
+}
+
+}  // namespace fake_device
