@@ -31,9 +31,9 @@ enum class MessageType : uint8_t {
   kStarved = 3,      // eager messages wait for credit: clear your posted small receives
   kCredit = 4,       // credits only
   kPending = 5,      // the frame's sender waits for this message. Flag 1: to send it; flag 0: to
-                 // receive it. So that mismatches show when otherwise both would wait for ever
-  kListening = 6,  // receives from any rank may be posted: say PENDING at once, now and from now
-                   // on, for what you cannot send yet
+                     // receive it. So that mismatches show when otherwise both would wait for ever
+  kListening = 6,    // receives from any rank may be posted: say PENDING at once, now and from now
+                     // on, for what you cannot send yet
 };
 
 struct MessageFrame {
