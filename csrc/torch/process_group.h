@@ -21,7 +21,8 @@ class ProcessGroup : public c10d::ProcessGroup {
                const std::vector<c10::DeviceType>& devices, std::optional<c10::Device> bound);
 
   const std::string getBackendName() const override { return "rocecoll"; }
-  void setSequenceNumberForGroup() override;
+  // Virtual until torch 2.15, where it does nothing: numbers begin at 0 anyway.
+  void setSequenceNumberForGroup();  // NOLINT(modernize-use-override)
   uint64_t getSequenceNumberForGroup() override;
   // As torch's, which would name the new group "custom" and split once for each device.
   c10::intrusive_ptr<c10d::ProcessGroup> splitGroup(
