@@ -106,13 +106,17 @@ def join(backend: str, url: str, rank: int, size: int) -> None:
 
 
 def check_many_lives(backend: str, ports: list[int]) -> None:
-    """Each life has another port, size and order of ranks; later ones hold no more than the second."""
+    """Each life has another port, size and order of ranks; the later ones hold nothing more.
+
+    All processes are rank 0 in one of the first three: where the store is served, libuv keeps a
+    pipe from then on.
+    """
     place = dist.get_rank()
     sizes = [1 + (turn + 1) % 3 for turn in range(len(ports))]  # 2, 3, 1, ...
     dist.destroy_process_group()
     held = []
-    for size, port in zip(sizes, ports, strict=True):
-        rank = (place + port) % 3  # the same permutation on all
+    for turn, (size, port) in enumerate(zip(sizes, ports, strict=True)):
+        rank = (place + turn + turn // 3) % 3
         if rank < size:
             join(backend, f"tcp://127.0.0.1:{port}", rank, size)
             tensor = torch.full((3000,), float(rank))
