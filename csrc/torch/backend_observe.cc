@@ -3,6 +3,7 @@
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 #include <tuple>
 
+#include "engine/plan.h"
 #include "torch/backend.h"
 #include "torch/recorder.h"
 
@@ -10,11 +11,6 @@ namespace rocecoll::torch_adapter {
 namespace {
 
 constexpr std::string_view kPrefix = "rocecoll:";
-
-bool Reduces(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter;
-}
 
 bool HasRoot(Collective collective) {
   return collective == Collective::kReduce || collective == Collective::kBroadcast ||
