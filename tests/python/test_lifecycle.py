@@ -18,6 +18,9 @@ from programs.exits import RANKS, WAYS
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
+# A rank that comes so late that the other's process has ended finds nobody who could tell it more.
+GONE = re.compile("left the group|no process listens at its address")
+
 
 class Exits:
     """What became of every rank of programs/exits.py, by way of ending."""
@@ -61,7 +64,7 @@ def test_destroy_with_operations_pending(exits: Exits) -> None:
     own, *others = exits.outputs(way)
     assert own.count("recv #1 (float32): this rank ended the group before") == 2, own
     for output in others:
-        assert output.count("rank 0 (127.0.0.1") == output.count("left the group") == 2, output
+        assert output.count("rank 0 (127.0.0.1") == len(GONE.findall(output)) == 2, output
 
 
 def test_end_by_exception(exits: Exits) -> None:
@@ -72,7 +75,7 @@ def test_end_by_exception(exits: Exits) -> None:
     assert outputs[1].endswith("ValueError: bad batch\n"), outputs[1]
     for output in (outputs[0], outputs[2]):
         assert "DistBackendError" in output and "rank 1 (127.0.0.1" in output, output
-        assert "left the group" in output and "all_reduce #" in output, output
+        assert GONE.search(output) and "all_reduce #" in output, output
 
 
 @pytest.mark.parametrize("rendezvous", ["static", "c10d"])
