@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers the backend's name with torch, and nothing else.
+"""Registers the backend's name with torch, and stands before what torch does by name.
 
 Outside the package because torch calls register() at the end of every `import torch` (entry point
 group torch.backends): it must cost nothing and must work even where the package itself cannot be

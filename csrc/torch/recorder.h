@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this process's groups were asked to do: a bounded ring of calls, kept while somebody wants
-// it (rocecoll/trace.py). Calls that C++ starts, such as DDP's, are in it like any other.
+// it (rocecoll/tracing.py). Calls that C++ starts, such as DDP's, are in it like any other.
 #pragma once
 
 #include <ATen/core/Tensor.h>
