@@ -70,6 +70,7 @@ EngineLock::Outcome EngineLock::step(SleepMark* mark) {
   take_mail(outcome);
   outcome.now = MonotonicNow();
   if (engine_.step(outcome.now)) outcome.moved = true;
+  if (mark != nullptr && !outcome.moved && !engine_.transport().arm()) outcome.moved = true;
   if (mark != nullptr && !outcome.moved) {
     outcome.next_deadline = engine_.next_deadline();
     mark->set_asleep(outcome.next_deadline);

@@ -166,6 +166,8 @@ class Transport {
   // When poll() must be called next even if the wait handle stays quiet; kNever if never.
   virtual Instant next_deadline() const = 0;
   virtual WaitHandle wait_handle() = 0;
+  // Call before sleeping on the handle. False: something may have come already, poll() first.
+  virtual bool arm() { return true; }
 };
 
 }  // namespace rocecoll

@@ -44,6 +44,7 @@ class DatagramTransport final : public Transport {
   bool lingering() const override;
   Instant next_deadline() const override;
   WaitHandle wait_handle() override { return port_->wait_handle(); }
+  bool arm() override { return port_->arm(); }
 
  private:
   friend class DatagramLink;

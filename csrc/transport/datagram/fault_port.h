@@ -43,6 +43,7 @@ class FaultPort final : public DatagramPort {
   bool poll_unreachable(UnreachableHint& hint) override { return inner_->poll_unreachable(hint); }
   void flush() override { inner_->flush(); }
   WaitHandle wait_handle() override { return inner_->wait_handle(); }
+  bool arm() override { return inner_->arm(); }
   Instant next_deadline() const override;
 
  private:

@@ -73,6 +73,8 @@ class DatagramPort {
   // On return every lent payload slice is the caller's again.
   virtual void flush() = 0;
   virtual WaitHandle wait_handle() = 0;
+  // Call before sleeping on the handle. False: datagrams may wait already, receive() first.
+  virtual bool arm() { return true; }
   // When receive() must be called next even if the wait handle stays quiet: for ports that hold
   // datagrams back themselves.
   virtual Instant next_deadline() const { return kNever; }

@@ -15,6 +15,8 @@ CONTRACTS = {
     "transport/wait_handle.h",
     "transport/plain_memory.h",
     "transport/datagram/port.h",
+    "transport/plugin.h",
+    "transport/rdma.h",
 }
 # Which layers a layer may include, besides itself. "transport" means the contracts.
 MAY_INCLUDE = {
@@ -23,7 +25,9 @@ MAY_INCLUDE = {
     "transport": {"base"},
     "reliability": {"base", "transport"},
     "datagram": {"base", "transport", "reliability"},
+    "rc": {"base", "transport"},
     "sim": {"base", "transport"},
+    "verbs": {"base", "transport"},
     "messenger": {"base", "transport"},
     "engine": {"base", "transport", "messenger", "collectives"},
     "runtime": {
@@ -34,6 +38,7 @@ MAY_INCLUDE = {
         "engine",
         "reliability",
         "datagram",
+        "rc",
     },
     "python": {"base", "transport", "messenger", "collectives", "engine", "runtime"},
     "torch": {"base", "transport", "messenger", "collectives", "engine", "runtime"},

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a network plug-in is: a shared object with the C symbol kPluginSymbol, a function without
+// arguments that returns its NetworkPlugin. It is loaded when a transport that needs it is asked
+// for, so that its libraries need not be there otherwise. Built with the same compiler as the core.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "transport/datagram/port.h"
+#include "transport/rdma.h"
+
+namespace rocecoll {
+
+struct NetworkPlugin {
+  // Raised whenever this struct or an interface that it hands out changes.
+  static constexpr uint32_t kVersion = 1;
+  uint32_t version = kVersion;  // stays first
+  const char* name = "";
+  // The device and port that `options` choose. kUnsupported: there is none, and why.
+  Result<std::unique_ptr<RdmaDevice>> (*open_rdma_device)(const RdmaOptions& options) = nullptr;
+  // Unreliable datagrams of that port, one queue pair for all peers.
+  Result<std::unique_ptr<DatagramPort>> (*open_datagram_port)(const RdmaOptions& options) = nullptr;
+  // One line for each port of each device: what it is, or why it is not usable.
+  std::string (*describe_devices)(const RdmaOptions& options) = nullptr;
+};
+
+inline constexpr char kPluginSymbol[] = "rocecoll_network_plugin";
+using PluginEntry = const NetworkPlugin* (*)();
+
+}  // namespace rocecoll

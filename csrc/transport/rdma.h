@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// L1, beside datagram/port.h: reliable-connection queue pairs of one port of one RDMA device, as
+// the verbs have them, in plain structs. The rc transport is written against this; the verbs
+// plug-in implements it with libibverbs, the simulator in virtual time. One completion queue and
+// one shared receive queue serve all queue pairs. Used by one thread at a time; nothing waits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "transport/address.h"
+#include "transport/wait_handle.h"
+
+namespace rocecoll {
+
+// Which device, and how its packets travel. Python's option table has the same fields.
+struct RdmaOptions {
+  // NCCL's grammar: names or prefixes of devices with an optional port, separated by commas;
+  // ^ excludes, = asks for whole names: "mlx5", "=mlx5_0:1,mlx5_1:1", "^rxe0". Empty: any.
+  std::string hca;
+  std::string host;           // numeric address of this process; its interface is preferred
+  int gid_index = -1;         // -1: the best RoCE v2 entry
+  uint8_t traffic_class = 0;  // DSCP and ECN bits of the packets
+  uint8_t service_level = 0;  // 0..7
+  uint8_t timeout = 15;       // acknowledgement timeout, 4.096 us * 2^timeout; 134 ms
+  uint8_t retry_count = 6;    // 0..7. Soft-RoCE takes 7 as "for ever"
+  uint16_t pkey_index = 0;
+  size_t max_mtu_bytes = 4096;  // cap of the path MTU
+};
+
+struct RdmaLimits {
+  size_t mtu_bytes = 0;         // active MTU of the port, capped by the options
+  size_t max_inline_bytes = 0;  // payload that a send request can carry in itself
+  size_t max_message_bytes = 0;
+  uint32_t max_send_requests = 0;     // outstanding on one queue pair
+  uint32_t max_receive_requests = 0;  // outstanding in the shared receive queue
+};
+
+// Registered memory. Its keys are valid until deregister() returns.
+struct MemoryRegion {
+  uint64_t handle = 0;  // the device's own bookkeeping
+  uint32_t local_key = 0;
+  uint32_t remote_key = 0;
+};
+
+enum class RemoteAccess : uint8_t { kNone, kWrite };
+
+struct SendRequest {
+  enum class Kind : uint8_t { kSend, kWrite, kWriteWithImmediate };
+  Kind kind = Kind::kSend;
+  // Copies the payload while posting (at most max_inline_bytes); local_key is not looked at.
+  bool inlined = false;
+  // Asks for a completion when successful. A failed or flushed request always completes.
+  bool signaled = false;
+  uint32_t local_key = 0;
+  uint64_t id = 0;                     // comes back in the completion
+  std::span<const std::byte> payload;  // lent until a completion of this or of a later request
+  uint64_t remote_address = 0;         // of writes
+  uint32_t remote_key = 0;
+  uint32_t immediate = 0;  // takes one receive request of the peer, as kSend does
+};
+
+struct ReceiveRequest {
+  uint64_t id = 0;
+  std::span<std::byte> buffer;  // lent until its completion
+  uint32_t local_key = 0;
+};
+
+enum class CompletionStatus : uint8_t {
+  kSuccess,
+  kFlushed,           // the queue pair had failed before this request was served
+  kRetryExceeded,     // no acknowledgement: the peer's host, its queue pair or the path is gone
+  kReceiverNotReady,  // the peer had no receive request for too long
+  kAccessDenied,      // the peer refused the remote address or key
+  kFailed,            // everything else; `text` says what
+};
+
+struct WorkCompletion {
+  enum class Kind : uint8_t { kSend, kReceive, kReceiveImmediate };
+  Kind kind = Kind::kSend;  // kSend also stands for writes; of failed receives kReceive
+  CompletionStatus status = CompletionStatus::kSuccess;
+  uint32_t queue_pair = 0;  // number() of the one it happened on
+  uint32_t bytes = 0;       // received
+  uint32_t immediate = 0;
+  uint64_t id = 0;
+  const char* text = "";  // the status in words, static
+};
+
+// One end of a reliable connection. After a failed completion, or fail(), it is in the error state:
+// all that is outstanding completes as kFlushed, nothing more arrives, nothing of the peer lands.
+class RdmaQueuePair {
+ public:
+  // Nothing may be outstanding, but for receive requests, which belong to the device.
+  virtual ~RdmaQueuePair() = default;
+
+  virtual uint32_t number() const = 0;
+  // What the peer's connect() takes: GID, number, first packet number, MTU.
+  virtual Address address() const = 0;
+  // Once per queue pair. Nothing is sent: an unreachable peer shows in the first completion. From
+  // now on the peer's requests are served.
+  virtual Status connect(const Address& peer) = 0;
+  // Accepts a prefix of the batch, as far as the send queue has room, and returns its length. 0
+  // also once the device refuses to work; requests on a failed queue pair are accepted and flushed.
+  virtual size_t post(std::span<const SendRequest> batch) = 0;
+  // To the error state. On return nothing of the peer lands any more.
+  virtual void fail() = 0;
+};
+
+class RdmaDevice {
+ public:
+  virtual ~RdmaDevice() = default;
+
+  virtual RdmaLimits limits() const = 0;
+  // For people: "mlx5_0 port 1, GID 3 (192.0.2.1, RoCE v2)".
+  virtual const std::string& description() const = 0;
+  // kNetwork with the cure when the system refuses (locked-memory limit).
+  virtual Result<MemoryRegion> register_memory(std::span<std::byte> memory,
+                                               RemoteAccess access) = 0;
+  virtual void deregister(const MemoryRegion& region) = 0;
+  virtual Result<std::unique_ptr<RdmaQueuePair>> create_queue_pair() = 0;
+  // Into the shared receive queue; the accepted prefix.
+  virtual size_t post_receives(std::span<const ReceiveRequest> batch) = 0;
+  // Completions of all queue pairs, oldest first; those of one queue pair are in order.
+  virtual size_t poll(std::span<WorkCompletion> completions) = 0;
+  // Call before sleeping on the handle. False: something may wait already, poll() first.
+  virtual bool arm() = 0;
+  virtual WaitHandle wait_handle() = 0;
+  // Not ok while the port is down or once the device is gone; says which event told so.
+  virtual Status health() = 0;
+};
+
+}  // namespace rocecoll
