@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which beds there are, and which one `auto` means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from softroce_bed.bed import Bed, BedError
+from softroce_bed.uml import Uml
+
+
+class Name(str, Enum):
+    auto = "auto"
+    uml = "uml"
+
+
+def all_beds() -> list[Bed]:
+    """In the order of preference."""
+    return [Uml()]
+
+
+def choose(name: Name, beds: Sequence[Bed] | None = None) -> Bed:
+    """The named bed; for `auto` the first that is ready, otherwise the first that can be made so."""
+    beds = all_beds() if beds is None else beds
+    possible = [bed for bed in beds if name.value in ("auto", bed.name)]
+    reasons = [f"{bed.name}: {reason}" for bed in possible if (reason := bed.obstacle())]
+    possible = [bed for bed in possible if not bed.obstacle()]
+    if not possible:
+        raise BedError("\n".join(["no bed for Soft-RoCE is possible here:", *reasons]))
+    return next((bed for bed in possible if bed.is_ready()), possible[0])

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# The wire and the rxe devices on it; sourced with the variables of wire.py in the environment.
+# shellcheck shell=bash
+
+# Both ends may be in one network namespace, because rxe works in no other than the first. The kernel
+# delivers between two of its own addresses over the loopback; a route that names the interface, and
+# accepting one's own address as a source, send it over the wire instead.
+prepare_end() {
+  local interface=$1 own=$2 peer=$3 own6=$4 peer6=$5
+  ip address add "$own/32" dev "$interface"
+  ip -6 address add "$own6/128" dev "$interface" nodad
+  ip link set "$interface" mtu "$SOFTROCE_MTU_BYTES" up
+  echo 0 >"/proc/sys/net/ipv4/conf/$interface/rp_filter"
+  echo 1 >"/proc/sys/net/ipv4/conf/$interface/accept_local"
+  ip route add "$peer" dev "$interface" src "$own"
+  ip -6 route add "$peer6" dev "$interface" src "$own6"
+  # shellcheck disable=SC2086
+  [ -z "$SOFTROCE_NETEM" ] || tc qdisc add dev "$interface" root netem $SOFTROCE_NETEM
+}
+
+# The index of the GID that is an IPv4 address; entries come and go with addresses, so it has to be
+# looked for, and for a moment after an address was added it is not there yet.
+ipv4_gid_index() {
+  local gids=/sys/class/infiniband/$1/ports/1/gids hex index deadline=$((SECONDS + 10))
+  # shellcheck disable=SC2086
+  hex=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' ${2//./ })
+  while [ $SECONDS -lt $deadline ]; do
+    for ((index = 0; index < 16; index++)); do
+      if [ "$(cat "$gids/$index" 2>/dev/null)" = "$hex" ]; then
+        echo "$index"
+        return
+      fi
+    done
+    sleep 0.02
+  done
+  echo "no GID for $2 on $1 within 10 s" >&2
+  return 1
+}
+
+# With NIC empty both ends are made here, otherwise NIC is this guest's end.
+network_up() {
+  local nic=$1 interface device number own index indexes=
+  local devices interfaces addresses addresses6
+  read -ra devices <<<"$SOFTROCE_DEVICES"
+  read -ra interfaces <<<"$SOFTROCE_INTERFACES"
+  read -ra addresses <<<"$SOFTROCE_ADDRESSES"
+  read -ra addresses6 <<<"$SOFTROCE_ADDRESSES6"
+  if [ -z "$nic" ]; then
+    ip link add "${interfaces[0]}" type veth peer name "${interfaces[1]}" || return
+  else
+    ip link set "$nic" name "${interfaces[0]}" || return
+  fi
+  for number in "${!interfaces[@]}"; do
+    interface=${interfaces[$number]} device=${devices[$number]}
+    own=$((SOFTROCE_GUESTS == 1 ? number : SOFTROCE_GUEST))
+    prepare_end "$interface" "${addresses[$own]}" "${addresses[1 - own]}" \
+      "${addresses6[$own]}" "${addresses6[1 - own]}" || return
+    rdma link add "$device" type rxe netdev "$interface" || return
+  done
+  for number in "${!devices[@]}"; do
+    own=$((SOFTROCE_GUESTS == 1 ? number : SOFTROCE_GUEST))
+    index=$(ipv4_gid_index "${devices[$number]}" "${addresses[$own]}") || return
+    indexes+="${indexes:+ }$index"
+  done
+  export SOFTROCE_GID_INDEXES=$indexes
+}

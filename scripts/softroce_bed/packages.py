@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""System packages of a bed: groups of scripts/system_packages.txt, by way of scripts/setup."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from softroce_bed.bed import BedError
+
+SETUP = Path(__file__).resolve().parent.parent / "setup"
+
+
+def missing(*groups: str) -> list[str]:
+    run = subprocess.run([SETUP, "missing", *groups], stdout=subprocess.PIPE, text=True, check=True)
+    return run.stdout.split()
+
+
+def install(*groups: str) -> None:
+    """Says what it installs; nothing if all is there."""
+    if subprocess.run([SETUP, "packages", *groups], check=False).returncode != 0:
+        raise BedError("the system packages of the bed are not all there (see above)")

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the User-Mode Linux kernel from the distribution's source package, once per user."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import IO
+
+from softroce_bed import cache
+from softroce_bed.bed import BedError
+
+CONFIG = Path(__file__).resolve().parent / "uml.config"
+SOURCES = Path("/usr/src")
+ARCHITECTURE = ["ARCH=um", "SUBARCH=x86_64"]
+BUILD_LIMIT_S = 3600
+# Sources before 6.13 keep the registers of a process in a fixed number of bytes, too few for
+# processors with AMX (11,008), and the first process dies with "ptrace set fp regs failed". More room
+# than the processor needs does no harm.
+REGISTERS = Path("arch/x86/um/user-offsets.c")
+FIXED_SIZE = "DEFINE_LONGS(HOST_FP_SIZE, 2696);"
+LARGER_SIZE = "DEFINE_LONGS(HOST_FP_SIZE, 12288);"
+# The unpacked source and the objects take 2.0 GB until the build is done; the kernel takes 10 MB.
+BUILD_SPACE_BYTES = 3 * 1024**3
+
+
+def version_key(path: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", path.name)]
+
+
+def source(directory: Path = SOURCES) -> Path | None:
+    """The archive of the newest source package that is installed."""
+    archives = [path for path in directory.glob("linux-source-*.tar.*") if path.is_file()]
+    return max(archives, key=version_key, default=None)
+
+
+def source_version(archive: Path) -> str:
+    """The package's, which changes with every update; elsewhere what tells archives apart."""
+    package = archive.name.partition(".tar.")[0]
+    try:
+        query = subprocess.run(
+            ["dpkg-query", "--show", "--showformat=${Version}", package],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        query = None
+    if query is not None and query.returncode == 0 and query.stdout:
+        return query.stdout
+    status = archive.stat()
+    return f"{version_key(archive)}-{status.st_size}-{int(status.st_mtime)}"
+
+
+def kernel_directory(version: str, config: str) -> Path:
+    """One for every source and configuration; comments of the configuration do not count."""
+    lines = sorted(line for line in config.splitlines() if line and not line.startswith("#"))
+    readable = re.sub(r"[^\w.+-]", "_", version)
+    return cache.directory() / f"uml-{readable}-{cache.short_hash(version, LARGER_SIZE, *lines)}"
+
+
+def built_kernel() -> Path | None:
+    """For the installed source and this configuration; None if it has not been built."""
+    archive = source()
+    if archive is None:
+        return None
+    kernel = kernel_directory(source_version(archive), CONFIG.read_text()) / "linux"
+    return kernel if kernel.is_file() else None
+
+
+def build() -> Path:
+    archive = source()
+    if archive is None:
+        raise BedError(f"no kernel source: nothing matches {SOURCES}/linux-source-*.tar.*")
+    target = kernel_directory(source_version(archive), CONFIG.read_text())
+
+    def waiting() -> None:
+        print("softroce: waiting for another process that builds the same kernel", flush=True)
+
+    cache.make_once(target, lambda part: build_into(part, archive), waiting)
+    return target / "linux"
+
+
+def build_into(part: Path, archive: Path) -> None:
+    free_bytes = shutil.disk_usage(part).free
+    if free_bytes < BUILD_SPACE_BYTES:
+        raise BedError(
+            f"building the kernel takes {BUILD_SPACE_BYTES / 1e9:.1f} GB for a while and {part.parent}"
+            f" has {free_bytes / 1e9:.1f} GB; make room, or set XDG_CACHE_HOME"
+        )
+    jobs = len(os.sched_getaffinity(0))
+    print(
+        f"softroce: building a User-Mode Linux kernel from {archive.name} with {jobs} jobs:"
+        f" about {max(1, round(11 / jobs))} minutes, once",
+        flush=True,
+    )
+    started = time.monotonic()
+    tree, objects = part / "tree", part / "objects"
+    tree.mkdir()
+    objects.mkdir()
+    make = ["make", *ARCHITECTURE, f"O={objects}"]
+    merge = ["env", *ARCHITECTURE, "scripts/kconfig/merge_config.sh", "-m", "-O", str(objects)]
+    with (part.parent / "uml-build.log").open("w") as log:
+        run_step(log, tree, "tar", "--extract", "--strip-components=1", "--file", str(archive))
+        enlarge_registers(tree)
+        run_step(log, tree, *make, "tinyconfig")
+        run_step(log, tree, *merge, str(objects / ".config"), str(CONFIG))
+        run_step(log, tree, *make, "olddefconfig")
+        check_config(CONFIG.read_text(), (objects / ".config").read_text())
+        run_step(log, tree, *make, f"-j{jobs}", "linux")
+    shutil.copy(objects / "linux", part / "linux")
+    shutil.copy(objects / ".config", part / "config")
+    shutil.rmtree(tree)
+    shutil.rmtree(objects)
+    print(f"softroce: the kernel is built, in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def run_step(log: IO[str], directory: Path, *command: str) -> None:
+    """Quiet; what it said last is in the error if it fails."""
+    process = subprocess.Popen(
+        command,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        status = process.wait(BUILD_LIMIT_S)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    if status != 0:
+        lines = Path(log.name).read_text(errors="replace").splitlines()[-30:]
+        raise BedError("\n".join([*lines, f"the kernel's build failed (all of it: {log.name})"]))
+
+
+def enlarge_registers(tree: Path) -> None:
+    path = tree / REGISTERS
+    path.write_text(path.read_text().replace(FIXED_SIZE, LARGER_SIZE))
+
+
+def check_config(wanted: str, got: str) -> None:
+    """Configuration drops silently what it cannot have."""
+    lines = set(got.splitlines())
+    lost = [
+        line for line in wanted.splitlines() if line.startswith("CONFIG_") and line not in lines
+    ]
+    if lost:
+        raise BedError(
+            f"this kernel source does not take {', '.join(lost)}; known to work is linux-source-6.12"
+        )

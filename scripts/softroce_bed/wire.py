@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wire of every bed: its two ends, and how a command inside learns about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softroce_bed.bed import Job
+
+# RoCE takes the largest power of two that fits the interface with its headers: 4096 bytes.
+MTU_BYTES = 4200
+
+
+@dataclass(frozen=True)
+class End:
+    device: str
+    interface: str
+    ipv4: str
+    ipv6: str
+
+
+ENDS = (
+    End("rxa", "va", "10.1.0.1", "fd10::1"),
+    End("rxb", "vb", "10.1.0.2", "fd10::2"),
+)
+
+
+def variables(bed: str, job: Job, guest: int) -> dict[str, str]:
+    """What a command finds in its environment; docs/softroce.md has the list.
+
+    Both ends are in the only guest, or one in each. Addresses are those of both ends always.
+    """
+    here = ENDS if job.guests == 1 else (ENDS[guest],)
+    return {
+        "SOFTROCE_BED": bed,
+        "SOFTROCE_GUESTS": str(job.guests),
+        "SOFTROCE_GUEST": str(guest),
+        "SOFTROCE_DEVICES": " ".join(end.device for end in here),
+        "SOFTROCE_INTERFACES": " ".join(end.interface for end in here),
+        "SOFTROCE_ADDRESSES": " ".join(end.ipv4 for end in ENDS),
+        "SOFTROCE_ADDRESSES6": " ".join(end.ipv6 for end in ENDS),
+        "SOFTROCE_MTU_BYTES": str(MTU_BYTES),
+        "SOFTROCE_NETEM": job.netem,
+    }
