@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// RDMA devices in virtual time, under the contract of transport/rdma.h, and what can go wrong with
+// them. A request leaves through its device's one port (its bytes at `bytes_per_second`), is
+// executed `latency` later at the peer, in order within its queue pair, and is acknowledged after
+// another `latency`. One seed, one trace.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "base/time.h"
+#include "transport/rdma.h"
+#include "transport/sim/event_queue.h"
+
+namespace rocecoll {
+
+class SimRdmaDevice;
+class SimRdmaQueuePair;
+
+struct SimRdmaOptions {
+  uint64_t seed = 1;
+  Duration latency = std::chrono::microseconds(5);
+  double bytes_per_second = 0;  // of each device's port; 0: infinitely fast
+  Duration max_jitter{0};  // uniform, added to a request's latency; keeps the queue pair's order
+  // From the first sign that a request or its acknowledgement cannot get through to kRetryExceeded.
+  Duration retry_timeout = std::chrono::milliseconds(100);
+  // How long a request waits for a receive request until kReceiverNotReady.
+  Duration receiver_wait = std::chrono::milliseconds(10);
+};
+
+// What a device refuses to do for the time being, as a system short of resources does.
+struct SimRdmaRefusals {
+  bool registrations = false;
+  bool queue_pairs = false;
+  bool connections = false;
+};
+
+class SimRdmaFabric {
+ public:
+  // `queue` outlives the fabric, the fabric outlives its devices.
+  SimRdmaFabric(EventQueue& queue, const SimRdmaOptions& options = {});
+  ~SimRdmaFabric();
+
+  static RdmaLimits DefaultLimits();
+  // The device of a new endpoint; endpoints are numbered from zero. Destroying it is the death of
+  // the process behind it.
+  std::unique_ptr<RdmaDevice> add_device(const RdmaLimits& limits = DefaultLimits());
+
+  // Nothing passes between the two any more, in either direction, acknowledgements included.
+  // Requests that cannot get through end in kRetryExceeded, unless the link is mended in time.
+  void cut(uint32_t a, uint32_t b);
+  void mend(uint32_t a, uint32_t b);
+  // The device's only port: while it is down nothing passes and health() says so.
+  void set_port(uint32_t endpoint, bool up);
+  // The endpoint's process dies: its device sends, serves, lands and reports nothing any more.
+  void kill(uint32_t endpoint);
+  SimRdmaRefusals& refusals(uint32_t endpoint);
+  // Queue pairs of the endpoint, by number, oldest first.
+  std::vector<uint32_t> queue_pairs(uint32_t endpoint) const;
+  // An internal error of one end: its oldest outstanding request fails, the others are flushed.
+  void break_queue_pair(uint32_t endpoint, uint32_t number);
+
+  const SimRdmaOptions& options() const { return options_; }
+  // A digest of all that was executed so far: when, between whom, what.
+  uint64_t trace_digest() const { return digest_; }
+
+ private:
+  friend class SimRdmaDevice;
+  friend class SimRdmaQueuePair;
+
+  // One end of a connection, as the other end's address names it.
+  struct End {
+    uint32_t endpoint = 0;
+    uint32_t number = 0;
+    friend bool operator==(const End&, const End&) = default;
+  };
+  struct Slot {
+    SimRdmaDevice* device = nullptr;  // null once destroyed
+    bool dead = false;
+    bool port_up = true;
+    SimRdmaRefusals refusals;
+    Instant port_free{};  // when the last byte handed to the port will have left
+  };
+  struct Flight {
+    Instant departs{};
+    Instant arrives{};
+  };
+
+  bool passable(uint32_t a, uint32_t b) const;
+  SimRdmaQueuePair* find(const End& end) const;
+  // Takes the endpoint's port for `bytes`.
+  Flight launch(uint32_t endpoint, size_t bytes);
+  // Runs `action` on the queue pair, if it still exists then.
+  void schedule(Instant at, const End& end, std::function<void(SimRdmaQueuePair&)> action);
+  // Something that requests wait for may have changed: a path, a peer.
+  void wake_all();
+  void note(uint64_t value);
+  void note(std::span<const std::byte> bytes);
+
+  EventQueue& queue_;
+  const SimRdmaOptions options_;
+  Random random_;
+  std::vector<Slot> slots_;
+  std::set<std::pair<uint32_t, uint32_t>> cuts_;  // lower endpoint first
+  uint32_t next_number_ = 17;                     // 0 and 1 are special in InfiniBand
+  // Events of a destroyed fabric, should the queue run on, must not touch it.
+  std::shared_ptr<bool> alive_;
+  uint64_t digest_ = 0xcbf29ce484222325ull;
+};
+
+}  // namespace rocecoll

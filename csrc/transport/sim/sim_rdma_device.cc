@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/sim/sim_rdma_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "transport/sim/sim_rdma_queue_pair.h"
+
+namespace rocecoll {
+
+SimRdmaDevice::SimRdmaDevice(SimRdmaFabric& fabric, uint32_t endpoint, const RdmaLimits& limits)
+    : fabric_(fabric),
+      endpoint_(endpoint),
+      limits_(limits),
+      description_("simulated RDMA device " + std::to_string(endpoint)) {}
+
+SimRdmaDevice::~SimRdmaDevice() {
+  ROCECOLL_CHECK(queue_pairs_.empty());
+  slot().device = nullptr;
+}
+
+Result<MemoryRegion> SimRdmaDevice::register_memory(std::span<std::byte> memory,
+                                                    RemoteAccess access) {
+  if (memory.empty()) return Status(StatusCode::kInvalidArgument, "no memory to register");
+  if (dead() || slot().refusals.registrations) {
+    return Status(StatusCode::kNetwork,
+                  description_ + " cannot register " + std::to_string(memory.size()) +
+                      " bytes: the locked-memory limit is reached; raise ulimit -l");
+  }
+  // Keys are never reused. Remote keys differ from local ones, so that mixing them up shows.
+  const uint32_t local_key = next_key_;
+  const uint32_t remote_key = next_key_ + 1;
+  next_key_ += 2;
+  regions_[local_key] = {memory, remote_key, access};
+  return MemoryRegion{local_key, local_key, remote_key};
+}
+
+void SimRdmaDevice::deregister(const MemoryRegion& region) {
+  ROCECOLL_CHECK(regions_.erase(region.local_key) == 1);
+}
+
+Result<std::unique_ptr<RdmaQueuePair>> SimRdmaDevice::create_queue_pair() {
+  if (dead() || slot().refusals.queue_pairs) {
+    return Status(StatusCode::kNetwork, description_ + " has no queue pair left");
+  }
+  const uint32_t number = fabric_.next_number_++;
+  auto queue_pair = std::make_unique<SimRdmaQueuePair>(fabric_, *this, number);
+  queue_pairs_[number] = queue_pair.get();
+  return std::unique_ptr<RdmaQueuePair>(std::move(queue_pair));
+}
+
+size_t SimRdmaDevice::post_receives(std::span<const ReceiveRequest> batch) {
+  if (dead()) return 0;
+  const size_t room = limits_.max_receive_requests - receives_.size();
+  const size_t count = std::min(batch.size(), room);
+  receives_.insert(receives_.end(), batch.begin(), batch.begin() + static_cast<ptrdiff_t>(count));
+  while (!receives_.empty() && !waiters_.empty()) {
+    const SimRdmaFabric::End next = waiters_.front();
+    waiters_.pop_front();
+    if (SimRdmaQueuePair* queue_pair = fabric_.find(next)) queue_pair->on_receiver_ready();
+  }
+  return count;
+}
+
+size_t SimRdmaDevice::poll(std::span<WorkCompletion> completions) {
+  if (dead()) return 0;
+  size_t count = 0;
+  for (; count < completions.size() && !completions_.empty(); ++count) {
+    const Entry& entry = completions_.front();
+    completions[count] = entry.completion;
+    if (entry.completion.kind == WorkCompletion::Kind::kSend) {
+      SimRdmaQueuePair* queue_pair = find(entry.completion.queue_pair);
+      ROCECOLL_CHECK(queue_pair != nullptr);
+      queue_pair->on_polled(entry.sequence);
+    }
+    completions_.pop_front();
+  }
+  return count;
+}
+
+Status SimRdmaDevice::health() {
+  if (dead()) return Status(StatusCode::kNetwork, description_ + " is gone (device fatal event)");
+  if (!slot().port_up) {
+    return Status(StatusCode::kNetwork, description_ + ": its port is down (port error event)");
+  }
+  return Status();
+}
+
+SimRdmaQueuePair* SimRdmaDevice::find(uint32_t number) const {
+  const auto at = queue_pairs_.find(number);
+  return at == queue_pairs_.end() ? nullptr : at->second;
+}
+
+std::vector<uint32_t> SimRdmaDevice::queue_pairs() const {
+  std::vector<uint32_t> numbers;
+  for (const auto& [number, queue_pair] : queue_pairs_) numbers.push_back(number);
+  return numbers;
+}
+
+void SimRdmaDevice::wake_queue_pairs() {
+  for (const auto& [number, queue_pair] : queue_pairs_) queue_pair->on_path_changed();
+}
+
+void SimRdmaDevice::forget(uint32_t number) {
+  queue_pairs_.erase(number);
+  // Received messages stay: their buffers are the device's, not the queue pair's.
+  std::erase_if(completions_, [number](const Entry& entry) {
+    return entry.completion.queue_pair == number &&
+           entry.completion.kind == WorkCompletion::Kind::kSend;
+  });
+}
+
+bool SimRdmaDevice::covers(uint32_t local_key, std::span<const std::byte> memory) const {
+  if (memory.empty()) return true;
+  const auto at = regions_.find(local_key);
+  if (at == regions_.end()) return false;
+  const std::span<std::byte> region = at->second.memory;
+  return memory.data() >= region.data() &&
+         memory.data() + memory.size() <= region.data() + region.size();
+}
+
+std::span<std::byte> SimRdmaDevice::writable(uint32_t remote_key, uint64_t address,
+                                             size_t size) const {
+  const auto at = regions_.find(remote_key - 1);
+  if (at == regions_.end() || at->second.access != RemoteAccess::kWrite) return {};
+  const std::span<std::byte> region = at->second.memory;
+  const auto base = reinterpret_cast<uint64_t>(region.data());
+  if (address < base || address - base > region.size()) return {};
+  const size_t offset = address - base;
+  if (size > region.size() - offset) return {};
+  return region.subspan(offset, size);
+}
+
+ReceiveRequest SimRdmaDevice::take_receive() {
+  const ReceiveRequest request = receives_.front();
+  receives_.pop_front();
+  return request;
+}
+
+void SimRdmaDevice::complete(const WorkCompletion& completion, uint64_t sequence) {
+  completions_.push_back({completion, sequence});
+}
+
+}  // namespace rocecoll
