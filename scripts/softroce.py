@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from softroce_bed import beds
+from softroce_bed import beds, roce
 from softroce_bed.bed import EXIT_BROKEN, BedError, Job
+from test_report import Tally, read_junit
 
+ROOT = Path(__file__).resolve().parent.parent
 BedOption = Annotated[beds.Name, typer.Option("--bed", help="which kernel; docs/softroce.md")]
+NetemOption = Annotated[str, typer.Option(help="faults at both ends, as 'loss 1%'")]
+MemoryOption = Annotated[int, typer.Option(min=256, help="of each guest")]
 
 application = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 
@@ -30,9 +34,9 @@ def run(
     command: Annotated[list[str], typer.Argument(help="after --")],
     bed: BedOption = beds.Name.auto,
     guests: Annotated[int, typer.Option(min=1, max=2, help="2: one end of the wire in each")] = 1,
-    netem: Annotated[str, typer.Option(help="faults at both ends, as 'loss 1%'")] = "",
+    netem: NetemOption = "",
     time_limit: Annotated[float, typer.Option(min=1, help="seconds")] = 600,
-    memory_mib: Annotated[int, typer.Option(min=256, help="of each guest")] = 3072,
+    memory_mib: MemoryOption = 3072,
     out: Annotated[Path | None, typer.Option(help="gets what is left in $SOFTROCE_OUT")] = None,
 ) -> None:
     """Run a command with rxe devices ready; pass on its output and exit status."""
@@ -49,6 +53,48 @@ def run(
         out=out,
     )
     raise typer.Exit(chosen.run(job))
+
+
+@application.command()
+def shell(
+    bed: BedOption = beds.Name.auto,
+    netem: NetemOption = "",
+    memory_mib: MemoryOption = 3072,
+) -> None:
+    """Open a shell with rxe devices ready, at most for a day."""
+    chosen = beds.choose(bed)
+    chosen.setup()
+    job = Job(
+        command=(os.environ.get("SHELL") or "bash", "-i"),
+        directory=Path.cwd(),
+        environment=dict(os.environ),
+        netem=netem,
+        limit_s=24 * 3600,
+        memory_mib=memory_mib,
+        interactive=True,
+    )
+    raise typer.Exit(chosen.run(job))
+
+
+@application.command()
+def test(
+    bed: BedOption = beds.Name.auto,
+    keyword: Annotated[str, typer.Option("-k", help="only tests whose name contains this")] = "",
+    results: Annotated[Path, typer.Option(help="gets JUnit XML")] = ROOT / "build" / "softroce",
+) -> None:
+    """Run the RoCE tests, each on a freshly booted guest."""
+    chosen = beds.choose(bed)
+    chosen.setup()
+    roce.run_tests(chosen, [step for step in roce.TESTS if keyword in step.name], results)
+    tally = Tally()
+    for path in sorted(results.glob("*.xml")):
+        tally.add(read_junit(path))
+    for reason, count in sorted(tally.skips.items()):
+        print(f"skipped {count}: {reason}")
+    for name in tally.failures:
+        print(f"failed: {name}")
+    print(tally.summary())
+    raise typer.Exit(1 if tally.failures or not tally.passed else 0)
 
 
 def main() -> None:

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from enum import Enum
 
 from softroce_bed.bed import Bed, BedError
+from softroce_bed.native import Native
 from softroce_bed.uml import Uml
 
 
 class Name(str, Enum):
     auto = "auto"
+    native = "native"
     uml = "uml"
 
 
 def all_beds() -> list[Bed]:
     """In the order of preference."""
-    return [Uml()]
+    return [Native(), Uml()]
 
 
 def choose(name: Name, beds: Sequence[Bed] | None = None) -> Bed:

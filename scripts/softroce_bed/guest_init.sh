@@ -46,7 +46,7 @@ mount_control() {
 
 mount_all() {
   mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t devtmpfs devtmpfs /dev &&
-    mkdir -p /dev/shm /dev/pts && mount -t tmpfs tmpfs /dev/shm &&
+    ln -s /proc/self/fd /dev/fd && mkdir -p /dev/shm /dev/pts && mount -t tmpfs tmpfs /dev/shm &&
     mount -t devpts devpts /dev/pts && make_scratch && mount_control
 }
 
@@ -67,6 +67,7 @@ set_names() {
 run_job() {
   local status output errors deadline
   if [ -n "${SOFTROCE_TERMINAL:-}" ]; then
+    stty -F "$SOFTROCE_TERMINAL" sane rows "$SOFTROCE_ROWS" columns "$SOFTROCE_COLUMNS"
     setsid -c bash "$SOFTROCE_CONTROL/job.sh" <"$SOFTROCE_TERMINAL" >"$SOFTROCE_TERMINAL" 2>&1
     return
   fi
@@ -96,8 +97,6 @@ set_names
 ulimit -l unlimited
 ulimit -n 4096
 ip link set lo up
-echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
-echo 1 >/proc/sys/net/ipv4/conf/all/accept_local
 echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
 network_up "${SOFTROCE_NIC:-}" || fail "cannot make the rxe devices"
 run_job

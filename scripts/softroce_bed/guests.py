@@ -29,9 +29,10 @@ from softroce_bed import warden, wire
 from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, BedError, Job
 from softroce_bed.console import Console
 from softroce_bed.relay import Relay
+from softroce_bed.terminal import connected
 
 HERE = Path(__file__).resolve().parent
-GUEST_SCRIPTS = ("guest_init.sh", "guest_network.sh")
+GUEST_SCRIPTS = ("guest_init.sh", "guest_network.sh", "native_run.sh")
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Guest:
 class Process:
     command: Sequence[str]
     environment: dict[str, str]  # on top of the runner's
+    afterwards: Sequence[str] = ()  # run when the process has ended, however that was
 
 
 class Machine(Protocol):
@@ -114,11 +116,14 @@ def write_control(control: Path, bed: str, job: Job) -> None:
         shutil.copy(HERE / name, control / name)
     (control / "out").mkdir()
     (control / "job.sh").write_text(job_script(job))
+    columns, rows = shutil.get_terminal_size()
     for guest in range(job.guests):
         settings = wire.variables(bed, job, guest) | {
             "SOFTROCE_OUT": str(control / "out"),
             "SOFTROCE_KILL": str(control / "kill"),
             "SOFTROCE_PYTHON": os.path.realpath(sys.executable),
+            "SOFTROCE_ROWS": str(rows),
+            "SOFTROCE_COLUMNS": str(columns),
         }
         (control / f"settings.{guest}.sh").write_text(export_lines(settings))
 
@@ -137,9 +142,12 @@ def control_directory(job: Job) -> Iterator[Path]:
                 shutil.copytree(control / "out", job.out, dirs_exist_ok=True)
 
 
-def run_guests(machine: Machine, job: Job, terminal: Path | None = None) -> int:
-    """Bed.run for machines. `terminal` is the pseudo-terminal of an interactive job."""
-    with signals_raise(), control_directory(job) as control:
+def run_guests(machine: Machine, job: Job) -> int:
+    """Bed.run for machines."""
+    with ExitStack() as stack:
+        terminal = stack.enter_context(connected()) if job.interactive else None
+        stack.enter_context(signals_raise())
+        control = stack.enter_context(control_directory(job))
         write_control(control, machine.name, job)
         try:
             return Run(machine, job, control, terminal).to_the_end()
@@ -207,6 +215,7 @@ class Run:
                 {
                     "command": list(process.command),
                     "environment": process.environment,
+                    "afterwards": list(process.afterwards),
                     "console_fd": guest.console_fd,
                     "fds": guest.fds(),
                 }

@@ -81,6 +81,8 @@ class Uml:
             "SOFTROCE_STDOUT=/dev/tty1",
             "SOFTROCE_STDERR=/dev/tty2",
         ]
+        if guest.terminal is not None:
+            command += [f"con3=tty:{guest.terminal}", "SOFTROCE_TERMINAL=/dev/tty3"]
         if guest.wire_fd is not None:
             mac = f"02:00:00:00:00:0{guest.number + 1}"
             command += [

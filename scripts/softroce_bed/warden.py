@@ -28,6 +28,7 @@ from typing import Any
 
 PR_SET_CHILD_SUBREAPER = 36
 POLL_S = 0.02
+AFTERWARDS_LIMIT_S = 30
 
 EXITED, KILLED, LIMIT, ABANDONED = "exited", "killed", "limit", "abandoned"
 
@@ -100,6 +101,9 @@ def supervise(specification: dict[str, Any], lifeline: int) -> list[tuple[str, i
         for process in guests:
             end(process)
         end_orphans()
+        for guest in specification["guests"]:
+            if guest["afterwards"]:
+                subprocess.run(guest["afterwards"], check=False, timeout=AFTERWARDS_LIMIT_S)
     return [(ends[number], process.returncode) for number, process in enumerate(guests)]
 
 
