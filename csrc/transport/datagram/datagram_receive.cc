@@ -57,6 +57,10 @@ void DatagramTransport::dispatch(const RxDatagram& datagram) {
     case PacketType::kNotice:
       on_notice(datagram);
       return;
+    case PacketType::kHello:  // to a port that has no second one beside it
+    case PacketType::kProbe:
+      ++stats_.packets_dropped_invalid;
+      return;
   }
 }
 

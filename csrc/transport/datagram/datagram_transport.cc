@@ -64,6 +64,7 @@ Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
   if (!handle.ok()) return handle.status();
   ConnectionOptions options = options_;
   options.max_datagram_bytes = port_->peer_limit(handle.value());
+  options.min_datagram_bytes = port_limits_.min_datagram_bytes;
   options.connect_timeout = std::min(connect_timeout, kMaxTimeout);
   PeerPath& path = table_.path(handle.value(), port_limits_.receive_buffer_bytes,
                                !port_->on_this_host(handle.value()));
@@ -158,6 +159,7 @@ void DatagramTransport::transmit() {
 // False if the connection has nothing more to send now, true if the batch is full.
 bool DatagramTransport::transmit_from(Endpoint& endpoint) {
   TxDatagram datagram;
+  endpoint.connection.set_max_datagram_bytes(port_->peer_limit(endpoint.path.peer));
   while (batch_.has_room()) {
     if (!endpoint.connection.poll_transmit(now_, batch_.space(), datagram)) return false;
     datagram.to = endpoint.path.peer;

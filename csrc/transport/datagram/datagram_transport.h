@@ -27,7 +27,7 @@ namespace rocecoll {
 
 class DatagramTransport final : public Transport {
  public:
-  // `options` but for max_datagram_bytes, which each peer's route decides.
+  // `options` but for the sizes of datagrams, which each peer's route decides.
   DatagramTransport(std::unique_ptr<DatagramPort> port, const ConnectionOptions& options);
   ~DatagramTransport() override;
   DatagramTransport(const DatagramTransport&) = delete;

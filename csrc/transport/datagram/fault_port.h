@@ -44,6 +44,7 @@ class FaultPort final : public DatagramPort {
   void flush() override { inner_->flush(); }
   WaitHandle wait_handle() override { return inner_->wait_handle(); }
   bool arm() override { return inner_->arm(); }
+  Status health() override { return inner_->health(); }
   Instant next_deadline() const override;
 
  private:

@@ -17,7 +17,7 @@ namespace rocecoll {
 
 struct PortLimits {
   size_t max_datagram_bytes = 0;      // largest datagram towards any peer (see peer_limit)
-  size_t min_datagram_bytes = 0;      // every peer_limit() is at least this
+  size_t min_datagram_bytes = 0;      // every peer_limit() is at least this, at any time
   size_t max_burst = 0;               // datagrams worth handing to one send()
   size_t receive_buffer_bytes = 0;    // payload that may be in flight towards us without drops
   bool segmentation_offload = false;  // equal-sized datagrams to one peer cost about one
@@ -35,7 +35,8 @@ struct TxDatagram {
   std::span<const std::byte> payload;
 };
 
-// One received packet. `bytes` and `from` are lent until release().
+// One received packet. `bytes` and `from` are lent until release(). `from` of a peer that was added
+// is the address it was added with.
 struct RxDatagram {
   std::span<const std::byte> bytes;
   const Address* from = nullptr;
@@ -57,7 +58,7 @@ class DatagramPort {
   virtual Address address() const = 0;
   // Idempotent: the same address yields the same handle. kInvalidArgument for a foreign address.
   virtual Result<PeerHandle> add_peer(const Address& address) = 0;
-  // Largest datagram on the path to this peer (its route's MTU, capped by limits()).
+  // Largest datagram on the path to this peer (its route's MTU, capped by limits()). May change.
   virtual size_t peer_limit(PeerHandle peer) const = 0;
   // No network lies between us and this peer: only its receive buffer limits what may be in flight.
   virtual bool on_this_host(PeerHandle /*peer*/) const { return false; }
@@ -75,6 +76,8 @@ class DatagramPort {
   virtual WaitHandle wait_handle() = 0;
   // Call before sleeping on the handle. False: datagrams may wait already, receive() first.
   virtual bool arm() { return true; }
+  // Not ok while nothing can be sent or received at all, e.g. the device's port is down; says why.
+  virtual Status health() { return {}; }
   // When receive() must be called next even if the wait handle stays quiet: for ports that hold
   // datagrams back themselves.
   virtual Instant next_deadline() const { return kNever; }

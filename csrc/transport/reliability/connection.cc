@@ -27,6 +27,8 @@ std::string InSeconds(Duration duration) {
 Connection::Impl::Impl(const ConnectionOptions& options, const LinkId& link, uint64_t local_id,
                        Path& path, Instant now)
     : options(options),
+      max_datagram(options.max_datagram_bytes),
+      min_datagram(options.min_datagram_bytes == 0 ? max_datagram : options.min_datagram_bytes),
       link(link),
       local_id(local_id),
       path(path),
@@ -39,16 +41,16 @@ Connection::Impl::Impl(const ConnectionOptions& options, const LinkId& link, uin
       regions(local_id),
       connect_deadline(now + options.connect_timeout) {
   ROCECOLL_CHECK(local_id != 0);
-  ROCECOLL_CHECK(options.max_datagram_bytes >= kMinDatagramBytes);
+  ROCECOLL_CHECK(min_datagram >= kMinDatagramBytes && max_datagram >= min_datagram);
 }
 
 Connection::Impl::~Impl() { path.congestion.on_discarded(sent.bytes_in_flight()); }
 
-size_t Connection::MaxFrameBytes(size_t max_datagram_bytes) {
-  ROCECOLL_CHECK(max_datagram_bytes >= kMinDatagramBytes);
+size_t Connection::MaxFrameBytes(size_t datagram_bytes) {
+  ROCECOLL_CHECK(datagram_bytes >= kMinDatagramBytes);
   const size_t overhead = kPacketHeaderBytes + AckBytes(kAckRangesBesideFrame) + kPingBytes +
                           kSettledBytes + kFrameHeaderBytes;
-  return std::min<size_t>(max_datagram_bytes - overhead, UINT16_MAX);
+  return std::min<size_t>(datagram_bytes - overhead, UINT16_MAX);
 }
 
 bool Connection::Impl::has_content() const {
@@ -222,8 +224,10 @@ bool Connection::idle() const { return impl_->idle(); }
 bool Connection::finished() const { return impl_->finished; }
 uint64_t Connection::retransmitted_packets() const { return impl_->lost_packets; }
 uint64_t Connection::packets_invalid() const { return impl_->invalid_packets; }
-size_t Connection::max_frame_bytes() const {
-  return MaxFrameBytes(impl_->options.max_datagram_bytes);
+size_t Connection::max_frame_bytes() const { return MaxFrameBytes(impl_->min_datagram); }
+void Connection::set_max_datagram_bytes(size_t bytes) {
+  ROCECOLL_CHECK(bytes >= impl_->min_datagram);
+  impl_->max_datagram = bytes;
 }
 void Connection::set_receive_window(uint64_t bytes) { impl_->receive_window = bytes; }
 Instant Connection::next_deadline() const { return impl_->next_deadline(); }

@@ -20,6 +20,8 @@ namespace rocecoll {
 
 struct ConnectionOptions {
   size_t max_datagram_bytes = 1452;  // towards this peer, from DatagramPort::peer_limit
+  // The least that set_max_datagram_bytes() will say: every frame fits. 0: max_datagram_bytes.
+  size_t min_datagram_bytes = 0;
   Duration max_ack_delay = std::chrono::milliseconds(1);
   Duration min_probe_timeout = std::chrono::milliseconds(5);
   Duration max_probe_timeout = std::chrono::milliseconds(50);  // back-off's cap, also in a blackout
@@ -69,14 +71,16 @@ class Connection {
   // Drops all lent memory at once. Afterwards only the closing handshake goes on, until finished().
   void close(Instant now, const Status& why);
   size_t max_frame_bytes() const;
-  // What max_frame_bytes() says of a connection with this ConnectionOptions::max_datagram_bytes.
-  static size_t MaxFrameBytes(size_t max_datagram_bytes);
+  // What max_frame_bytes() says of a connection whose datagrams may always have this size.
+  static size_t MaxFrameBytes(size_t datagram_bytes);
+  // The path to the peer has changed. At least ConnectionOptions::min_datagram_bytes.
+  void set_max_datagram_bytes(size_t bytes);
   // How many bytes in flight towards us the peer may have; advertised in acknowledgements.
   void set_receive_window(uint64_t bytes);
 
   // -- effects out
   // Builds the next datagram that may be sent now. The header (all but the DATA payload) is written
-  // into `space` (at least max_datagram_bytes); the payload lends from write()'s source. False:
+  // into `space` (at least the largest datagram); the payload lends from write()'s source. False:
   // nothing may be sent now. `out.to` is left alone. A datagram the port did not accept is lost as
   // far as this knows.
   bool poll_transmit(Instant now, std::span<std::byte> space, TxDatagram& out);

@@ -86,9 +86,11 @@ struct Connection::Impl {
   bool window_allows() const;
   bool window_nearly_used() const;
   bool close_sendable() const { return closing.close_due && !send_queue.has_pending(); }
-  size_t datagram_limit() const { return std::min(options.max_datagram_bytes, peer_max_datagram); }
+  size_t datagram_limit() const { return std::min(max_datagram, peer_max_datagram); }
 
   const ConnectionOptions options;
+  size_t max_datagram;  // towards the peer, as the path is now
+  const size_t min_datagram;
   const LinkId link;
   const uint64_t local_id;
   Path& path;

@@ -32,7 +32,7 @@ bool Connection::Impl::window_nearly_used() const {
 }
 
 bool Connection::Impl::poll_transmit(Instant now, std::span<std::byte> space, TxDatagram& out) {
-  ROCECOLL_CHECK(space.size() >= options.max_datagram_bytes);
+  ROCECOLL_CHECK(space.size() >= max_datagram);
   if (finished || lost_contact() || sent.full()) return false;
   if (!down && handshake.init_due(now)) {
     build_init(now, space, out);
@@ -58,7 +58,7 @@ void Connection::Impl::build_init(Instant now, std::span<std::byte> space, TxDat
   writer.Write(init.source_id);
   writer.Write(init.destination_id);
   ROCECOLL_CHECK(writer.size() == InitBody::kWireBytes);
-  WriteInitParameters(writer, {receive_window, static_cast<uint32_t>(options.max_datagram_bytes)});
+  WriteInitParameters(writer, {receive_window, static_cast<uint32_t>(max_datagram)});
   const auto datagram = space.first(kPacketHeaderBytes + writer.size());
   SealPacket(datagram, {});
   SentPacket packet;
@@ -89,8 +89,8 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
       WritePacketHeader(space, {PacketType::kPacket, handshake.peer_id(), number});
   // A frame accepted before the peer said it takes less may need our own limit.
   const size_t reserve = with_content ? content_reserve() : kPingBytes;
-  const size_t limit = std::min(options.max_datagram_bytes,
-                                std::max(datagram_limit(), header + AckBytes(1) + reserve));
+  const size_t limit =
+      std::min(max_datagram, std::max(datagram_limit(), header + AckBytes(1) + reserve));
   ByteWriter body(space.subspan(header, limit - header));
   write_ack(now, reserve, body);
   std::span<const std::byte> payload;

@@ -6,11 +6,12 @@
 //        1     1  type, PacketType
 //        2     2  zero
 //        4     4  key epoch, zero (authentication will count it)
-//        8     8  destination connection id; zero in INIT and NOTICE
-//       16     8  packet number, never reused within a connection; zero in RESET and NOTICE
+//        8     8  destination connection id; zero but in PACKET and RESET
+//       16     8  packet number, never reused within a connection; zero but in INIT and PACKET
 //       24    16  integrity: CRC32C of the whole datagram with these 16 bytes as zero, then 12 zero
 //                 bytes. A 128-bit authentication tag will take the same place.
-//       40        body: sub-frames (INIT, PACKET: reliability/frame_wire.h), or the notice
+//       40        body: sub-frames (INIT, PACKET: reliability/frame_wire.h), the notice, or what
+//                 datagram/path_wire.h says (HELLO, PROBE)
 #pragma once
 
 #include <cstddef>
@@ -33,6 +34,8 @@ enum class PacketType : uint8_t {
   kReset = 3,  // the sender knows no connection with this id. The id is the unknown one, which only
                // its peer and whoever saw its packets can name
   kNotice = 4,  // Transport::notify
+  kHello = 5,   // over UDP: where the sender's second port is, for those that have one
+  kProbe = 6,   // between second ports: does this path work?
 };
 
 struct PacketHeader {

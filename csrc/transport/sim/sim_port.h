@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "transport/datagram/port.h"
@@ -28,6 +29,7 @@ class SimPort final : public DatagramPort {
   size_t leased() const { return leases_.size() - free_leases_.size(); }
   // From now on at most `count` datagrams are accepted by each send(), as by a full socket buffer.
   void set_send_room(size_t count) { send_room_ = count; }
+  void set_health(Status health) { health_ = std::move(health); }
 
   PortLimits limits() const override;
   Address address() const override { return SimAddress(endpoint_); }
@@ -39,6 +41,7 @@ class SimPort final : public DatagramPort {
   bool poll_unreachable(UnreachableHint& hint) override;
   void flush() override {}
   WaitHandle wait_handle() override { return {}; }
+  Status health() override { return health_; }
 
  private:
   friend class SimNetwork;
@@ -59,6 +62,7 @@ class SimPort final : public DatagramPort {
   std::vector<uint32_t> free_leases_;
   std::deque<uint32_t> unreachable_;
   size_t send_room_ = SIZE_MAX;
+  Status health_;
 };
 
 }  // namespace rocecoll

@@ -35,10 +35,10 @@ TEST(PacketWire, RefusesWhatIsNotOurs) {
     bytes[offset] = static_cast<std::byte>(value);
     return ParsePacketHeader(bytes).has_value();
   };
-  EXPECT_TRUE(with(1, 4));
+  EXPECT_TRUE(with(1, 6));
   EXPECT_FALSE(with(0, 2));
   EXPECT_FALSE(with(1, 0));
-  EXPECT_FALSE(with(1, 5));
+  EXPECT_FALSE(with(1, 7));
   EXPECT_FALSE(with(2, 1));
   EXPECT_FALSE(with(4, 1));
 }
