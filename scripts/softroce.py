@@ -85,7 +85,7 @@ def test(
     """Run the RoCE tests, each on a freshly booted guest."""
     chosen = beds.choose(bed)
     chosen.setup()
-    roce.run_tests(chosen, [step for step in roce.TESTS if keyword in step.name], results)
+    roce.run_tests(chosen, [step for step in roce.STEPS if keyword in step.name], results)
     tally = Tally()
     for path in sorted(results.glob("*.xml")):
         tally.add(read_junit(path))

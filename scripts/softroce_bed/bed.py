@@ -34,6 +34,7 @@ class Job:
 
 class Bed(Protocol):
     name: str
+    max_guests: int
 
     def obstacle(self) -> str:
         """Why this machine can never have this bed, and what would change that; "" if it can."""

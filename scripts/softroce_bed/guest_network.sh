@@ -37,9 +37,6 @@ ipv4_gid_index() {
   return 1
 }
 
-# Kept for network_down: the names of what was added, the last first.
-added() { printf '%s\n%s' "$*" "$(cat "$SOFTROCE_CONTROL/added" 2>/dev/null)" >"$SOFTROCE_CONTROL/added"; }
-
 # Takes away what network_up has added, and nothing else.
 network_down() {
   local kind name
@@ -48,7 +45,7 @@ network_down() {
       device) rdma link delete "$name" ;;
       interface) ip link delete "$name" ;;
     esac
-  done < <(cat "$SOFTROCE_CONTROL/added" 2>/dev/null)
+  done < <(tac "$SOFTROCE_CONTROL/added")
 }
 
 # With NIC empty both ends are made here, otherwise NIC is this guest's end.
@@ -61,7 +58,7 @@ network_up() {
   read -ra addresses6 <<<"$SOFTROCE_ADDRESSES6"
   if [ -z "$nic" ]; then
     ip link add "${interfaces[0]}" type veth peer name "${interfaces[1]}" || return
-    added interface "${interfaces[0]}"
+    echo "interface ${interfaces[0]}" >>"$SOFTROCE_CONTROL/added"
   else
     ip link set "$nic" name "${interfaces[0]}" || return
   fi
@@ -71,7 +68,7 @@ network_up() {
     prepare_end "$interface" "${addresses[$own]}" "${addresses[1 - own]}" \
       "${addresses6[$own]}" "${addresses6[1 - own]}" || return
     rdma link add "$device" type rxe netdev "$interface" || return
-    added device "$device"
+    echo "device $device" >>"$SOFTROCE_CONTROL/added"
   done
   for number in "${!devices[@]}"; do
     own=$((SOFTROCE_GUESTS == 1 ? number : SOFTROCE_GUEST))

@@ -45,12 +45,12 @@ class Guest:
     console_fd: int  # write ends of pipes: kernel messages (also the process's stdout and stderr),
     stdout_fd: int  # and what the job writes
     stderr_fd: int
-    terminal: Path | None  # a pseudo-terminal of the host for an interactive job
+    terminal_fd: int | None  # a pseudo-terminal for an interactive job
     wire_fd: int | None  # a datagram socket, one Ethernet frame each; None with one guest
 
     def fds(self) -> list[int]:
-        fds = [self.console_fd, self.stdout_fd, self.stderr_fd]
-        return fds if self.wire_fd is None else [*fds, self.wire_fd]
+        fds = [self.console_fd, self.stdout_fd, self.stderr_fd, self.terminal_fd, self.wire_fd]
+        return [fd for fd in fds if fd is not None]
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def run_guests(machine: Machine, job: Job) -> int:
 class Run:
     """One run: the warden with its guests, and the relay of their output."""
 
-    def __init__(self, machine: Machine, job: Job, control: Path, terminal: Path | None) -> None:
+    def __init__(self, machine: Machine, job: Job, control: Path, terminal: int | None) -> None:
         self.machine, self.job, self.control, self.terminal = machine, job, control, terminal
         self.consoles = [Console() for _ in range(job.guests)]
 
@@ -198,7 +198,7 @@ class Run:
                 console_fd=relay.pipe(self.consoles[number].feed),
                 stdout_fd=relay.pipe(relay.writer(number, sys.stdout.fileno())),
                 stderr_fd=relay.pipe(relay.writer(number, sys.stderr.fileno())),
-                terminal=self.terminal,
+                terminal_fd=self.terminal,
                 wire_fd=wires[number],
             )
             for number in range(self.job.guests)

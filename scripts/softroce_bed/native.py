@@ -18,8 +18,8 @@ CAP_NET_ADMIN = 12
 
 
 def kernel_has_rxe() -> bool:
-    """Loaded, built in, or there to be loaded."""
-    if Path("/sys/module/rdma_rxe").is_dir():
+    """Built in, loaded, or there to be loaded."""
+    if " rxe_newlink" in Path("/proc/kallsyms").read_text():
         return True
     modprobe = shutil.which("modprobe", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if modprobe is None:
@@ -36,8 +36,14 @@ def has_capability(number: int, status: str) -> bool:
     return False
 
 
+def in_first_network_namespace() -> bool:
+    """Some sysctls are in no other."""
+    return Path("/proc/sys/net/core/netdev_max_backlog").exists()
+
+
 class Native:
     name = NAME
+    max_guests = 1
 
     def obstacle(self) -> str:
         if not kernel_has_rxe():
@@ -45,6 +51,8 @@ class Native:
                 f"the running kernel {platform.release()} has no rdma_rxe module; a distribution's"
                 " full kernel has it (Debian: linux-image-amd64, Ubuntu: linux-modules-extra)"
             )
+        if not in_first_network_namespace():
+            return "rxe works in the machine's own network namespace only, not in a container's"
         if not has_capability(CAP_NET_ADMIN, Path("/proc/self/status").read_text()):
             return "adding network devices takes CAP_NET_ADMIN; run it as root"
         return ""
@@ -56,7 +64,7 @@ class Native:
         packages.install("bed")
 
     def run(self, job: Job) -> int:
-        if job.guests != 1:
+        if job.guests > self.max_guests:
             raise BedError("the native bed is one kernel; two guests need --bed uml or qemu")
         if job.interactive:
             raise BedError("the native bed has no shell of its own; use --bed uml or qemu")

@@ -11,7 +11,7 @@ SOFTROCE_CONTROL=$1
 # shellcheck source=scripts/softroce_bed/guest_network.sh
 . "$SOFTROCE_CONTROL/guest_network.sh"
 if [ "$2" = undo ]; then
-  network_down
+  [ ! -e "$SOFTROCE_CONTROL/added" ] || network_down
   exit
 fi
 ulimit -l unlimited

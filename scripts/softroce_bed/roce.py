@@ -34,7 +34,7 @@ class Step:
 
 
 # The bed itself: what a command may rely on, and that trouble is noticed.
-BED_TESTS = (
+BED_STEPS = (
     Step("exit status", "exit 3", status=3),
     Step("time limit", "sleep 600", limit_s=5, status=EXIT_LIMIT),
     Step("kernel warning", "echo '<4>WARNING: planted by a test' >/dev/kmsg", status=EXIT_BROKEN),
@@ -52,45 +52,46 @@ BED_TESTS = (
     ),
 )
 
-TESTS = BED_TESTS
+STEPS = BED_STEPS
 
 
-def run_tests(bed: Bed, tests: Iterable[Step], results: Path) -> int:
-    """Says how each went; leaves JUnit XML in `results`. Returns how many failed."""
+def run_tests(bed: Bed, steps: Iterable[Step], results: Path) -> None:
+    """Says how each went; leaves JUnit XML in `results`, which is emptied first."""
     shutil.rmtree(results, ignore_errors=True)
     results.mkdir(parents=True)
     suite = ElementTree.Element("testsuite", name=f"softroce-{bed.name}")
-    failed = 0
-    for test in tests:
+    for step in steps:
+        case = ElementTree.Element("testcase", classname=str(suite.get("name")), name=step.name)
+        if step.guests > bed.max_guests:
+            reason = f"the {bed.name} bed has no {step.guests} guests"
+            ElementTree.SubElement(case, "skipped", message=reason)
+            suite.append(case)
+            continue
         started = time.monotonic()
-        problem = run_test(bed, test, results)
+        problem = run_step(bed, step, results)
         seconds = time.monotonic() - started
-        failed += bool(problem)
         verdict = f"FAILED: {problem}" if problem else "passed"
-        print(f"softroce: {bed.name}: {test.name}: {verdict} ({seconds:.1f} s)", flush=True)
-        if not test.cases or problem:
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=suite.get("name", ""), name=test.name
-            )
-            if problem:
-                ElementTree.SubElement(case, "failure", message=problem)
+        print(f"softroce: {bed.name}: {step.name}: {verdict} ({seconds:.1f} s)", flush=True)
+        if problem:
+            ElementTree.SubElement(case, "failure", message=problem)
+        if problem or not step.cases:
+            suite.append(case)
     ElementTree.ElementTree(suite).write(results / "bed.xml")
-    return failed
 
 
-def run_test(bed: Bed, test: Step, results: Path) -> str:
+def run_step(bed: Bed, step: Step, results: Path) -> str:
     """What is wrong, or ""."""
     job = Job(
-        command=("bash", "-c", test.command),
+        command=("bash", "-c", step.command),
         directory=ROOT,
         environment=dict(os.environ),
-        guests=test.guests,
-        netem=test.netem,
-        limit_s=test.limit_s,
-        out=results if test.cases else None,
+        guests=step.guests,
+        netem=step.netem,
+        limit_s=step.limit_s,
+        out=results if step.cases else None,
     )
     try:
         status = bed.run(job)
     except BedError as error:
         return str(error)
-    return "" if status == test.status else f"exit status {status}, not {test.status}"
+    return "" if status == step.status else f"exit status {status}, not {step.status}"

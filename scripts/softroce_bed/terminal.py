@@ -12,15 +12,14 @@ import threading
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from softroce_bed.bed import BedError
 from softroce_bed.relay import READ_BYTES, write_all
 
 
 @contextmanager
-def connected() -> Iterator[Path]:
-    """The pseudo-terminal's path; every key goes there, the ones that send signals too."""
+def connected() -> Iterator[int]:
+    """A pseudo-terminal, the caller's to close; every key goes there, also those for signals."""
     keys, screen = sys.stdin.fileno(), sys.stdout.fileno()
     if not (os.isatty(keys) and os.isatty(screen)):
         raise BedError("a shell needs a terminal; use `run -- COMMAND` without one")
@@ -43,8 +42,8 @@ def connected() -> Iterator[Path]:
         tty.setraw(slave)
         tty.setraw(keys)
         copier.start()
-        # `slave` stays open here: without any user of it, reading `master` would fail.
-        yield Path(os.ttyname(slave))
+        # One more is open here: without any user of it, reading `master` would fail.
+        yield os.dup(slave)
     finally:
         os.write(stop_write, b"x")
         copier.join()

@@ -37,6 +37,7 @@ def memory_directory(needed_bytes: int) -> Path:
 
 class Uml:
     name = NAME
+    max_guests = 2
 
     def obstacle(self) -> str:
         if platform.system() != "Linux" or platform.machine() != "x86_64":
@@ -81,8 +82,8 @@ class Uml:
             "SOFTROCE_STDOUT=/dev/tty1",
             "SOFTROCE_STDERR=/dev/tty2",
         ]
-        if guest.terminal is not None:
-            command += [f"con3=tty:{guest.terminal}", "SOFTROCE_TERMINAL=/dev/tty3"]
+        if guest.terminal_fd is not None:
+            command += [f"con3=fd:{guest.terminal_fd}", "SOFTROCE_TERMINAL=/dev/tty3"]
         if guest.wire_fd is not None:
             mac = f"02:00:00:00:00:0{guest.number + 1}"
             command += [
