@@ -34,7 +34,9 @@ class Job:
 
 class Bed(Protocol):
     name: str
-    max_guests: int
+    # Kernels of its own: up to two guests, whose complaints are noticed, and which cannot change the
+    # host's files.
+    is_virtual: bool
 
     def obstacle(self) -> str:
         """Why this machine can never have this bed, and what would change that; "" if it can."""

@@ -43,7 +43,7 @@ def in_first_network_namespace() -> bool:
 
 class Native:
     name = NAME
-    max_guests = 1
+    is_virtual = False
 
     def obstacle(self) -> str:
         if not kernel_has_rxe():
@@ -64,7 +64,7 @@ class Native:
         packages.install("bed")
 
     def run(self, job: Job) -> int:
-        if job.guests > self.max_guests:
+        if job.guests != 1:
             raise BedError("the native bed is one kernel; two guests need --bed uml or qemu")
         if job.interactive:
             raise BedError("the native bed has no shell of its own; use --bed uml or qemu")

@@ -37,7 +37,7 @@ def memory_directory(needed_bytes: int) -> Path:
 
 class Uml:
     name = NAME
-    max_guests = 2
+    is_virtual = True
 
     def obstacle(self) -> str:
         if platform.system() != "Linux" or platform.machine() != "x86_64":
