@@ -177,13 +177,18 @@ def _check(records: Sequence[Record], own: Record, group_name: str) -> None:
                 f"{prefix} {record} believes to be rank {record.rank} of {record.ranks}, rank "
                 f"{own.rank} expects rank {rank} of {own.ranks}"
             )
-        for what, theirs, ours in (
-            ("version", record.version, own.version),
-            ("transport", record.transport, own.transport),
+        for what, theirs, ours, cure in (
+            ("version", record.version, own.version, "install one version everywhere"),
+            (
+                "transport",
+                record.transport,
+                own.transport,
+                "set ROCECOLL_TRANSPORT alike on all ranks; auto uses RoCE where a pair of ranks has it",
+            ),
         ):
             if theirs != ours:
                 raise RendezvousError(
-                    f"{prefix} {record} uses {what} {theirs}, {own} uses {ours}: they must agree"
+                    f"{prefix} {record} uses {what} {theirs}, {own} uses {ours}: {cure}"
                 )
     _check_hosts(records, prefix)
 

@@ -9,6 +9,8 @@ import warnings
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from rocecoll import log_forwarding
+
 if TYPE_CHECKING:
     from rocecoll._c10d import Runtime
 
@@ -55,6 +57,8 @@ def shared_runtime(settings: dict[str, str]) -> Runtime:
     if _runtime is None:
         from rocecoll._c10d import Runtime
 
+        if settings["transport"] != "udp":  # which has nothing to say
+            log_forwarding.start()
         _runtime = Runtime(settings)
         _settings = settings
     return _runtime
@@ -76,12 +80,14 @@ def failed_groups() -> int:
 def _shutdown() -> None:
     if _runtime is not None:
         _runtime.shutdown(EXIT_LIMIT)
+    log_forwarding.stop()
 
 
 def _forget() -> None:
     """A forked child starts a runtime of its own: the parent's progress thread is not in it."""
     global _runtime
     _runtime = None
+    log_forwarding.forget()
 
 
 # The last frames of a program that just ends must still reach its peers, and no callback may run

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -8,6 +9,9 @@
 
 namespace rocecoll {
 namespace {
+
+// Waits end early rather than past the clock's last instant.
+constexpr Duration kLongestWait = std::chrono::hours(24);
 
 struct Queue {
   std::mutex mutex;
@@ -37,7 +41,8 @@ void Log(Severity severity, std::string text) {
 std::optional<LogEntry> TakeLogEntry(Duration timeout) {
   Queue& queue = TheQueue();
   std::unique_lock lock(queue.mutex);
-  queue.changed.wait_for(lock, timeout, [&] { return queue.stopped || !queue.entries.empty(); });
+  queue.changed.wait_for(lock, std::min(timeout, kLongestWait),
+                         [&] { return queue.stopped || !queue.entries.empty(); });
   if (queue.entries.empty()) return std::nullopt;
   LogEntry entry = std::move(queue.entries.front());
   queue.entries.pop_front();

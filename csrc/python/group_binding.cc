@@ -36,7 +36,7 @@ std::unique_ptr<GroupObject> MakeGroup(const RuntimeObject& runtime, Name name,
   spec.key_low = LoadLe<uint64_t>(bytes + sizeof(uint64_t));
   spec.rank = static_cast<Rank>(rank);
   for (const std::string& text : addresses) {
-    auto address = ParseAddress(runtime.options().transport, text);
+    auto address = ParseAddress(text);
     RaiseUnlessOk(address.status());
     spec.addresses.push_back(address.take());
   }

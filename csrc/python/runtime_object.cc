@@ -55,10 +55,14 @@ Duration DurationFromSeconds(double seconds, const char* name) {
   return Duration(static_cast<int64_t>(seconds * 1e9));
 }
 
-RuntimeObject::RuntimeObject(const std::map<std::string, std::string>& settings, bool shared) {
-  for (const auto& [name, value] : settings) {
-    RaiseUnlessOk(SetRuntimeOption(options_, name, value));
-  }
+RuntimeOptions OptionsFrom(const std::map<std::string, std::string>& settings) {
+  RuntimeOptions options;
+  for (const auto& [name, value] : settings) RaiseUnlessOk(SetRuntimeOption(options, name, value));
+  return options;
+}
+
+RuntimeObject::RuntimeObject(const std::map<std::string, std::string>& settings, bool shared)
+    : options_(OptionsFrom(settings)) {
   if (shared) {
     auto started = SharedRuntime(options_);
     RaiseUnlessOk(started.status());

@@ -22,7 +22,7 @@ class RuntimeObject {
   const RuntimeOptions& options() const { return options_; }
 
  private:
-  RuntimeOptions options_;
+  const RuntimeOptions options_;
   std::shared_ptr<Progress> progress_;
 };
 
@@ -44,6 +44,9 @@ class OperationObject {
 
 // Raises for what is negative or not a number; more than a century is for ever.
 Duration DurationFromSeconds(double seconds, const char* name);
+
+// Raises for an unknown option or a bad value.
+RuntimeOptions OptionsFrom(const std::map<std::string, std::string>& settings);
 
 void BindRuntime(pybind11::module_& module);
 

@@ -7,40 +7,11 @@
 #include <system_error>
 #include <utility>
 
-#include "engine/engine_lock.h"
+#include "runtime/open_transport.h"
 #include "runtime/option_table.h"
-#include "transport/datagram/datagram_transport.h"
-#include "transport/datagram/fault_port.h"
 #include "transport/datagram/udp_address.h"
-#include "transport/datagram/udp_port.h"
 
 namespace rocecoll {
-namespace {
-
-Status UnknownTransport(std::string_view name) {
-  return Status(StatusCode::kInvalidArgument,
-                "rocecoll: there is no transport \"" + std::string(name) + "\"; there is udp");
-}
-
-Result<std::unique_ptr<Transport>> OpenUdp(const RuntimeOptions& options) {
-  UdpPortOptions port_options;
-  port_options.host = options.host;
-  port_options.port_low = options.port_low;
-  port_options.port_high = options.port_high;
-  port_options.max_datagram_bytes = options.max_datagram_bytes;
-  port_options.socket_buffer_bytes = options.socket_buffer_bytes;
-  port_options.segmentation_offload = options.segmentation_offload;
-  auto udp = UdpPort::Open(port_options);
-  if (!udp.ok()) return udp.status();
-  std::unique_ptr<DatagramPort> port = udp.take();
-  if (options.fault.any()) {
-    port = std::make_unique<FaultPort>(std::move(port), options.fault, MonotonicNow);
-  }
-  return std::unique_ptr<Transport>(
-      std::make_unique<DatagramTransport>(std::move(port), options.connection));
-}
-
-}  // namespace
 
 Status SetRuntimeOption(RuntimeOptions& options, std::string_view name, std::string_view value) {
   const auto found = std::ranges::find_if(
@@ -65,9 +36,8 @@ std::vector<std::string> RuntimeOptionNames() {
 }
 
 Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options) {
-  if (options.transport != "udp") return UnknownTransport(options.transport);
   try {
-    auto transport = OpenUdp(options);
+    auto transport = OpenTransport(options);
     if (!transport.ok()) return transport.status();
     return std::make_unique<Progress>(transport.take(), options.engine, options.progress);
   } catch (const std::system_error& error) {
@@ -93,9 +63,6 @@ Result<std::shared_ptr<Progress>> SharedRuntime(const RuntimeOptions& options) {
   return running;
 }
 
-Result<Address> ParseAddress(std::string_view transport, std::string_view text) {
-  if (transport != "udp") return UnknownTransport(transport);
-  return ParseUdpAddress(text);
-}
+Result<Address> ParseAddress(std::string_view text) { return ParseUdpAddress(text); }
 
 }  // namespace rocecoll

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From options to a running engine: picks and builds the transport, starts the progress thread.
-// The one place that knows every transport. Python's option table names the same fields.
+// From options to a running engine: opens the transport, starts the progress thread. Python's
+// option table names the same fields.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,24 @@
 #include "engine/engine.h"
 #include "engine/progress.h"
 #include "transport/datagram/fault_options.h"
+#include "transport/rc/rc_options.h"
+#include "transport/rdma.h"
 #include "transport/reliability/connection.h"
 
 namespace rocecoll {
 
 struct RuntimeOptions {
-  std::string transport = "udp";
+  std::string transport = "udp";   // udp, ud, rc or auto
   std::string host = "127.0.0.1";  // numeric address that peers use; the socket binds to all
   uint16_t port_low = 0;           // 0, 0: any port
   uint16_t port_high = 0;
   size_t max_datagram_bytes = 8192;  // cap; the route's MTU may be less
   size_t socket_buffer_bytes = 4 * 1024 * 1024;
   bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
-  FaultOptions fault;
+  FaultOptions fault;                // of what leaves through UDP sockets and UD queue pairs
+  RdmaOptions rdma;                  // but for `host`, which is the one above
+  RcOptions rc;                      // but for `expected`
+  std::string plugin;                // path; empty: librocecoll_verbs.so beside the core library
   ConnectionOptions connection;
   MessengerOptions messenger;
   EngineOptions engine;
@@ -41,7 +46,8 @@ std::vector<std::string> RuntimeOptionNames();
 Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options);
 // The process's runtime: started by the first caller, with its options; ends with the last holder.
 Result<std::shared_ptr<Progress>> SharedRuntime(const RuntimeOptions& options);
-// "192.0.2.1:4000" or "[2001:db8::1]:4000" to what Transport::open takes.
-Result<Address> ParseAddress(std::string_view transport, std::string_view text);
+// "192.0.2.1:4000" or "[2001:db8::1]:4000" to what Transport::open takes. Whatever carries the
+// data, a process is reached at its UDP port.
+Result<Address> ParseAddress(std::string_view text);
 
 }  // namespace rocecoll

@@ -75,7 +75,7 @@ c10::intrusive_ptr<CoalescingBackend> MakeBackend(
   group.key_low = LoadLe<uint64_t>(bytes + 8);
   group.rank = rank;
   for (const std::string& address : addresses) {
-    group.addresses.push_back(ValueOrRaise(ParseAddress(options.transport, address)));
+    group.addresses.push_back(ValueOrRaise(ParseAddress(address)));
   }
   group.global_ranks = global_ranks;
   group.timeout = timeout;

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from launch import ROOT, torchrun
 
-from rocecoll.options import TABLE, Option
+from rocecoll.option_table import TABLE, Option
 
 pytestmark = pytest.mark.quick
 
@@ -17,6 +17,7 @@ pytestmark = pytest.mark.quick
 # How the README puts a default that stands for no choice at all.
 NO_CHOICE = {
     "socket_ifname": "",
+    "ib_hca": "",
     "port_range": "any",
     "algorithm": "by size",
     "fault": "none",
@@ -41,7 +42,7 @@ def test_readme_lists_every_option() -> None:
 
 @pytest.mark.parametrize("option", TABLE, ids=lambda option: option.name)
 def test_readme_has_the_default(option: Option) -> None:
-    """Value and unit; the unit is left out where the variable's name ends in it."""
+    """Value and unit; the unit is left out where the variable's name ends in it, and of auto."""
     listed = option_rows()[option.variable]
     if option.name in NO_CHOICE:
         assert not option.default or option.default == (0, 0)
@@ -50,7 +51,7 @@ def test_readme_has_the_default(option: Option) -> None:
     value, _, unit = listed.strip("`").partition(" ")
     assert option.parse(value) == option.default
     named = option.variable.endswith(f"_{option.unit.upper()}")
-    assert unit == ("" if named else option.unit)
+    assert unit == ("" if named or value == "auto" else option.unit)
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])

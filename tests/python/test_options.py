@@ -10,7 +10,8 @@ import warnings
 import pytest
 
 from rocecoll import Options, options
-from rocecoll.options import TABLE, replaced_backends, resolve, runtime_settings
+from rocecoll.option_table import PREFIX, TABLE, Option
+from rocecoll.options import replaced_backends, resolve, runtime_settings
 
 pytestmark = pytest.mark.quick
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.quick
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith(options.PREFIX) or "LOCAL" in name:
+        if name.startswith(PREFIX) or "LOCAL" in name:
             monkeypatch.delenv(name)
 
 
@@ -30,6 +31,16 @@ GOOD = {
     "udp_max_datagram_bytes": ("1400", 1400),
     "udp_offload": ("off", False),
     "socket_buffer_bytes": ("1048576", 1 << 20),
+    "ib_hca": ("=mlx5_0:1,mlx5_1", "=mlx5_0:1,mlx5_1"),
+    "ib_gid_index": ("3", 3),
+    "ib_tc": ("106", 106),
+    "ib_sl": ("3", 3),
+    "ib_timeout": ("18", 18),
+    "ib_retry_cnt": ("7", 7),
+    "ib_pkey": ("1", 1),
+    "ib_mtu": ("1024", 1024),
+    "ib_qps_per_connection": ("4", 4),
+    "failover": ("0", False),
     "fault": ("loss=0.05, seed=7", {"loss": "0.05", "seed": "7"}),
     "peer_timeout": ("2.5", 2.5),
     "spin_us": ("12.5", 12.5),
@@ -47,6 +58,15 @@ BAD = {
     "udp_max_datagram_bytes": ["575", "65508", "1.5", "-1", ""],
     "udp_offload": ["2", "perhaps"],
     "socket_buffer_bytes": ["1", "4M"],
+    "ib_gid_index": ["-1", "256", "best"],
+    "ib_tc": ["256", "-1"],
+    "ib_sl": ["8"],
+    "ib_timeout": ["0", "32", "14 ms"],
+    "ib_retry_cnt": ["8", "-1"],
+    "ib_pkey": ["0xffff", "65536"],
+    "ib_mtu": ["1500", "8192", "1k"],
+    "ib_qps_per_connection": ["0", "9"],
+    "failover": ["maybe"],
     "fault": ["loss", "loss=2", "loss=nan", "rain=1", "loss=0.1,loss=0.2", "delay_us=-1"],
     "peer_timeout": ["0", "inf", "nan", "soon"],
     "spin_us": ["-1", "often"],
@@ -60,11 +80,16 @@ BAD = {
 def test_every_option_has_examples_here() -> None:
     names = [option.name for option in TABLE]
     assert sorted(names) == sorted(GOOD)
-    assert set(BAD) == set(GOOD) - {"socket_ifname", "trace", "flight_recorder"}  # any text
+    assert set(BAD) == set(GOOD) - {
+        "socket_ifname",
+        "ib_hca",
+        "trace",
+        "flight_recorder",
+    }  # any text
 
 
 @pytest.mark.parametrize("option", TABLE, ids=lambda option: option.name)
-def test_variable_sets_the_value(option: options.Option, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_sets_the_value(option: Option, monkeypatch: pytest.MonkeyPatch) -> None:
     text, value = GOOD[option.name]
     assert resolve()[option.name] == option.default != value or option.name == "transport"
     monkeypatch.setenv(option.variable, f" {text} ")
@@ -133,6 +158,21 @@ def test_spinning_needs_a_core_for_every_local_rank(monkeypatch: pytest.MonkeyPa
     assert runtime_settings(forced, "::1", local_ranks=3)["progress.spin_us"] == "7"
 
 
+def test_a_dead_rank_is_missed_sooner_where_no_network_tells() -> None:
+    def timeouts(**chosen: object) -> tuple[str, str]:
+        settings = runtime_settings(resolve(Options(**chosen).settings), "::1", 1)
+        return (
+            settings["connection.peer_timeout_us"],
+            settings["connection.heartbeat_interval_us"],
+        )
+
+    assert timeouts(transport="udp") == ("10000000", "500000")
+    for transport in ("ud", "rc", "auto"):
+        assert timeouts(transport=transport) == ("4000000", "500000")
+    assert timeouts(transport="rc", peer_timeout=1) == ("1000000", "250000")
+    assert timeouts(peer_timeout="auto") == timeouts(peer_timeout=None) == timeouts()
+
+
 def test_local_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options.local_ranks(5) == 5
     monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "3")
@@ -144,6 +184,7 @@ def test_local_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_core_takes_every_setting() -> None:
     """The names on both sides agree: the core refuses one that it does not know."""
     core = pytest.importorskip("rocecoll._core")
-    everything = Options(fault="loss=0.1,duplicate=0.1,reorder=0.1,corrupt=0.1,delay_us=1,seed=3")
+    fault = "loss=0.1,duplicate=0.1,reorder=0.1,corrupt=0.1,delay_us=1,seed=3"
+    everything = Options(fault=fault, ib_gid_index=1)
     settings = runtime_settings(resolve(everything.settings), "127.0.0.1", 1)
     assert set(settings) <= set(core.runtime_option_names())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several ranks of one group, each with a runtime of its own, over UDP on loopback.
+// Several ranks of one group, each with a runtime of its own, over loopback.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,6 +23,10 @@ class Runtimes {
       runtimes_.push_back(started.take());
     }
     messenger_ = options.messenger;
+    groups_ = add_group("default", 1, std::chrono::seconds(30));
+  }
+  explicit Runtimes(std::vector<std::unique_ptr<Progress>> started)
+      : runtimes_(std::move(started)) {
     groups_ = add_group("default", 1, std::chrono::seconds(30));
   }
 

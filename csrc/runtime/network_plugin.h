@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads network plug-ins (transport/plugin.h). They stay loaded: what they made runs their code.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "transport/plugin.h"
+
+namespace rocecoll {
+
+// librocecoll_verbs.so in the directory of the core library.
+std::string VerbsPluginPath();
+// kUnsupported says why there is no plug-in to use, and the cure.
+Result<const NetworkPlugin*> LoadNetworkPlugin(const std::string& path);
+
+}  // namespace rocecoll
