@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from softroce_bed import beds, roce
-from softroce_bed.bed import EXIT_BROKEN, BedError, Job
+from softroce_bed.bed import EXIT_BROKEN, EXIT_IMPOSSIBLE, BedError, ImpossibleError, Job
 from test_report import Tally, read_junit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,9 +84,15 @@ def test(
     results: Annotated[Path, typer.Option(help="gets JUnit XML")] = ROOT / "build" / "softroce",
 ) -> None:
     """Run the RoCE tests, each on a freshly booted guest."""
-    chosen = beds.choose(bed)
-    chosen.setup()
-    roce.run_tests(chosen, [step for step in roce.STEPS if keyword in step.name], results)
+    shutil.rmtree(results, ignore_errors=True)
+    results.mkdir(parents=True)
+    try:
+        chosen = beds.choose(bed)
+        chosen.setup()
+    except ImpossibleError as error:
+        roce.write_cases([roce.skipped("every test", str(error))], results)
+    else:
+        roce.run_tests(chosen, [step for step in roce.STEPS if keyword in step.name], results)
     tally = Tally()
     for path in sorted(results.glob("*.xml")):
         tally.add(read_junit(path))
@@ -102,7 +109,7 @@ def main() -> None:
         application()
     except BedError as error:
         print(f"softroce: {error}", file=sys.stderr)
-        sys.exit(EXIT_BROKEN)
+        sys.exit(EXIT_IMPOSSIBLE if isinstance(error, ImpossibleError) else EXIT_BROKEN)
 
 
 if __name__ == "__main__":

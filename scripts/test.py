@@ -23,6 +23,8 @@ BUILD_LIMIT_S = 1500
 CPP_LIMIT_S = 420
 PYTHON_LIMIT_S = 780
 QUICK_LIMIT_S = 180
+BED_SETUP_LIMIT_S = 2400  # packages, and a kernel to build
+BED_LIMIT_S = 900
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -107,6 +109,20 @@ def run_python(quick: bool, keyword: str) -> Tally:
     return tally
 
 
+def run_softroce() -> Tally:
+    """Makes a bed for Soft-RoCE devices, the first time for minutes, and runs the RoCE tests in it."""
+    program = [sys.executable, "scripts/softroce.py"]
+    run_step("Soft-RoCE bed", [*program, "setup"], BED_SETUP_LIMIT_S)
+    results = ROOT / "build" / "softroce"
+    status = run_step("RoCE tests", [*program, "test", "--results", str(results)], BED_LIMIT_S)
+    tally = Tally()
+    for report in sorted(results.glob("*.xml")):
+        tally.add(read_junit(report))
+    if status != 0 and not tally.failures and not tally.skips:
+        tally.failures.append(f"scripts/softroce test ended with status {status}")
+    return tally
+
+
 def main(
     quick: Annotated[bool, typer.Option("--quick", help="a part that takes minutes")] = False,
     sanitizer: Annotated[Sanitizer | None, typer.Option(help="C++ tests only, under it")] = None,
@@ -118,6 +134,8 @@ def main(
         if not keyword:
             tally.add(run_lint())
         tally.add(run_python(quick, keyword))
+        if not quick and not keyword:
+            tally.add(run_softroce())
     for reason, count in sorted(tally.skips.items()):
         console.print(f"skipped {count}: {reason}", markup=False)
     for name in tally.failures:

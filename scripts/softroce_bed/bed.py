@@ -11,10 +11,15 @@ from typing import Protocol
 # As of timeout(1) and env(1): the command ran too long; what runs the command failed.
 EXIT_LIMIT = 124
 EXIT_BROKEN = 125
+EXIT_IMPOSSIBLE = 69  # EX_UNAVAILABLE of sysexits.h
 
 
 class BedError(Exception):
     """Says what is wrong and what would help, for the person at the terminal."""
+
+
+class ImpossibleError(BedError):
+    """Nothing is broken, but this machine or user cannot have the bed."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Bed(Protocol):
     def setup(self) -> None:
         """Makes it ready; says what it installs or builds, and nothing if all is there.
 
-        Raises BedError, with the commands to give if it lacks the right to install.
+        Raises ImpossibleError, with the commands to give if it lacks the right to install.
         """
         ...
 

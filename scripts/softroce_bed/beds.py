@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from softroce_bed.bed import Bed, BedError
+from softroce_bed.bed import Bed, ImpossibleError
 from softroce_bed.native import Native
 from softroce_bed.uml import Uml
 
@@ -29,5 +29,5 @@ def choose(name: Name, beds: Sequence[Bed] | None = None) -> Bed:
     reasons = [f"{bed.name}: {reason}" for bed in possible if (reason := bed.obstacle())]
     possible = [bed for bed in possible if not bed.obstacle()]
     if not possible:
-        raise BedError("\n".join(["no bed for Soft-RoCE is possible here:", *reasons]))
+        raise ImpossibleError("\n".join(["no bed for Soft-RoCE is possible here:", *reasons]))
     return next((bed for bed in possible if bed.is_ready()), possible[0])

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
-from softroce_bed.bed import BedError
+from softroce_bed.bed import BedError, ImpossibleError
 
 SETUP = Path(__file__).resolve().parent.parent / "setup"
 
@@ -18,5 +20,10 @@ def missing(*groups: str) -> list[str]:
 
 def install(*groups: str) -> None:
     """Says what it installs; nothing if all is there."""
-    if subprocess.run([SETUP, "packages", *groups], check=False).returncode != 0:
-        raise BedError("the system packages of the bed are not all there (see above)")
+    lacking = missing(*groups)
+    if lacking and (os.geteuid() != 0 or not shutil.which("apt-get")):
+        raise ImpossibleError(
+            f"packages are missing that only root can install: apt-get install {' '.join(lacking)}"
+        )
+    if lacking and subprocess.run([SETUP, "packages", *groups], check=False).returncode != 0:
+        raise BedError(f"cannot install {' '.join(lacking)} (see above)")

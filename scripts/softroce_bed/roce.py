@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
@@ -61,28 +60,36 @@ BED_STEPS = (
 STEPS = BED_STEPS
 
 
+def write_cases(cases: Iterable[ElementTree.Element], results: Path) -> None:
+    suite = ElementTree.Element("testsuite", name="softroce")
+    suite.extend(cases)
+    ElementTree.ElementTree(suite).write(results / "bed.xml")
+
+
+def skipped(name: str, reason: str) -> ElementTree.Element:
+    case = ElementTree.Element("testcase", classname="softroce", name=name)
+    ElementTree.SubElement(case, "skipped", message=reason)
+    return case
+
+
 def run_tests(bed: Bed, steps: Iterable[Step], results: Path) -> None:
-    """Says how each went; leaves JUnit XML in `results`, which is emptied first."""
-    shutil.rmtree(results, ignore_errors=True)
-    results.mkdir(parents=True)
-    suite = ElementTree.Element("testsuite", name=f"softroce-{bed.name}")
+    """Says how each went; leaves JUnit XML in `results`."""
+    cases = []
     for step in steps:
-        case = ElementTree.Element("testcase", classname=str(suite.get("name")), name=step.name)
         if (step.virtual or step.guests > 1) and not bed.is_virtual:
-            reason = f"the {bed.name} bed is this machine's kernel"
-            ElementTree.SubElement(case, "skipped", message=reason)
-            suite.append(case)
+            cases.append(skipped(step.name, f"the {bed.name} bed is this machine's kernel"))
             continue
         started = time.monotonic()
         problem = run_step(bed, step, results)
         seconds = time.monotonic() - started
         verdict = f"FAILED: {problem}" if problem else "passed"
         print(f"softroce: {bed.name}: {step.name}: {verdict} ({seconds:.1f} s)", flush=True)
-        if problem:
-            ElementTree.SubElement(case, "failure", message=problem)
         if problem or not step.cases:
-            suite.append(case)
-    ElementTree.ElementTree(suite).write(results / "bed.xml")
+            case = ElementTree.Element("testcase", classname=f"softroce.{bed.name}", name=step.name)
+            if problem:
+                ElementTree.SubElement(case, "failure", message=problem)
+            cases.append(case)
+    write_cases(cases, results)
 
 
 def run_step(bed: Bed, step: Step, results: Path) -> str:

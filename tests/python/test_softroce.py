@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scripts/softroce does outside of a guest; `scripts/softroce test` boots real ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from launch import ROOT
+from typer.testing import CliRunner
+
+sys.path.append(str(ROOT / "scripts"))
+
+import softroce
+from softroce_bed import beds, cache, guests, native, roce, uml, uml_kernel, wire
+from softroce_bed.bed import (
+    EXIT_BROKEN,
+    EXIT_IMPOSSIBLE,
+    EXIT_LIMIT,
+    BedError,
+    ImpossibleError,
+    Job,
+)
+from softroce_bed.console import Console
+from softroce_bed.guests import Guest, Process, run_guests
+
+pytestmark = pytest.mark.quick
+
+DEADLINE_S = 30
+
+
+def job(*command: str, **changes: object) -> Job:
+    plain = Job(command=command, directory=Path("/"), environment=dict(os.environ))
+    return replace(plain, **changes)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return True
+
+
+class FakeMachine:
+    """A guest that is a process of this machine. `boot` is what the shell does before the job."""
+
+    name = "fake"
+
+    def __init__(self, boot: str = "", afterwards: tuple[str, ...] = ()) -> None:
+        self.boot, self.afterwards = boot, afterwards
+
+    def process(self, guest: Guest) -> Process:
+        script = (
+            f"cd {guest.control}\n. ./settings.{guest.number}.sh\n{self.boot}\n"
+            f"bash ./job.sh </dev/null >&{guest.stdout_fd} 2>&{guest.stderr_fd}\n"
+            f"echo $? >status.{guest.number}\n"
+        )
+        return Process(["bash", "-c", script], {}, self.afterwards)
+
+
+# A run ends as its command does.
+
+
+def test_output_and_exit_status(capfd: pytest.CaptureFixture[str]) -> None:
+    status = run_guests(FakeMachine(), job("sh", "-c", "echo out; echo err >&2; exit 3"))
+    assert status == 3
+    assert capfd.readouterr() == ("out\n", "err\n")
+
+
+def test_arguments_directory_and_environment_arrive(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    odd = "a 'b' \"c\" $d `e`\n\\ *"
+    directory = tmp_path / "with space"
+    directory.mkdir()
+    program = "import os, sys; print([sys.argv[1], os.environ['ODD'], os.getcwd()])"
+    environment = {"PATH": os.environ["PATH"], "ODD": odd, "BASH_FUNC_f%%": "() { :; }"}
+    arguments = (sys.executable, "-c", program, odd)
+    status = run_guests(
+        FakeMachine(), job(*arguments, directory=directory, environment=environment)
+    )
+    assert status == 0
+    assert capfd.readouterr().out == f"{[odd, odd, str(directory)]}\n"
+
+
+def test_two_guests_say_who_speaks_and_the_first_failure_counts(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    script = "echo $SOFTROCE_DEVICES; exit $((SOFTROCE_GUEST * 5))"
+    assert run_guests(FakeMachine(), job("sh", "-c", script, guests=2)) == 5
+    assert sorted(capfd.readouterr().out.splitlines()) == ["[0] rxa", "[1] rxb"]
+
+
+def test_results_come_out_and_nothing_stays(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    script = f'echo $SOFTROCE_OUT >{place}; echo 1 >"$SOFTROCE_OUT/result"; exit 1'
+    assert run_guests(FakeMachine(), job("sh", "-c", script, out=tmp_path / "out")) == 1
+    assert (tmp_path / "out" / "result").read_text() == "1\n"
+    assert not Path(place.read_text().strip()).parent.exists()
+
+
+# And it ends when it must.
+
+
+def test_time_limit_ends_everything(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pids = tmp_path / "pids"
+    script = f"setsid sleep 600 & echo $$ $! >{pids}; wait"
+    assert run_guests(FakeMachine(), job("bash", "-c", script, limit_s=2)) == EXIT_LIMIT
+    assert "time limit of 2 s" in capfd.readouterr().err
+    assert all(is_gone(int(pid)) for pid in pids.read_text().split())
+
+
+def test_killed_guest_does_not_count(capfd: pytest.CaptureFixture[str]) -> None:
+    script = "if [ $SOFTROCE_GUEST = 0 ]; then touch $SOFTROCE_KILL.1; else sleep 600; fi"
+    assert run_guests(FakeMachine(), job("sh", "-c", script, guests=2)) == 0
+    assert "guest 1: killed" in capfd.readouterr().err
+
+
+def test_guest_that_goes_away_is_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_guests(FakeMachine("echo last words; exit 0"), job("true")) == EXIT_BROKEN
+    assert "last words" in capfd.readouterr().err
+
+
+def test_complaint_of_the_kernel_is_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
+    machine = FakeMachine("echo 'booted'; echo '[1.0] WARNING: CPU: 0 PID: 1 at rxe.c:1'")
+    assert run_guests(machine, job("true")) == EXIT_BROKEN
+    shown = capfd.readouterr().err
+    assert "rxe.c:1" in shown and "booted" not in shown
+
+
+def test_afterwards_runs_however_it_ended(tmp_path: Path) -> None:
+    for limit_s, script in ((60, "true"), (1, "sleep 600")):
+        mark = tmp_path / str(limit_s)
+        run_guests(
+            FakeMachine(afterwards=("touch", str(mark))), job("sh", "-c", script, limit_s=limit_s)
+        )
+        assert mark.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_guests_end_with_their_runner(tmp_path: Path, number: signal.Signals) -> None:
+    notes = tmp_path / "notes"
+    program = (
+        "import sys; sys.path[:0] = sys.argv[1].split(); import test_softroce as t;"
+        "sys.exit(t.run_guests(t.FakeMachine(), t.job('bash', '-c', sys.argv[2])))"
+    )
+    script = f'sleep 600 & echo "$$ $! $SOFTROCE_OUT" >{notes}; wait'
+    path = f"{ROOT / 'tests' / 'python'} {ROOT}"
+    runner = subprocess.Popen([sys.executable, "-c", program, path, script])
+    try:
+        wait_until(lambda: notes.exists() and notes.read_text().endswith("\n"))
+        runner.send_signal(number)
+        status = runner.wait(DEADLINE_S)
+    finally:
+        runner.kill()
+        runner.wait()
+    assert status == (-number if number is signal.SIGKILL else 128 + number)
+    *pids, out = notes.read_text().split()
+    wait_until(lambda: all(is_gone(int(pid)) for pid in pids))
+    wait_until(lambda: not Path(out).parent.exists())
+
+
+# Which bed.
+
+
+class FakeBed:
+    is_virtual = False
+
+    def __init__(self, name: str, obstacle: str = "", ready: bool = False) -> None:
+        self.name, self.reason, self.ready = name, obstacle, ready
+        self.jobs: list[Job] = []
+
+    def obstacle(self) -> str:
+        return self.reason
+
+    def is_ready(self) -> bool:
+        return self.ready
+
+    def setup(self) -> None:
+        self.ready = True
+
+    def run(self, job: Job) -> int:
+        self.jobs.append(job)
+        return 3
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "chosen"),
+    [
+        ("auto", [FakeBed("native"), FakeBed("uml")], "native"),
+        ("auto", [FakeBed("native"), FakeBed("uml", ready=True)], "uml"),
+        ("auto", [FakeBed("native", "no rxe"), FakeBed("uml")], "uml"),
+        ("native", [FakeBed("native"), FakeBed("uml", ready=True)], "native"),
+    ],
+)
+def test_bed_is_chosen(name: str, found: list[FakeBed], chosen: str) -> None:
+    assert beds.choose(beds.Name(name), found).name == chosen
+
+
+def test_impossible_beds_say_why() -> None:
+    found = [FakeBed("native", "no rxe"), FakeBed("uml", "no x86-64")]
+    with pytest.raises(ImpossibleError, match=r"native: no rxe\numl: no x86-64"):
+        beds.choose(beds.Name.auto, found)
+    with pytest.raises(ImpossibleError, match="uml: no x86-64"):
+        beds.choose(beds.Name.uml, found)
+
+
+def test_every_bed_has_a_name_to_ask_for() -> None:
+    assert ["auto", *(bed.name for bed in beds.all_beds())] == [name.value for name in beds.Name]
+
+
+def test_capabilities() -> None:
+    assert native.has_capability(12, "Name:\tx\nCapEff:\t0000000000001000\n")
+    assert not native.has_capability(12, "Name:\tx\nCapEff:\t0000000000000fff\n")
+
+
+# The command line.
+
+
+def test_command_line_becomes_a_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bed = FakeBed("uml")
+    monkeypatch.setattr(beds, "all_beds", lambda: [bed])
+    monkeypatch.chdir(tmp_path)
+    line = ["run", "--guests", "2", "--netem", "loss 1%", "--time-limit", "9", "--memory-mib"]
+    line += ["512", "--out", "o", "--", "program", "--bed", "x", "--", "-y"]
+    assert CliRunner().invoke(softroce.application, line).exit_code == 3
+    (got,) = bed.jobs
+    assert got.command == ("program", "--bed", "x", "--", "-y")
+    assert got.directory == tmp_path
+    assert (got.guests, got.netem, got.limit_s, got.memory_mib) == (2, "loss 1%", 9, 512)
+    assert got.out == Path("o") and bed.ready
+
+
+def test_tests_without_a_bed_are_skipped_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(beds, "all_beds", lambda: [FakeBed("native", "no rxe")])
+    line = ["test", "--results", str(tmp_path / "r")]
+    run = CliRunner().invoke(softroce.application, line)
+    assert run.exit_code != 0
+    assert "native: no rxe" in run.stdout
+    assert run.stdout.endswith("0 passed, 0 failed, 1 skipped\n")
+
+
+def test_steps_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    steps = [
+        roce.Step("as it should", "", status=3),
+        roce.Step("otherwise", ""),
+        roce.Step("two", "", guests=2),
+    ]
+    monkeypatch.setattr(beds, "all_beds", lambda: [FakeBed("native")])
+    monkeypatch.setattr(roce, "STEPS", steps)
+    line = ["test", "--results", str(tmp_path / "r")]
+    run = CliRunner().invoke(softroce.application, line)
+    assert run.exit_code == 1
+    assert "otherwise: FAILED: exit status 3, not 0" in run.stdout
+    assert run.stdout.endswith("1 passed, 1 failed, 1 skipped\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(BedError("no"), EXIT_BROKEN), (ImpossibleError("no"), EXIT_IMPOSSIBLE)]
+)
+def test_errors_have_a_status(
+    monkeypatch: pytest.MonkeyPatch, error: BedError, status: int
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(softroce, "application", fail)
+    with pytest.raises(SystemExit) as ended:
+        softroce.main()
+    assert ended.value.code == status
+
+
+# What a guest is told.
+
+
+def test_ends_are_in_one_guest_or_one_in_each() -> None:
+    alone = wire.variables("uml", job("true"), 0)
+    assert alone["SOFTROCE_DEVICES"] == "rxa rxb"
+    second = wire.variables("uml", job("true", guests=2), 1)
+    assert second["SOFTROCE_DEVICES"] == "rxb" and second["SOFTROCE_INTERFACES"] == "vb"
+    assert second["SOFTROCE_ADDRESSES"] == alone["SOFTROCE_ADDRESSES"]
+
+
+def test_uml_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(uml_kernel, "built_kernel", lambda: tmp_path / "linux")
+    monkeypatch.setattr(uml, "memory_directory", lambda needed: tmp_path)
+    guest = Guest(1, tmp_path, 512, 3, 4, 5, terminal_fd=None, wire_fd=6)
+    process = uml.Uml().process(guest)
+    line = " ".join(process.command)
+    assert line.startswith(f"{tmp_path}/linux mem=512M ")
+    assert f"init={tmp_path}/guest_init.sh" in line and "SOFTROCE_GUEST=1" in line
+    assert "vec0:transport=fd,fd=6,mtu=4200,mac=02:00:00:00:00:02" in line
+    assert process.environment == {"TMPDIR": str(tmp_path)}
+    alone = uml.Uml().process(replace(guest, wire_fd=None))
+    assert "SOFTROCE_NIC" not in " ".join(alone.command)
+
+
+def test_uml_looks_for_room() -> None:
+    with pytest.raises(BedError, match="--memory-mib"):
+        uml.memory_directory(1 << 60)
+
+
+def test_console_is_bounded_and_quiet_kernels_are_fine() -> None:
+    console = Console()
+    console.feed(b"[0.1] all is well\n" * 100_000)
+    assert console.complaint() == ""
+    assert len(console.text) <= 256 * 1024
+
+
+# What is built once.
+
+
+def test_key_follows_version_and_configuration() -> None:
+    directory = uml_kernel.kernel_directory
+    one = directory("6.12.1", "CONFIG_A=y\nCONFIG_B=y\n")
+    assert one == directory("6.12.1", "# why\nCONFIG_B=y\n\nCONFIG_A=y\n")
+    others = {directory("6.12.2", "CONFIG_A=y\nCONFIG_B=y\n"), directory("6.12.1", "CONFIG_A=y\n")}
+    assert one not in others and len(others) == 2
+    assert cache.short_hash("ab", "c") != cache.short_hash("a", "bc")
+
+
+def test_newest_source_is_taken(tmp_path: Path) -> None:
+    for version in ("6.1", "6.12", "6.9"):
+        (tmp_path / f"linux-source-{version}.tar.xz").touch()
+    (tmp_path / "linux-source-7.0").mkdir()
+    assert uml_kernel.source(tmp_path) == tmp_path / "linux-source-6.12.tar.xz"
+    assert uml_kernel.source(tmp_path / "linux-source-7.0") is None
+
+
+def test_lost_configuration_is_an_error() -> None:
+    wanted = "# CONFIG_C=y\nCONFIG_A=y\nCONFIG_B=y\n"
+    uml_kernel.check_config(wanted, "CONFIG_B=y\nCONFIG_A=y\n")
+    with pytest.raises(BedError, match="CONFIG_A=y"):
+        uml_kernel.check_config(wanted, "# CONFIG_A is not set\nCONFIG_B=y\n")
+
+
+def test_made_once_by_many(tmp_path: Path) -> None:
+    made: list[Path] = []
+
+    def make(part: Path) -> None:
+        made.append(part)
+        (part / "file").write_text("whole")
+
+    target = tmp_path / "cache" / "thing"
+    target.parent.mkdir()
+    threads = [threading.Thread(target=cache.make_once, args=(target, make)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert len(made) == 1 and (target / "file").read_text() == "whole"
+
+
+def test_failed_make_leaves_nothing_and_stale_parts_go(tmp_path: Path) -> None:
+    def fail(part: Path) -> None:
+        (part / "file").write_text("half")
+        raise BedError("failed")
+
+    target = tmp_path / "thing"
+    (tmp_path / "thing.part.old").mkdir()
+    with pytest.raises(BedError):
+        cache.make_once(target, fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["thing.lock"]
+
+
+def test_waiting_is_said(tmp_path: Path) -> None:
+    said = threading.Event()
+    target = tmp_path / "thing"
+    with cache.lock(tmp_path / "thing.lock", lambda: None):
+        thread = threading.Thread(
+            target=cache.make_once, args=(target, lambda part: None, said.set)
+        )
+        thread.start()
+        assert said.wait(DEADLINE_S)
+        assert not target.exists()
+    thread.join(DEADLINE_S)
+    assert target.is_dir()
+
+
+def test_scripts_of_the_guests_are_valid() -> None:
+    for name in guests.GUEST_SCRIPTS:
+        subprocess.run(["bash", "-n", guests.HERE / name], check=True, timeout=DEADLINE_S)
