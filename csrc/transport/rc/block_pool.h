@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registered memory in blocks of powers of two, for frames and for copies of small slices. What has
+// been registered stays so: registering costs more than copying a block.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "transport/rdma.h"
+
+namespace rocecoll {
+
+class BlockPool {
+ public:
+  static constexpr int kSmallestShift = 12;
+  static constexpr int kLargestShift = 18;  // 256 KiB: about where registering beats copying
+  static constexpr size_t kLargestBytes = size_t{1} << kLargestShift;
+
+  struct Block {
+    std::byte* data = nullptr;  // null: none
+    size_t size = 0;
+    uint32_t local_key = 0;
+    uint32_t remote_key = 0;
+    explicit operator bool() const { return data != nullptr; }
+  };
+
+  BlockPool(RdmaDevice& device, RemoteAccess access, size_t limit_bytes)
+      : device_(device), access_(access), limit_bytes_(limit_bytes) {}
+  ~BlockPool();
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
+  // At least `bytes` (1 .. kLargestBytes). An empty block when the limit is reached or the system
+  // refuses, and then `refusal()` says why.
+  Block take(size_t bytes);
+  void give_back(const Block& block);
+  const Status& refusal() const { return refusal_; }
+  size_t taken() const { return taken_; }
+
+ private:
+  static constexpr size_t kSlabBytes = size_t{1} << 20;
+  struct Slab {
+    std::byte* memory = nullptr;
+    MemoryRegion region;
+  };
+
+  bool add_slab();
+
+  RdmaDevice& device_;
+  const RemoteAccess access_;
+  const size_t limit_bytes_;
+  std::vector<Slab> slabs_;
+  size_t slab_used_ = kSlabBytes;  // of the newest
+  std::array<std::vector<Block>, kLargestShift - kSmallestShift + 1> free_;
+  size_t taken_ = 0;
+  Status refusal_;
+};
+
+}  // namespace rocecoll

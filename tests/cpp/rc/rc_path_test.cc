@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which path carries an RC link, and what survives when it changes.
+#include "rc/rc_world.h"
+
+namespace rocecoll {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Two ranks with one link.
+struct Pair : RcWorld {
+  explicit Pair(const RcWorldOptions& options = {}, uint32_t count = 2) : RcWorld(count, options) {
+    a = open(0, 1);
+    b = open(1, 0);
+  }
+  RcLinkRecord& at_a() { return at(0, a); }
+  RcLinkRecord& at_b() { return at(1, b); }
+  Link* a = nullptr;
+  Link* b = nullptr;
+};
+
+// Frames and writes in flight in both directions; checks that each comes once, in order, bit-exact.
+class Traffic {
+ public:
+  explicit Traffic(Pair& pair, size_t write_bytes = 100'000, uint32_t writes = 8)
+      : pair_(pair), write_bytes_(write_bytes), writes_(writes) {
+    for (uint32_t i = 0; i < writes; ++i) {
+      source_.push_back(RandomBytes(write_bytes, i));
+      target_.emplace_back(write_bytes);
+    }
+    for (uint32_t i = 0; i < writes; ++i) {
+      slices_.push_back(pair.b->expose({target_[i].data(), write_bytes, kUnregistered}, 100 + i));
+    }
+  }
+  void start() {
+    for (uint32_t i = 0; i < writes_; ++i) {
+      EXPECT_TRUE(pair_.a->write(slices_[i], {source_[i].data(), write_bytes_, kUnregistered}, i));
+    }
+  }
+  // Sends frames as far as there is room; true when all have come and all writes are done.
+  bool done() {
+    send(*pair_.a, sent_a_);
+    send(*pair_.b, sent_b_);
+    return pair_.at_b().frames.size() == kFrames && pair_.at_a().frames.size() == kFrames &&
+           pair_.at_a().written.size() == writes_ && pair_.at_b().landed.size() == writes_;
+  }
+  void check() {
+    EXPECT_TRUE(target_ == source_);
+    for (const auto* record : {&pair_.at_a(), &pair_.at_b()}) {
+      ASSERT_EQ(record->frames.size(), kFrames);
+      for (size_t i = 0; i < kFrames; ++i) EXPECT_EQ(record->frames[i], Frame(i)) << i;
+      EXPECT_TRUE(record->down.empty());
+    }
+  }
+
+ private:
+  static constexpr size_t kFrames = 300;
+  static Bytes Frame(size_t i) { return RandomBytes(1 + i * 37 % RcStream::kMaxFrameBytes, i); }
+  static void send(Link& link, size_t& sent) {
+    while (sent < kFrames && link.send_frame(Frame(sent))) ++sent;
+  }
+
+  Pair& pair_;
+  const size_t write_bytes_;
+  const uint32_t writes_;
+  std::vector<Bytes> source_;
+  std::vector<Bytes> target_;
+  std::vector<RemoteSlice> slices_;
+  size_t sent_a_ = 0;
+  size_t sent_b_ = 0;
+};
+
+TEST(RcPath, RoceCarriesWhatBothHave) {
+  Pair pair;
+  Traffic traffic(pair);
+  traffic.start();
+  EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
+  traffic.check();
+  EXPECT_TRUE(Contains(RcWorld::log(), "info: rocecoll: ranks 0 and 1"));
+}
+
+TEST(RcPath, SeveralQueuePairsShareTheWrites) {
+  for (const uint32_t count : {2u, 3u, 8u}) {
+    RcWorldOptions options;
+    options.rc.queue_pairs_per_connection = count;
+    Pair pair(options);
+    Traffic traffic(pair, 3'000'001, 3);
+    traffic.start();
+    EXPECT_TRUE(pair.run([&] { return traffic.done(); })) << count;
+    traffic.check();
+    EXPECT_EQ(pair.fabric.queue_pairs(0).size(), count);
+  }
+}
+
+// More writes than credits in one direction, and frames in both.
+TEST(RcPath, FewCreditsAreEnough) {
+  for (const uint32_t credits : {1u, 2u, 3u, 4u, 5u, 7u}) {
+    RcWorldOptions options;
+    options.rc.credits = credits;
+    Pair pair(options);
+    Traffic traffic(pair, 100, 100);
+    traffic.start();
+    EXPECT_TRUE(pair.run([&] { return traffic.done(); })) << credits;
+    traffic.check();
+    EXPECT_EQ(pair.transports[0]->stats().packets_retransmitted, 0u);
+    EXPECT_EQ(pair.transports[0]->links_on_roce(), 1u);
+  }
+}
+
+TEST(RcPath, PeerWithoutDeviceIsReachedOverUdp) {
+  for (const uint32_t without : {0u, 1u}) {
+    RcWorldOptions options;
+    options.rc.expected = false;
+    options.without_device = {without};
+    Pair pair(options);
+    Traffic traffic(pair);
+    traffic.start();
+    EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
+    traffic.check();
+    EXPECT_TRUE(Contains(RcWorld::log(), "UDP: the peer says: no RDMA device"));
+  }
+}
+
+TEST(RcPath, UnprovenPathIsNotUsed) {
+  RcWorldOptions options;
+  Pair pair(options);
+  pair.fabric.cut(0, 1);
+  Traffic traffic(pair);
+  traffic.start();
+  EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
+  traffic.check();
+  EXPECT_TRUE(Contains(RcWorld::log(), "warning: rocecoll: ranks 0 and 1"));
+}
+
+TEST(RcPath, UnprovenPathIsAnErrorWithoutFailover) {
+  RcWorldOptions options;
+  options.rc.failover = false;
+  Pair pair(options);
+  pair.fabric.cut(0, 1);
+  EXPECT_TRUE(pair.run([&] { return !pair.at_a().down.empty(); }));
+  EXPECT_EQ(pair.at_a().down.front().code(), StatusCode::kNetwork);
+  EXPECT_NE(pair.at_a().down.front().message().find("failover"), std::string::npos);
+}
+
+TEST(RcPath, BrokenQueuePairIsReplaced) {
+  for (int step = 0; step < 40; ++step) {
+    RcWorldOptions options;
+    options.rdma.bytes_per_second = 1e9;
+    options.rc.queue_pairs_per_connection = 1 + step % 3;
+    Pair pair(options);
+    ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+    Traffic traffic(pair);
+    traffic.start();
+    pair.run([&] { return traffic.done(); }, std::chrono::microseconds(3 + 20 * step));
+    pair.fabric.break_queue_pair(step % 2, pair.queue_pair(step % 2));
+    EXPECT_TRUE(pair.run([&] { return traffic.done(); })) << step;
+    traffic.check();
+    pair.run_for(milliseconds(1));
+    EXPECT_EQ(pair.transports[0]->links_on_roce(), 1u) << step;
+  }
+}
+
+TEST(RcPath, LostPathGoesOnOverUdp) {
+  for (int step = 0; step < 40; ++step) {
+    RcWorldOptions options;
+    options.rdma.bytes_per_second = 1e9;
+    options.rc.queue_pairs_per_connection = 1 + step % 3;
+    options.wire.loss = step % 2 == 0 ? 0 : 0.02;
+    Pair pair(options);
+    ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+    Traffic traffic(pair);
+    traffic.start();
+    pair.run([&] { return traffic.done(); }, std::chrono::microseconds(3 + 20 * step));
+    if (step % 4 < 2) {
+      pair.fabric.cut(0, 1);
+    } else {
+      pair.fabric.set_port(step % 2, false);
+    }
+    EXPECT_TRUE(pair.run([&] { return traffic.done(); })) << step;
+    traffic.check();
+  }
+  EXPECT_TRUE(Contains(RcWorld::log(), "goes on over UDP"));
+}
+
+TEST(RcPath, ForeverFailingQueuePairsEndInUdp) {
+  RcWorldOptions options;
+  options.rc.max_recoveries = 3;
+  Pair pair(options);
+  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+  for (size_t i = 1; i <= 4; ++i) {
+    pair.fabric.break_queue_pair(0, pair.queue_pair(0));
+    ASSERT_TRUE(pair.a->send_frame(RandomBytes(10, i)));
+    EXPECT_TRUE(pair.run([&] { return pair.at_b().frames.size() == i; })) << i;
+    EXPECT_EQ(pair.transports[0]->links_on_roce(), i < 4 ? 1u : 0u) << i;
+    EXPECT_EQ(pair.at_b().frames.back(), RandomBytes(10, i));
+  }
+}
+
+TEST(RcPath, UnregistrableMemoryGoesOverUdp) {
+  Pair pair;
+  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+  pair.fabric.refusals(1).registrations = true;
+  Traffic traffic(pair, 600'000, 4);
+  traffic.start();
+  EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
+  traffic.check();
+  EXPECT_TRUE(Contains(RcWorld::log(), "cannot be registered"));
+}
+
+TEST(RcPath, DeadPeerIsNamedSoon) {
+  Pair pair;
+  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+  const Instant died = pair.queue.now();
+  pair.fabric.kill(1);
+  pair.transports[1].reset();
+  EXPECT_TRUE(pair.a->send_frame(RandomBytes(8, 1)));
+  EXPECT_TRUE(pair.run([&] { return !pair.at_a().down.empty(); }));
+  EXPECT_EQ(pair.at_a().down.front().code(), StatusCode::kPeerLost);
+  EXPECT_LT(pair.queue.now() - died, seconds(11));  // ConnectionOptions::peer_timeout and a little
+}
+
+TEST(RcPath, LeavingDeliversWhatWasAccepted) {
+  for (const bool early : {false, true}) {
+    Pair pair;
+    if (!early) {
+      ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+    }
+    for (int i = 0; i < 50; ++i) ASSERT_TRUE(pair.a->send_frame(RandomBytes(3000, i)));
+    pair.a->close({});
+    EXPECT_TRUE(pair.run([&] { return !pair.at_b().down.empty(); })) << early;
+    EXPECT_EQ(pair.at_b().down.front().code(), StatusCode::kPeerLeft);
+    EXPECT_EQ(pair.at_b().frames.size(), 50u);
+    EXPECT_TRUE(pair.run([&] { return !pair.transports[0]->lingering(); }));
+    pair.b->close({});
+    EXPECT_TRUE(pair.run([&] { return !pair.transports[1]->lingering(); }));
+    EXPECT_TRUE(pair.fabric.queue_pairs(0).empty());
+    EXPECT_TRUE(pair.fabric.queue_pairs(1).empty());
+  }
+}
+
+TEST(RcPath, NothingTouchesMemoryAfterClose) {
+  for (int step = 0; step < 30; ++step) {
+    for (const bool in_order : {false, true}) {
+      RcWorldOptions options;
+      options.rdma.bytes_per_second = 1e9;
+      Pair pair(options);
+      ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+      Bytes source = RandomBytes(500'000, 1);
+      Bytes target(500'000);
+      const RemoteSlice slice = pair.b->expose({target.data(), target.size(), kUnregistered}, 1);
+      ASSERT_TRUE(pair.a->write(slice, {source.data(), source.size(), kUnregistered}, 1));
+      pair.run([] { return false; }, std::chrono::microseconds(20 * step));
+      const bool landed = !pair.at_b().landed.empty();
+      const Status why = in_order ? Status() : Status(StatusCode::kAborted, "enough");
+      Link* closing = step % 2 == 0 ? pair.a : pair.b;
+      closing->close(why);
+      const Bytes then = target;
+      std::ranges::fill(source, std::byte{0});
+      if (closing == pair.b) std::ranges::fill(target, std::byte{7});
+      pair.run_for(milliseconds(50));
+      if (closing == pair.b) {
+        EXPECT_TRUE(target == Bytes(500'000, std::byte{7})) << step;
+        ASSERT_FALSE(pair.at_a().down.empty());
+      } else if (!landed && pair.at_b().landed.empty()) {
+        ASSERT_FALSE(pair.at_b().down.empty());
+        EXPECT_EQ(pair.at_b().down.front().code(),
+                  in_order ? StatusCode::kPeerLeft : StatusCode::kAborted);
+      } else {
+        EXPECT_TRUE(target == RandomBytes(500'000, 1)) << step;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rocecoll
