@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,12 +13,12 @@
 #include <unordered_set>
 #include <vector>
 
+#include "transport/datagram/answer_limiter.h"
 #include "transport/datagram/datagram_endpoint.h"
 #include "transport/datagram/deadline_heap.h"
 #include "transport/datagram/endpoint_table.h"
 #include "transport/datagram/port.h"
 #include "transport/datagram/receive_shares.h"
-#include "transport/datagram/reset_limiter.h"
 #include "transport/datagram/transmit_batch.h"
 #include "transport/plain_memory.h"
 #include "transport/reliability/connection.h"
@@ -27,6 +28,7 @@ namespace rocecoll {
 
 class DatagramTransport final : public Transport {
  public:
+  static constexpr int64_t kResetBurst = 32;  // RESETs sent at once; then one a millisecond
   // `options` but for the sizes of datagrams, which each peer's route decides.
   DatagramTransport(std::unique_ptr<DatagramPort> port, const ConnectionOptions& options);
   ~DatagramTransport() override;
@@ -95,7 +97,8 @@ class DatagramTransport final : public Transport {
 
   TransmitBatch batch_;
   ReceiveShares shares_;
-  ResetLimiter resets_;
+  // Packets that name no connection come from peers that outlived us, or from anybody.
+  AnswerLimiter resets_{kResetBurst, std::chrono::milliseconds(1)};
   std::unordered_set<std::string> answered_;  // addresses that got a RESET, bounded
   // By the port, until all their events are taken.
   std::array<RxDatagram, kReceiveBatch> received_;

@@ -234,7 +234,7 @@ TEST(DatagramLifecycle, GarbageIsCountedAndIgnored) {
   std::array<RxDatagram, 256> answers;
   world.run_for(milliseconds(5));
   const size_t count = stranger->receive(answers);
-  EXPECT_LE(count, static_cast<size_t>(ResetLimiter::kBurst) + 5);
+  EXPECT_LE(count, static_cast<size_t>(DatagramTransport::kResetBurst) + 5);
   for (const RxDatagram& answer : std::span(answers).first(count)) {
     EXPECT_EQ(answer.bytes.size(), kPacketHeaderBytes);
   }

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// HELLO and PROBE as a FailoverPort sends and takes them.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "transport/datagram/failover_port.h"
+
+namespace rocecoll {
+
+// True if the datagram is not for the owner. Else `from` names the peer's UDP address.
+bool FailoverPort::consume(bool ud, RxDatagram& datagram) {
+  if (!ud) {
+    if (!IsPathPacket(datagram.bytes)) return false;
+    on_hello(datagram);
+    return true;
+  }
+  if (last_heard_ == nullptr || last_heard_->ud_address != *datagram.from) {
+    const auto found = by_ud_.find(*datagram.from);
+    if (found == by_ud_.end()) {
+      ++counts_.ignored;
+      return true;
+    }
+    last_heard_ = found->second;
+  }
+  last_heard_->choice.on_heard_over_ud();
+  if (IsPathPacket(datagram.bytes)) {
+    on_probe(*last_heard_, datagram);
+    return true;
+  }
+  datagram.from = &last_heard_->udp_address;
+  return false;
+}
+
+void FailoverPort::on_hello(const RxDatagram& datagram) {
+  const auto hello = ParseHello(datagram.bytes);
+  if (!hello) {
+    ++counts_.ignored;
+  } else if (hello->message == PathMessage::kQuestion) {
+    on_hello_question(*datagram.from, *hello);
+  } else {
+    on_hello_answer(*hello);
+  }
+}
+
+// Remembers nothing of the asker but how to answer it.
+void FailoverPort::on_hello_question(const Address& from, const PathHello& question) {
+  const auto asker = by_udp_.find(question.address);
+  Peer* const peer = asker == by_udp_.end() ? nullptr : asker->second;
+  if (!answers_.allow(now_)) {
+    ++counts_.ignored;
+    return;
+  }
+  PeerHandle to;
+  if (const auto known = by_udp_.find(from); known != by_udp_.end()) {
+    to = known->second->udp;
+  } else if (const auto stranger = strangers_.find(from); stranger != strangers_.end()) {
+    to = stranger->second;
+  } else {
+    const bool room = strangers_.size() < kMaxStrangers;
+    const Result<PeerHandle> added =
+        room ? udp_->add_peer(from) : Status(StatusCode::kNetwork, "too many strangers");
+    if (!added.ok()) {
+      ++counts_.ignored;
+      return;
+    }
+    to = added.value();
+    strangers_.emplace(from, to);
+  }
+  PathHello answer = own_hello(PathMessage::kAnswer, peer);
+  answer.nonce = question.nonce;
+  answer.mark = question.mark;
+  if (ud_) answer.address = ud_->address();
+  send_hello(to, answer);
+  if (peer == nullptr || !ud_) return;
+  peer->choice.on_question(now_, question.knows_receiver);
+  service(*peer);
+}
+
+void FailoverPort::on_hello_answer(const PathHello& answer) {
+  const auto found =
+      answer.mark > UINT32_MAX ? peers_.end() : peers_.find(static_cast<uint32_t>(answer.mark));
+  if (found == peers_.end() || !found->second->choice.awaits_hello(answer.nonce)) {
+    ++counts_.ignored;
+    return;
+  }
+  Peer& peer = *found->second;
+  const Address before = peer.ud_address;
+  if (answer.port == PathHello::Port::kNone ||
+      (answer.port == PathHello::Port::kUsable && !learn_ud_address(peer, answer))) {
+    peer.choice.on_no_port(now_);
+  } else {
+    peer.choice.on_answer(now_, answer, peer.ud_address != before);
+  }
+  service(peer);
+}
+
+bool FailoverPort::learn_ud_address(Peer& peer, const PathHello& answer) {
+  if (answer.datagram_bytes < kUdDatagramBytes) return false;
+  if (peer.ud_address != answer.address) {
+    const Address address(answer.address.bytes(), peer.udp_address.text() + " over RoCE");
+    const Result<PeerHandle> handle = ud_->add_peer(address);
+    if (!handle.ok()) return false;
+    const auto former = by_ud_.find(peer.ud_address);
+    if (former != by_ud_.end() && former->second == &peer) by_ud_.erase(former);
+    by_ud_[address] = &peer;
+    last_heard_ = nullptr;
+    peer.ud_address = address;
+    peer.ud = handle.value();
+  }
+  peer.ud_bytes = std::min<size_t>(answer.datagram_bytes, ud_->peer_limit(peer.ud));
+  return peer.ud_bytes >= kUdDatagramBytes;
+}
+
+void FailoverPort::on_probe(Peer& from, const RxDatagram& datagram) {
+  const auto probe = ParseProbe(datagram.bytes);
+  if (!probe) {
+    ++counts_.ignored;
+    return;
+  }
+  if (probe->message == PathMessage::kQuestion) {
+    std::array<std::byte, PathProbe::kWireBytes> bytes;
+    WriteProbe(bytes, {PathMessage::kAnswer, probe->nonce});
+    const TxDatagram answer{from.ud, bytes, {}};
+    ud_->send({&answer, 1});
+    from.choice.on_probe_question(now_);
+  } else if (!from.choice.on_probe_answer(now_, probe->nonce)) {
+    ++counts_.ignored;
+  }
+  service(from);
+}
+
+PathHello FailoverPort::own_hello(PathMessage message, const Peer* to) const {
+  PathHello hello;
+  hello.message = message;
+  if (ud_) hello.port = ud_healthy_ ? PathHello::Port::kUsable : PathHello::Port::kDown;
+  hello.knows_receiver = to != nullptr && to->ud_bytes > 0;
+  hello.datagram_bytes = static_cast<uint32_t>(own_ud_bytes_);
+  return hello;
+}
+
+void FailoverPort::send_hello(PeerHandle to, const PathHello& hello) {
+  std::array<std::byte, PathHello::kWireBytes> bytes;
+  WriteHello(bytes, hello);
+  const TxDatagram datagram{to, bytes, {}};
+  udp_->send({&datagram, 1});  // lost if it has no room: asked again
+}
+
+void FailoverPort::ask(Peer& peer, uint64_t nonce) {
+  PathHello question = own_hello(PathMessage::kQuestion, &peer);
+  question.nonce = nonce;
+  question.mark = peer.udp.index;
+  question.address = udp_->address();
+  send_hello(peer.udp, question);
+}
+
+void FailoverPort::send_probe(Peer& peer, uint64_t nonce, bool full) {
+  probe_bytes_.resize(full ? ud_limit(peer) : PathProbe::kWireBytes);
+  WriteProbe(probe_bytes_, {PathMessage::kQuestion, nonce});
+  const TxDatagram datagram{peer.ud, probe_bytes_, {}};
+  ud_->send({&datagram, 1});
+}
+
+void FailoverPort::report(const Peer& peer, PathNews news) const {
+  const std::string& name = peer.udp_address.text();
+  const auto without = [&](const std::string& why) {
+    const bool warn = options_.expected || !options_.failover;
+    const std::string instead =
+        options_.failover ? "UDP carries the traffic with " : "nothing carries the traffic with ";
+    Log(warn ? Severity::kWarning : Severity::kInfo, instead + name + ": " + why);
+  };
+  switch (news) {
+    case PathNews::kProven:
+      Log(Severity::kInfo, "RoCE carries the traffic with " + name + ": unreliable datagrams of " +
+                               std::to_string(ud_limit(peer)) + " bytes from " +
+                               ud_->address().text());
+      return;
+    case PathNews::kNoPort:
+      return without("its process has no RoCE port, or one whose MTU is below 1024 bytes");
+    case PathNews::kNoAnswer:
+      return without("it does not answer; it may run with another transport");
+    case PathNews::kNotThrough:
+      return without("RoCE datagrams of " + std::to_string(ud_limit(peer)) +
+                     " bytes do not get through both ways; see that the ports are on one network, "
+                     "with one MTU, and that no firewall drops UDP port 4791");
+    case PathNews::kPeerPortDown:
+      return without("its RoCE port is down");
+    case PathNews::kFailed:
+      Log(Severity::kWarning, "the RoCE path to " + name +
+                                  " has fallen silent while UDP still gets through; " +
+                                  (options_.failover ? "its traffic goes on over UDP"
+                                                     : "failover is off, so operations will fail"));
+      return;
+  }
+}
+
+}  // namespace rocecoll
