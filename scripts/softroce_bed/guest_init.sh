@@ -64,6 +64,17 @@ set_names() {
   [ ! -e /etc/hosts ] || mount --bind /run/hosts /etc/hosts
 }
 
+# IPv6 prefers the kernel's own addresses to a route that names the interface, so those are moved
+# behind the routes of the wire.
+route_ipv6_over_wire() {
+  local interface
+  for interface in $SOFTROCE_INTERFACES; do
+    ip -6 rule add preference 10 oif "$interface" lookup main
+  done
+  ip -6 rule add preference 100 lookup local
+  ip -6 rule delete preference 0
+}
+
 run_job() {
   local status output errors deadline
   if [ -n "${SOFTROCE_TERMINAL:-}" ]; then
@@ -98,6 +109,7 @@ ulimit -l unlimited
 ulimit -n 4096
 ip link set lo up
 echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
+[ "$SOFTROCE_GUESTS" = 2 ] || route_ipv6_over_wire
 network_up "${SOFTROCE_NIC:-}" || fail "cannot make the rxe devices"
 run_job
 echo $? >"$SOFTROCE_CONTROL/status.$SOFTROCE_GUEST"

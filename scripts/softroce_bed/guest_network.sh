@@ -8,7 +8,7 @@
 prepare_end() {
   local interface=$1 own=$2 peer=$3 own6=$4 peer6=$5
   ip address add "$own/32" dev "$interface"
-  ip -6 address add "$own6/128" dev "$interface" nodad
+  ip -6 address add "$own6/128" dev "$interface" nodad noprefixroute
   ip link set "$interface" mtu "$SOFTROCE_MTU_BYTES" up
   echo 0 >"/proc/sys/net/ipv4/conf/$interface/rp_filter"
   echo 1 >"/proc/sys/net/ipv4/conf/$interface/accept_local"
@@ -18,22 +18,20 @@ prepare_end() {
   [ -z "$SOFTROCE_NETEM" ] || tc qdisc add dev "$interface" root netem $SOFTROCE_NETEM
 }
 
-# The index of the GID that is an IPv4 address; entries come and go with addresses, so it has to be
-# looked for, and for a moment after an address was added it is not there yet.
-ipv4_gid_index() {
-  local gids=/sys/class/infiniband/$1/ports/1/gids hex index deadline=$((SECONDS + 10))
-  # shellcheck disable=SC2086
-  hex=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' ${2//./ })
+# The index of a GID. Entries come and go with addresses, so it has to be looked for, and for a moment
+# after an address was added it is not there yet.
+gid_index() {
+  local gids=/sys/class/infiniband/$1/ports/1/gids index deadline=$((SECONDS + 10))
   while [ $SECONDS -lt $deadline ]; do
     for ((index = 0; index < 16; index++)); do
-      if [ "$(cat "$gids/$index" 2>/dev/null)" = "$hex" ]; then
+      if [ "$(cat "$gids/$index" 2>/dev/null)" = "$2" ]; then
         echo "$index"
         return
       fi
     done
     sleep 0.02
   done
-  echo "no GID for $2 on $1 within 10 s" >&2
+  echo "no GID $2 on $1 within 10 s" >&2
   return 1
 }
 
@@ -50,12 +48,14 @@ network_down() {
 
 # With NIC empty both ends are made here, otherwise NIC is this guest's end.
 network_up() {
-  local nic=$1 interface device number own index indexes=
-  local devices interfaces addresses addresses6
+  local nic=$1 interface device number own index index6 indexes=() indexes6=()
+  local devices interfaces addresses addresses6 gids gids6
   read -ra devices <<<"$SOFTROCE_DEVICES"
   read -ra interfaces <<<"$SOFTROCE_INTERFACES"
   read -ra addresses <<<"$SOFTROCE_ADDRESSES"
   read -ra addresses6 <<<"$SOFTROCE_ADDRESSES6"
+  read -ra gids <<<"$SOFTROCE_GIDS"
+  read -ra gids6 <<<"$SOFTROCE_GIDS6"
   if [ -z "$nic" ]; then
     ip link add "${interfaces[0]}" type veth peer name "${interfaces[1]}" || return
     echo "interface ${interfaces[0]}" >>"$SOFTROCE_CONTROL/added"
@@ -72,8 +72,9 @@ network_up() {
   done
   for number in "${!devices[@]}"; do
     own=$((SOFTROCE_GUESTS == 1 ? number : SOFTROCE_GUEST))
-    index=$(ipv4_gid_index "${devices[$number]}" "${addresses[$own]}") || return
-    indexes+="${indexes:+ }$index"
+    index=$(gid_index "${devices[$number]}" "${gids[$own]}") || return
+    index6=$(gid_index "${devices[$number]}" "${gids6[$own]}") || return
+    indexes+=("$index") indexes6+=("$index6")
   done
-  export SOFTROCE_GID_INDEXES=$indexes
+  export SOFTROCE_GID_INDEXES=${indexes[*]} SOFTROCE_GID_INDEXES6=${indexes6[*]}
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs inside a bed: libibverbs' own ping-pong over the wire, and proof that it was the wire.
 
+    pingpong.py rc|ud [--ipv6] [--faulty]
+
 A device that sends to itself short-cuts the network, faults and all, without any error. So it is
 checked that the interfaces carried what was sent, and with --faulty that packets were repeated.
 """
@@ -22,7 +24,8 @@ REPETITIONS = ("duplicate_request", "out_of_seq_request", "rcvd_seq_err", "compl
 
 def command(kind: str, end: int) -> list[str]:
     devices = os.environ["SOFTROCE_DEVICES"].split()
-    gids = os.environ["SOFTROCE_GID_INDEXES"].split()
+    indexes = "SOFTROCE_GID_INDEXES6" if "--ipv6" in sys.argv else "SOFTROCE_GID_INDEXES"
+    gids = os.environ[indexes].split()
     here = end if len(devices) == 2 else 0
     # -e: completion events; two processes that poll would take turns on one processor.
     options = ["-e", "-d", devices[here], "-g", gids[here], "-n", str(ITERATIONS)]

@@ -47,6 +47,8 @@ BED_STEPS = (
     Step("host is read-only", "! touch /etc/softroce", virtual=True),
     Step("rc", f"{PINGPONG} rc"),
     Step("ud", f"{PINGPONG} ud"),
+    Step("rc, IPv6", f"{PINGPONG} rc --ipv6", virtual=True),
+    Step("ud, IPv6", f"{PINGPONG} ud --ipv6", virtual=True),
     Step("rc, 1 % lost", f"{PINGPONG} rc --faulty", netem="loss 1%"),
     Step("rc, two guests", f"{PINGPONG} rc", guests=2),
     Step("ud, two guests", f"{PINGPONG} ud", guests=2),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 
 from softroce_bed.bed import Job
 
@@ -25,6 +26,11 @@ ENDS = (
 )
 
 
+def gid(address: str) -> str:
+    """As sysfs spells it."""
+    return IPv6Address(address if ":" in address else f"::ffff:{address}").exploded
+
+
 def variables(bed: str, job: Job, guest: int) -> dict[str, str]:
     """What a command finds in its environment; docs/softroce.md has the list.
 
@@ -39,6 +45,8 @@ def variables(bed: str, job: Job, guest: int) -> dict[str, str]:
         "SOFTROCE_INTERFACES": " ".join(end.interface for end in here),
         "SOFTROCE_ADDRESSES": " ".join(end.ipv4 for end in ENDS),
         "SOFTROCE_ADDRESSES6": " ".join(end.ipv6 for end in ENDS),
+        "SOFTROCE_GIDS": " ".join(gid(end.ipv4) for end in ENDS),
+        "SOFTROCE_GIDS6": " ".join(gid(end.ipv6) for end in ENDS),
         "SOFTROCE_MTU_BYTES": str(MTU_BYTES),
         "SOFTROCE_NETEM": job.netem,
     }
