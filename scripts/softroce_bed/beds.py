@@ -8,6 +8,7 @@ from enum import Enum
 
 from softroce_bed.bed import Bed, ImpossibleError
 from softroce_bed.native import Native
+from softroce_bed.qemu import Qemu
 from softroce_bed.uml import Uml
 
 
@@ -15,11 +16,12 @@ class Name(str, Enum):
     auto = "auto"
     native = "native"
     uml = "uml"
+    qemu = "qemu"
 
 
 def all_beds() -> list[Bed]:
     """In the order of preference."""
-    return [Native(), Uml()]
+    return [Native(), Uml(), Qemu()]
 
 
 def choose(name: Name, beds: Sequence[Bed] | None = None) -> Bed:

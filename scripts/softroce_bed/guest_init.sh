@@ -44,10 +44,16 @@ mount_control() {
   esac
 }
 
+# Those that programs rely on and the kernel leaves to user space.
+make_links() {
+  ln -sf /proc/self/fd /dev/fd && ln -sf fd/0 /dev/stdin && ln -sf fd/1 /dev/stdout &&
+    ln -sf fd/2 /dev/stderr
+}
+
 mount_all() {
   mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t devtmpfs devtmpfs /dev &&
-    ln -s /proc/self/fd /dev/fd && mkdir -p /dev/shm /dev/pts && mount -t tmpfs tmpfs /dev/shm &&
-    mount -t devpts devpts /dev/pts && make_scratch && mount_control
+    mkdir -p /dev/shm /dev/pts && mount -t tmpfs tmpfs /dev/shm &&
+    mount -t devpts devpts /dev/pts && make_links && make_scratch && mount_control
 }
 
 # Programs look up their own host name.

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gets the distribution's kernel package and makes from it what a qemu guest boots.
+
+The package is unpacked into the cache and nothing of it is installed; the host goes on booting what
+it always did.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from softroce_bed import cache, kernel_image, kernel_modules
+from softroce_bed.bed import BedError
+from softroce_bed.initramfs import Initramfs
+
+METAPACKAGE = "linux-image-amd64"  # depends on the newest kernel of the release
+INIT = Path(__file__).resolve().parent / "qemu_init.sh"
+MODULES = (
+    "virtio_pci",
+    "virtio_rng",
+    "virtio_console",
+    "virtio_net",
+    "9p",
+    "9pnet_virtio",
+    "overlay",
+    "veth",
+    "sch_netem",
+    "crc32_generic",  # rxe asks for it by name; the one by pclmul is slower when emulated
+    "rdma_rxe",
+    "rdma_ucm",
+    "ib_umad",
+)
+DOWNLOAD_LIMIT_S = 900
+UNPACK_SPACE_BYTES = 600 * 1000**2  # of which 72 MB stay
+
+
+@dataclass(frozen=True)
+class Boot:
+    """What a guest boots: a directory of the cache."""
+
+    directory: Path
+
+    @property
+    def kernel(self) -> Path:
+        return self.directory / "kernel"
+
+    @property
+    def initramfs(self) -> Path:
+        return self.directory / "initramfs"
+
+
+def busybox() -> bytes:
+    path = shutil.which("busybox")
+    if path is None:
+        raise BedError("there is no busybox on PATH: ./scripts/softroce setup --bed qemu")
+    return Path(path).read_bytes()
+
+
+def content_hash() -> str:
+    """Of everything but the kernel package that goes into the initramfs."""
+    return cache.short_hash(INIT.read_bytes(), busybox(), *MODULES)
+
+
+def newest_boot() -> Boot | None:
+    """What was made last of those that are still made the same way, whatever the kernel."""
+    if shutil.which("busybox") is None:
+        return None
+    made = [path for path in cache.directory().glob(f"qemu-*-{content_hash()}") if path.is_dir()]
+    return Boot(max(made, key=lambda path: path.stat().st_mtime)) if made else None
+
+
+def apt(*command: str, directory: Path | None = None) -> str:
+    """The output; raises BedError with apt's own words."""
+    run = subprocess.run(
+        command,
+        cwd=directory,
+        env={**os.environ, "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DOWNLOAD_LIMIT_S,
+        check=False,
+    )
+    if run.returncode != 0:
+        raise BedError(f"{' '.join(command)}: {run.stderr.strip() or 'failed'}")
+    return run.stdout
+
+
+def dependency(listing: str) -> str:
+    """The kernel package in what `apt-cache depends METAPACKAGE` prints."""
+    found = re.search(r"^ *Depends: (linux-image-\S+)$", listing, re.MULTILINE)
+    if found is None:
+        raise BedError(f"{METAPACKAGE} depends on no kernel package")
+    return found[1]
+
+
+def candidate(policy: str) -> str:
+    """The version in what `apt-cache policy PACKAGE` prints, or "" if there is none to get."""
+    found = re.search(r"^ *Candidate: ([^(\s]\S*)$", policy, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def kernel_package() -> tuple[str, str]:
+    """Name and version of the newest; asks the mirror for its list only if apt has none."""
+    if not candidate(apt("apt-cache", "policy", METAPACKAGE)):
+        if os.geteuid() == 0:
+            apt("apt-get", "update", "-q")
+        if not candidate(apt("apt-cache", "policy", METAPACKAGE)):
+            raise BedError(
+                f"apt knows no package {METAPACKAGE}; on Debian `sudo apt-get update` helps"
+            )
+    name = dependency(apt("apt-cache", "depends", METAPACKAGE))
+    version = candidate(apt("apt-cache", "policy", name))
+    if not version:
+        raise BedError(f"apt knows no version of {name}; `sudo apt-get update` may help")
+    return name, version
+
+
+def make() -> Boot:
+    """From the newest kernel package, unless it is there already."""
+    name, version = kernel_package()
+    readable = re.sub(r"[^\w.+-]", "_", f"{name.removeprefix('linux-image-')}-{version}")
+    target = cache.directory() / f"qemu-{readable}-{content_hash()}"
+
+    def waiting() -> None:
+        print("softroce: waiting for another process that gets the same kernel", flush=True)
+
+    def make_into(part: Path) -> None:
+        started = time.monotonic()
+        print(f"softroce: getting {name} {version} (about 70 MB), once", flush=True)
+        write_boot(Boot(part), unpacked_package(part, f"{name}={version}"))
+        print(f"softroce: the kernel is there, in {time.monotonic() - started:.0f} s", flush=True)
+
+    return Boot(cache.make_once(target, make_into, waiting))
+
+
+def unpacked_package(part: Path, package: str) -> Path:
+    free_bytes = shutil.disk_usage(part).free
+    if free_bytes < UNPACK_SPACE_BYTES:
+        raise BedError(
+            f"unpacking a kernel takes {UNPACK_SPACE_BYTES / 1e6:.0f} MB for a while and"
+            f" {part.parent} has {free_bytes / 1e6:.0f} MB; make room, or set XDG_CACHE_HOME"
+        )
+    unpacked = part / "unpacked"
+    unpacked.mkdir()
+    apt("apt-get", "download", "-q", package, directory=part)
+    (archive,) = part.glob("*.deb")
+    apt("dpkg-deb", "--extract", str(archive), str(unpacked))
+    archive.unlink()
+    return unpacked
+
+
+def write_boot(boot: Boot, unpacked: Path) -> None:
+    """Takes what is needed out of the package, and removes the rest."""
+    (image,) = unpacked.glob("boot/vmlinuz-*")
+    (modules,) = [*unpacked.glob("lib/modules/*"), *unpacked.glob("usr/lib/modules/*")]
+    boot.kernel.write_bytes(kernel_image.bootable(image.read_bytes()))
+    boot.initramfs.write_bytes(initramfs(modules))
+    shutil.rmtree(unpacked)
+
+
+def initramfs(modules: Path) -> bytes:
+    files = kernel_modules.module_files(modules)
+    loaded = kernel_modules.load_order(
+        MODULES,
+        kernel_modules.builtin_modules(modules),
+        lambda name: kernel_modules.module_content(files[name]),
+    )
+    result = Initramfs()
+    for path in ("bin", "dev", "host", "modules"):
+        result.directory(path)
+    result.console()
+    result.file("bin/busybox", busybox(), executable=True)
+    result.symlink("bin/sh", "busybox")
+    result.file("init", INIT.read_bytes(), executable=True)
+    for name, content in loaded.items():
+        result.file(f"modules/{name}", content)
+    result.file("modules/order", "".join(f"{name}\n" for name in loaded).encode())
+    return result.whole()
