@@ -21,10 +21,10 @@ prepare_end() {
 # The index of a GID. Entries come and go with addresses, so it has to be looked for, and for a moment
 # after an address was added it is not there yet.
 gid_index() {
-  local gids=/sys/class/infiniband/$1/ports/1/gids index deadline=$((SECONDS + 10))
+  local gids=/sys/class/infiniband/$1/ports/1/gids gid index deadline=$((SECONDS + 10))
   while [ $SECONDS -lt $deadline ]; do
     for ((index = 0; index < 16; index++)); do
-      if [ "$(cat "$gids/$index" 2>/dev/null)" = "$2" ]; then
+      if { read -r gid <"$gids/$index"; } 2>/dev/null && [ "$gid" = "$2" ]; then
         echo "$index"
         return
       fi
