@@ -138,8 +138,9 @@ void SimLink::deliver(SimLink& sender, Transfer& transfer) {
       case Transfer::Kind::kFrame: {
         transport_.stats_.bytes_received += transfer.frame.size();
         ++transport_.stats_.packets_received;
-        transport_.push(shared_from_this(), Event{}, std::move(transfer.frame));
-        break;
+        transport_.push(shared_from_this(), Event{}, std::move(transfer.frame),
+                        sender.shared_from_this());
+        return;
       }
       case Transfer::Kind::kWrite:
         deliver_write(sender, transfer);

@@ -53,7 +53,7 @@ class SimLink final : public Link, public std::enable_shared_from_this<SimLink> 
   // At the receiver, when the last byte has arrived.
   void deliver(SimLink& sender, Transfer& transfer);
   void deliver_write(SimLink& sender, const Transfer& transfer);
-  // At the sender, when a transfer has left the queue: delivered or given up.
+  // At the sender, when a transfer has left the queue: polled, written or given up.
   void leave_queue(Transfer::Kind kind);
 
   SimTransport& transport_;
@@ -63,7 +63,7 @@ class SimLink final : public Link, public std::enable_shared_from_this<SimLink> 
   std::deque<Transfer> waiting_;  // not established yet
   std::unordered_map<uint64_t, Region> regions_;
   uint64_t next_region_ = 1;
-  uint32_t queued_frames_ = 0;  // accepted, not delivered
+  uint32_t queued_frames_ = 0;  // accepted, not polled by the peer
   uint32_t queued_writes_ = 0;
   Instant last_arrival_{};
   bool established_ = false;

@@ -63,6 +63,10 @@ void SimTransport::on_open(const std::shared_ptr<SimLink>& peer) {
   const auto link = links_.find(id);
   if (link == links_.end()) {
     early_[id].peer = peer;
+    Event event;
+    event.kind = Event::Kind::kIncoming;
+    event.incoming = id;
+    push(nullptr, event, {});
   } else {
     const auto keep = link->second;  // a goodbye alone may finish it
     keep->establish(peer);
@@ -120,8 +124,8 @@ void SimTransport::notify(const Address& peer, std::span<const std::byte> notice
 }
 
 void SimTransport::push(std::shared_ptr<SimLink> link, const Event& event,
-                        std::vector<std::byte> frame) {
-  pending_.push_back(Pending{event, std::move(link), std::move(frame)});
+                        std::vector<std::byte> frame, std::shared_ptr<SimLink> sender) {
+  pending_.push_back(Pending{event, std::move(link), std::move(frame), std::move(sender)});
   fabric_.mark_ready(endpoint_);
 }
 
@@ -132,6 +136,8 @@ size_t SimTransport::poll(Instant now, std::span<Event> events) {
   while (lent_.size() < events.size() && !pending_.empty()) {
     Pending next = std::move(pending_.front());
     pending_.pop_front();
+    if (next.sender)
+      std::exchange(next.sender, nullptr)->leave_queue(SimLink::Transfer::Kind::kFrame);
     if (next.link && next.link->closed_) continue;
     if (next.event.kind == Event::Kind::kDown) next.link->reported_ = next.link->down_;
     lent_.push_back(std::move(next));

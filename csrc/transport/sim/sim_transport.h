@@ -48,6 +48,7 @@ class SimTransport final : public Transport {
     Event event;
     std::shared_ptr<SimLink> link;  // null for notices
     std::vector<std::byte> frame;
+    std::shared_ptr<SimLink> sender;  // of a frame: takes room in its queue until polled
   };
   // What the peer did before our side of the link was opened.
   struct Early {
@@ -56,7 +57,8 @@ class SimTransport final : public Transport {
   };
 
   bool alive() const { return fabric_.alive(endpoint_); }
-  void push(std::shared_ptr<SimLink> link, const Event& event, std::vector<std::byte> frame);
+  void push(std::shared_ptr<SimLink> link, const Event& event, std::vector<std::byte> frame,
+            std::shared_ptr<SimLink> sender = nullptr);
   void on_open(const std::shared_ptr<SimLink>& peer);
   void on_endpoint_dead(uint32_t endpoint);
   void send_abort(const LinkId& id, uint32_t peer_endpoint, const Status& why);
