@@ -227,7 +227,7 @@ TEST(FailoverTransfer, ARestartedPeerIsFoundAtItsNewUdAddress) {
 TEST(FailoverTransfer, AStopOfEitherProcessIsNoReasonToLeaveUd) {
   FailoverWorld world({});
   ASSERT_TRUE(world.prove());
-  std::unique_ptr<DatagramTransport> stopped;
+  Transport* stopped = nullptr;
   ASSERT_TRUE(world.links.at({0, 1})->send_frame(Bytes(10)));
   // Node 1 does nothing for longer than any verdict takes.
   std::swap(stopped, world.nodes[1].transport);

@@ -23,41 +23,45 @@ struct FailoverWorldOptions {
   uint64_t seed = 1;
 };
 
-class FailoverWorld final : public World {
+class FailoverWorld final : public VirtualWorld {
  public:
   explicit FailoverWorld(const FailoverWorldOptions& options)
       : options_(options),
         udp(queue, options.seed, options.udp_wire),
         ud(queue, options.seed + 100, options.ud_wire) {
+    use_clock(queue);
     udp.set_report_unreachable(true);
     // Nothing may take an address of one network for one of the other.
     for (uint32_t i = 0; i < kShift; ++i) idle.push_back(ud.add_endpoint());
-    nodes.resize(options.count);
     ports.resize(options.count);
     udp_ports.resize(options.count);
     ud_ports.resize(options.count);
     for (uint32_t i = 0; i < options.count; ++i) {
-      auto first = udp.add_endpoint(options.udp_port);
-      addresses.push_back(first->address());
       const bool none = i < options.without_ud.size() && options.without_ud[i];
-      place(i, std::move(first), none ? nullptr : ud.add_endpoint(ud_options(i)));
+      add(process(i, udp.add_endpoint(options.udp_port),
+                  none ? nullptr : ud.add_endpoint(ud_options(i))));
     }
   }
-  ~FailoverWorld() override { nodes.clear(); }
-
-  Instant now() const override { return queue.now(); }
-  void wait(Instant next) override {
-    next = std::min(next, queue.next_time());
-    queue.run_until(std::max(next, queue.now() + std::chrono::microseconds(1)));
+  ~FailoverWorld() override {
+    for (size_t i = 0; i < nodes.size(); ++i) destroy(i);
   }
-  void kill(uint32_t i) {
-    nodes[i].transport.reset();
+
+  void kill(size_t i) override {
+    destroy(i);
     ports[i] = nullptr;
+  }
+  // UD fails and comes back, wherever it is.
+  void disturb(uint32_t occasion) override {
+    for (uint32_t a = 0; a < nodes.size(); ++a) {
+      for (uint32_t b = 0; b < nodes.size(); ++b) {
+        if (a != b && ud_ports[a] && ud_ports[b]) cut(a, b, occasion % 2 == 0);
+      }
+    }
   }
   // A new process at the old UDP address, with a UD port of its own.
   void restart(uint32_t i) {
-    nodes[i] = Node();
-    place(i, udp.restart_endpoint(i, options_.udp_port), ud.add_endpoint(ud_options(i)));
+    replace(i,
+            process(i, udp.restart_endpoint(i, options_.udp_port), ud.add_endpoint(ud_options(i))));
   }
   // Cuts (or mends) UD from one node to another.
   void cut(uint32_t from, uint32_t to, bool blocked = true) {
@@ -143,14 +147,15 @@ class FailoverWorld final : public World {
   SimPortOptions ud_options(uint32_t i) const {
     return {.max_datagram_bytes = i < options_.ud_mtus.size() ? options_.ud_mtus[i] : 4096};
   }
-  void place(uint32_t i, std::unique_ptr<SimPort> first, std::unique_ptr<SimPort> second) {
+  std::unique_ptr<Transport> process(uint32_t i, std::unique_ptr<SimPort> first,
+                                     std::unique_ptr<SimPort> second) {
     udp_ports[i] = first.get();
     ud_ports[i] = second.get();
     auto port = FailoverPort::Make(std::move(first), std::move(second), options_.failover,
                                    [this] { return queue.now(); });
-    ASSERT_TRUE(port.ok());
+    EXPECT_TRUE(port.ok());
     ports[i] = port.value().get();
-    nodes[i].transport = std::make_unique<DatagramTransport>(port.take(), options_.connection);
+    return std::make_unique<DatagramTransport>(port.take(), options_.connection);
   }
 
   const FailoverWorldOptions options_;

@@ -13,36 +13,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Bytes Text(const std::string& text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-
-TEST(DatagramLifecycle, OneSideMayOpenMuchLater) {
-  SimWorld world(2);
-  Link* a = world.open(0, 1);
-  ASSERT_TRUE(a->send_frame(Text("early")));
-  world.run_for(seconds(3));
-  EXPECT_TRUE(world[0].links[a].down.empty());
-  Link* b = world.open(1, 0);
-  ASSERT_TRUE(world.run([&] { return world[1].links[b].frames.size() == 1; }, seconds(1)));
-  EXPECT_EQ(world[1].links[b].frames[0], Text("early"));
-  EXPECT_EQ(b->id(), a->id().mirrored());
-}
-
-TEST(DatagramLifecycle, AnOwnerLearnsThatAPeerOpensAndGetsWhatItSentBeforeItLeft) {
-  SimWorld world(2);
-  Link* a = world.open(0, 1);
-  ASSERT_TRUE(a->send_frame(Text("last words")));
-  a->close(Status());
-  ASSERT_TRUE(world.run([&] { return !world[1].incoming.empty(); }, seconds(1)));
-  EXPECT_EQ(world[1].incoming[0], Between(1, 0));
-  Link* b = world.open(1, 0);
-  ASSERT_TRUE(world.run([&] { return world[1].links[b].down.size() == 1; }, seconds(1)));
-  EXPECT_EQ(world[1].links[b].frames, std::vector<Bytes>{Text("last words")});
-  EXPECT_EQ(world[1].links[b].down[0].code(), StatusCode::kPeerLeft);
-}
-
 TEST(DatagramLifecycle, AnUnansweredOpenTimesOut) {
   SimWorld world(2);
   Link* a = world.open(0, 1, 1, milliseconds(500));
@@ -52,18 +22,6 @@ TEST(DatagramLifecycle, AnUnansweredOpenTimesOut) {
   EXPECT_LE(world.now(), Instant(milliseconds(600)));
   a->close(Status());
   EXPECT_FALSE(world[0].transport->lingering());
-}
-
-TEST(DatagramLifecycle, OpeningTwiceOrAForeignAddressIsRefused) {
-  SimWorld world(2);
-  ASSERT_NE(world.open(0, 1), nullptr);
-  auto& transport = *world[0].transport;
-  EXPECT_EQ(
-      transport.open(Between(0, 1), world.addresses[1], seconds(1), world.now()).status().code(),
-      StatusCode::kInvalidArgument);
-  const Address udp = ParseUdpAddress("127.0.0.1:1").value();
-  EXPECT_EQ(transport.open(Between(0, 2), udp, seconds(1), world.now()).status().code(),
-            StatusCode::kInvalidArgument);
 }
 
 TEST(DatagramLifecycle, AnOrderlyCloseDeliversAcceptedFramesThenTellsThePeer) {
@@ -93,32 +51,6 @@ TEST(DatagramLifecycle, AnOrderlyCloseDeliversAcceptedFramesThenTellsThePeer) {
   EXPECT_EQ(world[1].transport->next_deadline(), kNever);
 }
 
-TEST(DatagramLifecycle, AnAbortReachesThePeerWithItsMessage) {
-  SimWorld world(2);
-  Link* a = world.open(0, 1);
-  Link* b = world.open(1, 0);
-  world.run_for(milliseconds(5));
-  b->close(Status(StatusCode::kAborted, "rank 1 gave up"));
-  ASSERT_TRUE(world.run([&] { return !world[0].links[a].down.empty(); }, seconds(1)));
-  EXPECT_EQ(world[0].links[a].down[0].code(), StatusCode::kAborted);
-  EXPECT_NE(world[0].links[a].down[0].message().find("rank 1 gave up"), std::string::npos);
-  a->close(Status());
-}
-
-TEST(DatagramLifecycle, BothMayCloseAtOnce) {
-  SimWorld world(2);
-  Link* a = world.open(0, 1);
-  Link* b = world.open(1, 0);
-  world.run_for(milliseconds(5));
-  a->close(Status());
-  b->close(Status());
-  ASSERT_TRUE(world.run(
-      [&] { return !world[0].transport->lingering() && !world[1].transport->lingering(); },
-      seconds(3)));
-  EXPECT_TRUE(world[0].links[a].down.empty());
-  EXPECT_TRUE(world[1].links[b].down.empty());
-}
-
 TEST(DatagramLifecycle, NothingLandsOrIsReadAfterClose) {
   SimWorld world(2, {.bytes_per_second = 1e8});
   Link* a = world.open(0, 1);
@@ -138,26 +70,6 @@ TEST(DatagramLifecycle, NothingLandsOrIsReadAfterClose) {
   world.run_for(seconds(2));
   EXPECT_EQ(target, before);
   EXPECT_FALSE(world[0].transport->lingering());
-}
-
-TEST(DatagramLifecycle, AVanishedPeerIsLostOnEachLinkOnce) {
-  SimWorld world(3);
-  Link* a = world.open(0, 1, 1);
-  Link* other_group = world.open(0, 1, 2);
-  Link* c = world.open(0, 2);
-  world.open(1, 0, 1);
-  world.open(1, 0, 2);
-  Link* back = world.open(2, 0);
-  world.run_for(milliseconds(5));
-  world.kill(1);
-  ASSERT_TRUE(world.run(
-      [&] {
-        return world[0].links[a].down.size() == 1 && world[0].links[other_group].down.size() == 1;
-      },
-      seconds(15)));
-  EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
-  EXPECT_TRUE(world[0].links[c].down.empty());
-  EXPECT_TRUE(world[2].links[back].down.empty());
 }
 
 TEST(DatagramLifecycle, AHintFromTheNetworkShortensTheWait) {
@@ -192,17 +104,6 @@ TEST(DatagramLifecycle, ARestartedPeerAnswersWithReset) {
   Link* back = world.open(1, 0, 9);
   ASSERT_TRUE(fresh->send_frame(Text("again")));
   ASSERT_TRUE(world.run([&] { return world[1].links[back].frames.size() == 1; }, seconds(1)));
-}
-
-TEST(DatagramLifecycle, NoticesNeedNoLink) {
-  SimWorld world(2);
-  const Bytes longest = RandomBytes(Transport::kMaxNoticeBytes, 1);
-  world[0].transport->notify(world.addresses[1], Text("group failed"));
-  world[0].transport->notify(world.addresses[1], longest);
-  ASSERT_TRUE(world.run([&] { return world[1].notices.size() == 2; }, seconds(1)));
-  EXPECT_EQ(world[1].notices[0], Text("group failed"));
-  EXPECT_EQ(world[1].notices[1], longest);
-  EXPECT_TRUE(world[0].notices.empty());
 }
 
 TEST(DatagramLifecycle, GarbageIsCountedAndIgnored) {
@@ -241,21 +142,6 @@ TEST(DatagramLifecycle, GarbageIsCountedAndIgnored) {
   stranger->release(std::span(answers).first(count));
 }
 
-TEST(DatagramLifecycle, AClosedLinkIsNeverNamedByALaterPoll) {
-  SimWorld world(2);
-  Link* a = world.open(0, 1);
-  Link* b = world.open(1, 0);
-  for (int i = 0; i < 50; ++i) ASSERT_TRUE(a->send_frame(Text("frame")));
-  // A poll takes fewer events than there are frames: others wait when the link is closed.
-  ASSERT_TRUE(world.run([&] { return world[1].links[b].frames.size() > 0; }, seconds(1)));
-  const size_t seen = world[1].links[b].frames.size();
-  ASSERT_LT(seen, 50u);
-  b->close(Status());
-  world.run_for(seconds(2));
-  EXPECT_EQ(world[1].links[b].frames.size(), seen);
-  EXPECT_TRUE(world[1].links[b].down.empty());
-}
-
 TEST(DatagramLifecycle, IdleLinksOnlySendHeartbeats) {
   SimWorld world(2);
   for (uint64_t group = 1; group <= 20; ++group) {
@@ -270,18 +156,6 @@ TEST(DatagramLifecycle, IdleLinksOnlySendHeartbeats) {
   for (Node& node : world.nodes) {
     for (auto& [link, record] : node.links) EXPECT_TRUE(record.down.empty());
   }
-}
-
-TEST(UdpLifecycle, AKilledPeerIsLostWithinASecond) {
-  UdpWorld world(2, {});
-  Link* a = world.open(0, 1);
-  world.open(1, 0);
-  ASSERT_TRUE(a->send_frame(Text("x")));
-  ASSERT_TRUE(world.run([&] { return world[1].links.size() == 1; }));
-  world[1].transport.reset();
-  ASSERT_TRUE(a->send_frame(Text("y")));
-  ASSERT_TRUE(world.run([&] { return !world[0].links[a].down.empty(); }, seconds(5)));
-  EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
 }
 
 }  // namespace

@@ -43,6 +43,8 @@ MAY_INCLUDE = {
     "python": {"base", "transport", "messenger", "collectives", "engine", "runtime"},
     "torch": {"base", "transport", "messenger", "collectives", "engine", "runtime"},
 }
+# Tests of what every implementation of a layer's contracts has to do.
+SUITES = {"conformance": "transport"}
 TORCH_HEADER = re.compile(r"^(torch|c10|ATen|caffe2)/")
 CORE = tuple(f"csrc/{name}/" for name in ("base", "collectives", "transport", "engine", "runtime"))
 # Who holds the progress lock tells the engine the time; the bindings measure what they wait for.
@@ -187,7 +189,8 @@ def tests_belong_to_a_layer(tree: Tree) -> list[str]:
     }
     found = []
     for path in tree.under("tests/cpp/", suffixes=(".h", ".cc")):
-        layer = path.split("/")[2]
+        directory = path.split("/")[2]
+        layer = SUITES.get(directory, directory)
         if layer not in MAY_INCLUDE:
             found.append(f"{path}:1: {layer} is no layer; tests are in tests/cpp/<layer>")
         elif path.endswith(".h"):

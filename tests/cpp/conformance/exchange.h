@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// All nodes of a world talk to each other at once, and everything must arrive as it was sent.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "conformance/world.h"
+
+namespace rocecoll {
+
+// A write of random bytes over a link, into memory of its own.
+struct Transfer {
+  Transfer(size_t size, uint64_t seed) : source(RandomBytes(size, seed)), target(size) {}
+
+  // False: the queue of writes is full.
+  bool start(Link* out, Link* in, uint32_t token) {
+    if (!exposed) slice = in->expose({target.data(), target.size()}, token);
+    exposed = true;
+    return out->write(slice, {source.data(), source.size()}, token);
+  }
+
+  Bytes source;
+  Bytes target;
+  RemoteSlice slice;
+  bool exposed = false;
+};
+
+struct ExchangeSpec {
+  std::vector<size_t> write_sizes;  // a write of each size in every direction
+  size_t frames = 0;                // of many sizes, in every direction
+  uint32_t disturbances = 0;
+  Duration limit = std::chrono::seconds(60);
+};
+
+class Exchange {
+ public:
+  Exchange(World& world, const ExchangeSpec& spec) : world_(world), spec_(spec) {
+    std::map<std::pair<uint32_t, uint32_t>, Link*> links;
+    const auto count = static_cast<uint32_t>(world.nodes.size());
+    for (uint32_t a = 0; a < count; ++a) {
+      for (uint32_t b = 0; b < count; ++b) {
+        if (a != b) links[{a, b}] = world.open(a, b);
+      }
+    }
+    uint64_t seed = 1;
+    for (const auto& [ends, link] : links) {
+      Direction& d = directions_.emplace_back();
+      d.out = link;
+      d.in = links[{ends.second, ends.first}];
+      const size_t longest = world[ends.first].transport->limits().max_frame_bytes;
+      for (size_t i = 0; i < spec.frames; ++i) {
+        d.frames.push_back(RandomBytes(i % 3 == 0 ? longest - i % 2 : 1 + i % 200, ++seed));
+      }
+      for (const size_t size : spec.write_sizes) d.writes.emplace_back(size, ++seed);
+    }
+  }
+
+  void run() {
+    const auto all_arrived = [this] {
+      bool all = true;
+      for (Direction& d : directions_) all = push(d) && all;
+      return all;
+    };
+    for (uint32_t i = 0; i < spec_.disturbances; ++i) {
+      world_.disturb(i);
+      world_.run(all_arrived, kBetweenDisturbances);
+    }
+    const bool done = world_.run(all_arrived, spec_.limit);
+    ASSERT_TRUE(done) << progress();
+    for (const Direction& d : directions_) {
+      EXPECT_EQ(world_.record(d.in).frames, d.frames);
+      for (const Transfer& write : d.writes) {
+        EXPECT_TRUE(write.source == write.target) << write.source.size() << " bytes";
+      }
+      EXPECT_FALSE(world_.is_down(d.in));
+    }
+  }
+
+ private:
+  static constexpr Duration kBetweenDisturbances = std::chrono::milliseconds(10);
+
+  struct Direction {
+    Link* out = nullptr;
+    Link* in = nullptr;
+    std::vector<Transfer> writes;
+    std::vector<Bytes> frames;
+    size_t frames_sent = 0;
+    uint32_t writes_started = 0;
+  };
+
+  // Hands in what there is room for. True once all has arrived and is confirmed.
+  bool push(Direction& d) {
+    while (d.frames_sent < d.frames.size() && d.out->send_frame(d.frames[d.frames_sent])) {
+      ++d.frames_sent;
+    }
+    while (d.writes_started < d.writes.size() &&
+           d.writes[d.writes_started].start(d.out, d.in, d.writes_started)) {
+      ++d.writes_started;
+    }
+    return world_.record(d.in).frames.size() == d.frames.size() &&
+           world_.transferred(d.out, d.in, d.writes.size());
+  }
+  std::string progress() {
+    std::string text;
+    for (const Direction& d : directions_) {
+      text += std::to_string(d.out->id().local) + " to " + std::to_string(d.out->id().remote) +
+              ": " + std::to_string(world_.record(d.in).frames.size()) + " frames, " +
+              std::to_string(world_.record(d.in).landed.size()) + " landed, " +
+              std::to_string(world_.record(d.out).written.size()) + " written; ";
+      if (world_.is_down(d.out)) text += world_.record(d.out).down[0].message() + "; ";
+    }
+    return text;
+  }
+
+  World& world_;
+  const ExchangeSpec spec_;
+  std::vector<Direction> directions_;
+};
+
+inline void ExchangeAll(World& world, const ExchangeSpec& spec) { Exchange(world, spec).run(); }
+
+}  // namespace rocecoll

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frames and writes: what is sent arrives, whole, once, and in order where order is promised.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "conformance/exchange.h"
+#include "conformance/worlds.h"
+
+namespace rocecoll {
+namespace {
+
+class Transfers : public Conformance {};
+INSTANTIATE_TEST_SUITE_P(All, Transfers, testing::ValuesIn(AllWorlds()), NameOf);
+
+TEST_P(Transfers, FramesOfEverySizeArriveInOrder) {
+  const auto world = make(2);
+  const auto [a, b] = world->connect(0, 1);
+  const size_t longest = (*world)[0].transport->limits().max_frame_bytes;
+  std::vector<Bytes> frames;
+  for (size_t size = 1; size < longest; size += 1 + size / 8) {
+    frames.push_back(RandomBytes(size, size));
+  }
+  frames.push_back(RandomBytes(longest - 1, 1));
+  frames.push_back(RandomBytes(longest, 2));
+  size_t sent = 0;
+  EXPECT_TRUE(world->run([&, from = a, to = b] {
+    while (sent < frames.size() && from->send_frame(frames[sent])) ++sent;
+    return world->record(to).frames.size() == frames.size();
+  }));
+  EXPECT_EQ(world->record(b).frames, frames);
+}
+
+TEST_P(Transfers, AFrameIsCopiedWhenItIsSent) {
+  const auto world = make(2);
+  const auto [a, b] = world->connect(0, 1);
+  Bytes frame = Text("as it was");
+  ASSERT_TRUE(a->send_frame(frame));
+  std::fill(frame.begin(), frame.end(), std::byte{0});
+  ASSERT_TRUE(world->run([&, to = b] { return world->record(to).frames.size() == 1; }));
+  EXPECT_EQ(world->record(b).frames[0], Text("as it was"));
+}
+
+TEST_P(Transfers, FramesAndWritesOfManySizesBothWays) {
+  ExchangeAll(*make(2),
+              {.write_sizes = {1, 2, 7, 1000, 1400, 1452, 1453, 4096, 4097, 65536, 1000003},
+               .frames = 300});
+}
+
+TEST_P(Transfers, AllToAllAmongThreeAndFive) {
+  for (const size_t nodes : {3, 5}) {
+    ExchangeAll(*make(nodes), {.write_sizes = {1, 5000, 100000}, .frames = 20});
+  }
+}
+
+TEST_P(Transfers, TheSmallestQueuesAndOneCreditAreEnough) {
+  ExchangeAll(*make_tight(3), {.write_sizes = std::vector<size_t>(30, 3000), .frames = 60});
+}
+
+TEST_P(Transfers, WhatLinksHaveToSurviveLosesNothing) {
+  ExchangeAll(*make(3), {.write_sizes = {1, 100000, 300000, 1000000},
+                         .frames = 500,
+                         .disturbances = 6,
+                         .limit = std::chrono::seconds(120)});
+}
+
+TEST_P(Transfers, SlowSixtyFourMebibytes) {
+  ExchangeAll(*make(2), {.write_sizes = {64u << 20}, .limit = std::chrono::seconds(200)});
+}
+
+TEST_P(Transfers, ManyExposuresAreWrittenInAnyOrder) {
+  const auto world = make(2);
+  const auto [a, b] = world->connect(0, 1);
+  std::vector<Transfer> transfers;
+  const uint32_t count = 200;
+  for (uint32_t i = 0; i < count; ++i) {
+    Transfer& one = transfers.emplace_back(1 + i * 37 % 9000, i);
+    one.slice = b->expose({one.target.data(), one.target.size()}, i);
+    one.exposed = true;
+  }
+  uint32_t started = 0;
+  ASSERT_TRUE(world->run([&, out = a, in = b] {
+    while (started < count) {
+      const uint32_t index = started * 73 % count;
+      if (!transfers[index].start(out, in, index)) break;
+      ++started;
+    }
+    return world->transferred(out, in, count);
+  }));
+  for (const Transfer& one : transfers) EXPECT_EQ(one.source, one.target);
+  // Each token once, on both sides.
+  for (std::vector<uint32_t> tokens : {world->record(a).written, world->record(b).landed}) {
+    std::ranges::sort(tokens);
+    for (uint32_t i = 0; i < count; ++i) EXPECT_EQ(tokens[i], i);
+  }
+}
+
+TEST_P(Transfers, TheSourceIsTheOwnersAgainOnceWritten) {
+  const auto world = make(2);
+  const auto [a, b] = world->connect(0, 1);
+  for (uint32_t i = 0; i < 20; ++i) {
+    Transfer one(1 + i * 10007, i);
+    const Bytes original = one.source;
+    ASSERT_TRUE(one.start(a, b, i));
+    ASSERT_TRUE(world->run([&, from = a] { return world->record(from).written.size() == i + 1; }));
+    std::fill(one.source.begin(), one.source.end(), std::byte{0});
+    ASSERT_TRUE(world->run([&, to = b] { return world->record(to).landed.size() == i + 1; }));
+    EXPECT_EQ(one.target, original);
+  }
+}
+
+TEST_P(Transfers, AnExposedSliceCanBeTakenBack) {
+  const auto world = make(2);
+  const auto [a, b] = world->connect(0, 1);
+  Bytes memory(5000, std::byte{7});
+  for (int i = 0; i < 10; ++i) {
+    b->unexpose(b->expose({memory.data(), memory.size()}, 1));
+    world->run_for(std::chrono::microseconds(100));
+  }
+  EXPECT_EQ(memory, Bytes(5000, std::byte{7}));
+  // The same memory may be exposed again, and only what is written arrives.
+  const Bytes source = RandomBytes(3000, 1);
+  const RemoteSlice slice = b->expose({memory.data(), source.size()}, 2);
+  ASSERT_TRUE(a->write(slice, {const_cast<std::byte*>(source.data()), source.size()}, 3));
+  ASSERT_TRUE(world->run([&, out = a, in = b] { return world->transferred(out, in, 1); }));
+  EXPECT_EQ(world->record(b).landed[0], 2u);
+  EXPECT_EQ(world->record(a).written[0], 3u);
+  EXPECT_TRUE(std::equal(source.begin(), source.end(), memory.begin()));
+  EXPECT_EQ(memory[source.size()], std::byte{7});
+}
+
+TEST_P(Transfers, PartsOfOneMemoryAreWrittenAtOnce) {
+  const auto world = make(2);
+  const auto [a, b] = world->connect(0, 1);
+  const size_t part = 10001;
+  const uint32_t parts = 16;
+  Bytes source = RandomBytes(part * parts, 1);
+  Bytes target(source.size());
+  for (uint32_t i = 0; i < parts; ++i) {
+    const RemoteSlice slice = b->expose({target.data() + i * part, part}, i);
+    ASSERT_TRUE(a->write(slice, {source.data() + i * part, part}, i));
+  }
+  ASSERT_TRUE(world->run([&, out = a, in = b] { return world->transferred(out, in, parts); }));
+  EXPECT_EQ(source, target);
+}
+
+TEST_P(Transfers, LinksOfManyGroupsShareThePath) {
+  const auto world = make(3);
+  std::vector<std::pair<Link*, Link*>> links;
+  std::vector<Transfer> transfers;
+  for (uint64_t group = 1; group <= 20; ++group) {
+    links.push_back(world->connect(0, 1, group));
+    links.push_back(world->connect(2, 1, group));
+  }
+  for (uint32_t i = 0; i < links.size(); ++i) {
+    ASSERT_TRUE(transfers.emplace_back(30000 + i, i).start(links[i].first, links[i].second, i));
+    ASSERT_TRUE(links[i].second->send_frame(Text(std::to_string(i))));
+  }
+  ASSERT_TRUE(world->run([&] {
+    return std::ranges::all_of(links, [&](const auto& ends) {
+      return world->transferred(ends.first, ends.second, 1) &&
+             world->record(ends.first).frames.size() == 1;
+    });
+  }));
+  for (uint32_t i = 0; i < links.size(); ++i) {
+    EXPECT_EQ(transfers[i].source, transfers[i].target);
+    EXPECT_EQ(world->record(links[i].first).frames[0], Text(std::to_string(i)));
+    EXPECT_EQ(world->record(links[i].second).landed, std::vector<uint32_t>{i});
+  }
+}
+
+TEST_P(Transfers, OneEventAtATimeIsEnough) {
+  const auto world = make(2);
+  const auto [a, b] = world->connect(0, 1);
+  std::vector<Bytes> frames;
+  for (uint64_t i = 0; i < 200; ++i) {
+    frames.push_back(RandomBytes(1 + i % 50, i));
+    ASSERT_TRUE(a->send_frame(frames.back()));
+  }
+  const Instant end = world->now() + std::chrono::seconds(20);
+  while (world->record(b).frames.size() < frames.size() && world->now() < end) {
+    (*world)[0].poll(world->now(), 1);
+    (*world)[1].poll(world->now(), 1);
+    world->wait(world->now() + std::chrono::microseconds(100));
+  }
+  EXPECT_EQ(world->record(b).frames, frames);
+}
+
+}  // namespace
+}  // namespace rocecoll

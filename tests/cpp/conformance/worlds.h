@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The transports and networks that the conformance suite runs over.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "conformance/world.h"
+
+namespace rocecoll {
+
+struct WorldSpec {
+  size_t nodes = 2;
+  bool tight = false;  // the smallest queues and fewest credits that the transport allows
+};
+
+struct WorldKind {
+  std::string name;
+  std::function<std::unique_ptr<World>(const WorldSpec&)> make;
+
+  std::unique_ptr<World> operator()(size_t nodes) const { return make({.nodes = nodes}); }
+  friend std::ostream& operator<<(std::ostream& to, const WorldKind& kind) {
+    return to << kind.name;
+  }
+};
+
+// Those that every machine has, and those that the command line adds.
+const std::vector<WorldKind>& AllWorlds();
+
+class Conformance : public testing::TestWithParam<WorldKind> {
+ protected:
+  std::unique_ptr<World> make(size_t nodes) const { return GetParam()(nodes); }
+  std::unique_ptr<World> make_tight(size_t nodes) const {
+    return GetParam().make({.nodes = nodes, .tight = true});
+  }
+};
+
+inline std::string NameOf(const testing::TestParamInfo<WorldKind>& info) { return info.param.name; }
+
+}  // namespace rocecoll
