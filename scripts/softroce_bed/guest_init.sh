@@ -56,18 +56,21 @@ mount_all() {
     mount -t devpts devpts /dev/pts && make_links && make_scratch && mount_control
 }
 
-# Programs look up their own host name.
+# Programs look up their own host name; no name server can be asked, so none is.
 set_names() {
   local name=softroce$SOFTROCE_GUEST addresses number
   echo "$name" >/proc/sys/kernel/hostname
   read -ra addresses <<<"$SOFTROCE_ADDRESSES"
-  echo "127.0.0.1 localhost" >/run/hosts
+  printf '127.0.0.1 localhost\n::1 localhost\n' >/run/hosts
   if [ "$SOFTROCE_GUESTS" = 1 ]; then
     echo "127.0.0.1 $name" >>/run/hosts
   else
     for number in 0 1; do echo "${addresses[$number]} softroce$number" >>/run/hosts; done
   fi
-  [ ! -e /etc/hosts ] || mount --bind /run/hosts /etc/hosts
+  printf '%s: files\n' passwd group hosts services >/run/nsswitch.conf
+  for name in hosts nsswitch.conf; do
+    [ ! -e "/etc/$name" ] || mount --bind "/run/$name" "/etc/$name"
+  done
 }
 
 # IPv6 prefers the kernel's own addresses to a route that names the interface, so those are moved
