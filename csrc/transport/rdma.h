@@ -22,8 +22,8 @@ namespace rocecoll {
 struct RdmaOptions {
   // NCCL's grammar: names or prefixes of devices with an optional port, separated by commas;
   // ^ excludes, = asks for whole names: "mlx5", "=mlx5_0:1,mlx5_1:1", "^rxe0". Empty: any.
-  std::string hca;
-  std::string host;           // numeric address of this process; its interface is preferred
+  std::string hca = "";
+  std::string host = "";      // numeric address of this process; its interface is preferred
   int gid_index = -1;         // -1: the best RoCE v2 entry
   uint8_t traffic_class = 0;  // DSCP and ECN bits of the packets
   uint8_t service_level = 0;  // 0..7
@@ -40,6 +40,9 @@ struct RdmaLimits {
   uint32_t max_send_requests = 0;     // outstanding on one queue pair
   uint32_t max_receive_requests = 0;  // outstanding in the shared receive queue
 };
+
+// Ids of requests are below this: the device keeps a bit for itself.
+inline constexpr uint64_t kRequestIdLimit = uint64_t{1} << 63;
 
 // Registered memory. Its keys are valid until deregister() returns.
 struct MemoryRegion {
@@ -102,7 +105,8 @@ class RdmaQueuePair {
   // What the peer's connect() takes: GID, number, first packet number, MTU.
   virtual Address address() const = 0;
   // Once per queue pair. Nothing is sent: an unreachable peer shows in the first completion. From
-  // now on the peer's requests are served.
+  // now on the peer's requests are served. Takes as long as the system needs to find the peer's
+  // hardware address, up to a second if nobody answers and it is not known yet.
   virtual Status connect(const Address& peer) = 0;
   // Accepts a prefix of the batch, as far as the send queue has room, and returns its length. 0
   // also once the device refuses to work; requests on a failed queue pair are accepted and flushed.

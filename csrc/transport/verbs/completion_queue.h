@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A completion queue with the channel that tells a sleeper of completions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "transport/verbs/handles.h"
+#include "transport/verbs/verbs_port.h"
+
+namespace rocecoll {
+
+class CompletionQueue {
+ public:
+  // Events show in the port's wait handle.
+  static Result<std::unique_ptr<CompletionQueue>> Create(VerbsPort& port, uint32_t entries);
+  ~CompletionQueue();
+  CompletionQueue(const CompletionQueue&) = delete;
+  CompletionQueue& operator=(const CompletionQueue&) = delete;
+
+  ibv_cq* get() const { return queue_.get(); }
+  // More completions than this are lost, and the queue with them: the owner bounds what it posts.
+  uint32_t entries() const { return static_cast<uint32_t>(queue_->cqe); }
+  Status grow(uint32_t entries);
+
+  size_t poll(std::span<ibv_wc> completions);
+  // False: poll() first. True: nothing waits, and the channel tells of the next completion.
+  bool arm();
+
+ private:
+  CompletionQueue(VerbsPort& port, CompletionChannelHandle channel, CompletionQueueHandle queue)
+      : port_(port), channel_(std::move(channel)), queue_(std::move(queue)) {}
+  void take_channel_events();
+
+  VerbsPort& port_;
+  CompletionChannelHandle channel_;
+  CompletionQueueHandle queue_;
+  bool armed_ = false;
+  unsigned unacknowledged_ = 0;
+  // Completions that arm() found and poll() has not handed out yet.
+  std::array<ibv_wc, 16> early_{};
+  size_t first_early_ = 0;
+  size_t end_early_ = 0;
+};
+
+}  // namespace rocecoll

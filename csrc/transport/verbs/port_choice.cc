@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/verbs/port_choice.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "transport/verbs/hca_filter.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr size_t kMinMtuBytes = 256;
+constexpr size_t kMaxMtuBytes = 4096;
+constexpr uint32_t kMaxGidIndex = 255;  // ibv_ah_attr has 8 bits for it
+
+// What the choice goes by, read from the options.
+struct Wish {
+  HcaFilter filter;
+  std::optional<Gid> host;
+  uint32_t host_interface = 0;
+  int gid_index = -1;
+  std::string hca;
+  size_t max_mtu_bytes = kMaxMtuBytes;
+};
+
+// A usable port, or in `problem` why it is not.
+struct Candidate {
+  std::string problem;
+  PortChoice choice;
+  // Compared as a whole, larger is better: see the top of the header.
+  std::tuple<bool, bool, bool, bool> merit;
+  size_t rank = 0;  // in the option `hca`, smaller is better
+};
+
+std::string ToText(GidType type) {
+  switch (type) {
+    case GidType::kRoceV2:
+      return "RoCE v2";
+    case GidType::kRoceV1:
+      return "RoCE v1";
+    case GidType::kOther:
+      return "not RoCE";
+  }
+  return "unknown";
+}
+
+std::string ToText(const GidEntry& entry) {
+  return "GID " + std::to_string(entry.index) + " (" + ToText(entry.gid) + ", " +
+         ToText(entry.type) + ")";
+}
+
+Status RefuseOption(const std::string& what, const std::string& accepted) {
+  return Status(StatusCode::kInvalidArgument, what + "; accepted is " + accepted);
+}
+
+Result<Wish> ReadOptions(const RdmaOptions& options, uint32_t host_interface) {
+  Result<HcaFilter> filter = HcaFilter::Parse(options.hca);
+  if (!filter.ok()) return filter.status();
+  Wish wish;
+  wish.filter = filter.take();
+  wish.hca = options.hca;
+  wish.host_interface = host_interface;
+  wish.gid_index = options.gid_index;
+  if (!options.host.empty()) {
+    wish.host = ParseGid(options.host);
+    if (!wish.host) return RefuseOption("host \"" + options.host + "\"", "a numeric IP address");
+  }
+  if (options.service_level > 7) {
+    return RefuseOption("service level " + std::to_string(options.service_level), "0 to 7");
+  }
+  if (options.timeout > 31) {
+    return RefuseOption("RDMA timeout " + std::to_string(options.timeout),
+                        "0 to 31 (4.096 us * 2^timeout; 0 is for ever)");
+  }
+  if (options.retry_count > 7) {
+    return RefuseOption("RDMA retry count " + std::to_string(options.retry_count), "0 to 7");
+  }
+  if (options.max_mtu_bytes < kMinMtuBytes) {
+    return RefuseOption("RDMA MTU of " + std::to_string(options.max_mtu_bytes) + " bytes",
+                        std::to_string(kMinMtuBytes) + " or more");
+  }
+  for (size_t mtu = kMinMtuBytes; mtu <= std::min(options.max_mtu_bytes, kMaxMtuBytes); mtu *= 2) {
+    wish.max_mtu_bytes = mtu;
+  }
+  return wish;
+}
+
+std::tuple<bool, bool, bool, bool> Merit(const Wish& wish, const GidEntry& entry) {
+  const bool own = wish.host == entry.gid;
+  const bool on_interface =
+      wish.host_interface != 0 && entry.interface_index == wish.host_interface;
+  const bool global = !entry.gid.is_link_local();
+  const bool family = entry.gid.is_ipv4() == (!wish.host || wish.host->is_ipv4());
+  return {own, on_interface, global, family};
+}
+
+std::string ListGids(const PortInfo& port) {
+  constexpr size_t kMaxListed = 8;
+  if (port.gids.empty()) return "its GID table is empty";
+  std::string text = "it has ";
+  for (size_t i = 0; i < std::min(port.gids.size(), kMaxListed); ++i) {
+    text += (i == 0 ? "" : ", ") + ToText(port.gids[i]);
+  }
+  return text + (port.gids.size() > kMaxListed ? ", ..." : "");
+}
+
+const GidEntry* BestGid(const Wish& wish, const PortInfo& port) {
+  const GidEntry* best = nullptr;
+  for (const GidEntry& entry : port.gids) {
+    if (entry.type != GidType::kRoceV2 || entry.index > kMaxGidIndex) continue;
+    if (wish.gid_index >= 0 && entry.index != static_cast<uint32_t>(wish.gid_index)) continue;
+    if (best == nullptr || Merit(wish, entry) > Merit(wish, *best)) best = &entry;
+  }
+  return best;
+}
+
+Candidate Judge(const Wish& wish, const DeviceInfo& device, const PortInfo& port) {
+  Candidate judged;
+  const std::optional<size_t> rank = wish.filter.rank(device.name, port.number);
+  const GidEntry* gid = BestGid(wish, port);
+  if (!rank) {
+    judged.problem = "left out by the devices asked for, \"" + wish.hca + "\"";
+  } else if (!port.ethernet) {
+    judged.problem = "is InfiniBand; RoCE needs an Ethernet port";
+  } else if (!port.active) {
+    judged.problem = "is not active (" + port.state + "); bring its network interface up";
+  } else if (gid == nullptr && wish.gid_index >= 0) {
+    judged.problem = "has no RoCE v2 GID at the index asked for, " +
+                     std::to_string(wish.gid_index) + "; " + ListGids(port);
+  } else if (gid == nullptr) {
+    judged.problem =
+        "has no RoCE v2 GID; " + ListGids(port) + "; give its network interface an IP address";
+  } else {
+    judged.choice = {device.name, port.number, *gid, std::min(port.mtu_bytes, wish.max_mtu_bytes)};
+    judged.merit = Merit(wish, *gid);
+    judged.rank = *rank;
+  }
+  return judged;
+}
+
+// The best of the usable ones, or null.
+const Candidate* Best(const std::vector<Candidate>& candidates) {
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : candidates) {
+    if (!candidate.problem.empty()) continue;
+    if (best == nullptr || candidate.merit > best->merit ||
+        (candidate.merit == best->merit && candidate.rank < best->rank)) {
+      best = &candidate;
+    }
+  }
+  return best;
+}
+
+std::vector<Candidate> JudgeAll(const Wish& wish, const std::vector<DeviceInfo>& devices) {
+  std::vector<Candidate> all;
+  for (const DeviceInfo& device : devices) {
+    for (const PortInfo& port : device.ports) all.push_back(Judge(wish, device, port));
+  }
+  return all;
+}
+
+std::string NoDevice() {
+  return "there is no RDMA device. A NIC needs its kernel driver and libibverbs' provider for it "
+         "(packages rdma-core and ibverbs-providers); a container needs /dev/infiniband; without "
+         "a NIC, Soft-RoCE makes one: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0";
+}
+
+std::string Lines(const Wish& wish, const std::vector<DeviceInfo>& devices) {
+  const std::vector<Candidate> candidates = JudgeAll(wish, devices);
+  const Candidate* best = Best(candidates);
+  const Candidate* next = candidates.data();
+  std::string text;
+  const auto add = [&text](const std::string& line) { text += (text.empty() ? "" : "\n") + line; };
+  for (const DeviceInfo& device : devices) {
+    if (!device.problem.empty()) add(device.name + ": " + device.problem);
+    for (const PortInfo& port : device.ports) {
+      const Candidate& judged = *next++;
+      if (judged.problem.empty()) {
+        add(ToText(judged.choice) + ", MTU " + std::to_string(judged.choice.mtu_bytes) +
+            (&judged == best ? ": chosen" : ": usable"));
+      } else {
+        add(device.name + " port " + std::to_string(port.number) + ": " + judged.problem);
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ToText(const PortChoice& choice) {
+  return choice.device + " port " + std::to_string(choice.port) + ", " + ToText(choice.gid);
+}
+
+Result<PortChoice> ChoosePort(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
+                              uint32_t host_interface) {
+  const Result<Wish> wish = ReadOptions(options, host_interface);
+  if (!wish.ok()) return wish.status();
+  if (devices.empty()) return Status(StatusCode::kUnsupported, NoDevice());
+  const std::vector<Candidate> candidates = JudgeAll(wish.value(), devices);
+  const Candidate* best = Best(candidates);
+  if (best != nullptr) return best->choice;
+  return Status(StatusCode::kUnsupported,
+                "no port of an RDMA device is usable:\n" + Lines(wish.value(), devices));
+}
+
+std::string DescribePorts(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
+                          uint32_t host_interface) {
+  const Result<Wish> wish = ReadOptions(options, host_interface);
+  if (!wish.ok()) return wish.status().message();
+  return devices.empty() ? NoDevice() : Lines(wish.value(), devices);
+}
+
+}  // namespace rocecoll

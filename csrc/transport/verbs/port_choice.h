@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which port of which device, and which entry of its GID table. Pure functions over what was read
+// from the devices (device_list.h), so that every constellation is tested without a device.
+//
+// Usable is an active Ethernet port with a RoCE v2 entry. Preferred are, in this order: the port
+// and entry with this process's own address; one on the interface of that address; a global address
+// before a link-local one; one of the same family. Then the order of the option `hca`, then the
+// order of the devices. The index of an entry says nothing: entries come and go with addresses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/rdma.h"
+#include "transport/verbs/gid.h"
+
+namespace rocecoll {
+
+enum class GidType : uint8_t { kRoceV2, kRoceV1, kOther };
+
+struct GidEntry {
+  uint32_t index = 0;
+  Gid gid;
+  GidType type = GidType::kRoceV2;
+  uint32_t interface_index = 0;  // of the network interface that has this address; 0: not known
+};
+
+struct PortInfo {
+  uint8_t number = 1;
+  bool active = true;
+  std::string state;  // in words
+  bool ethernet = true;
+  size_t mtu_bytes = 0;        // the active one
+  std::vector<GidEntry> gids;  // the entries that are in use
+};
+
+struct DeviceInfo {
+  std::string name;
+  std::string problem;  // why it cannot be used at all; empty: it can
+  std::vector<PortInfo> ports;
+};
+
+struct PortChoice {
+  std::string device;
+  uint8_t port = 1;
+  GidEntry gid;
+  size_t mtu_bytes = 0;  // capped by the options
+};
+
+// "mlx5_0 port 1, GID 3 (192.0.2.1, RoCE v2)".
+std::string ToText(const PortChoice& choice);
+
+// `host_interface` has the address options.host; 0: not known. kInvalidArgument for options that no
+// device could meet; kUnsupported, with every port and what is wrong with it, if none is usable.
+Result<PortChoice> ChoosePort(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
+                              uint32_t host_interface);
+
+// One line for each port: what it is, or why it is not usable; the chosen one says so.
+std::string DescribePorts(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
+                          uint32_t host_interface);
+
+}  // namespace rocecoll

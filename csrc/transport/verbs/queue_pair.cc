@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/verbs/queue_pair.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "base/check.h"
+#include "base/random.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr size_t kListRequests = 32;  // handed to the device at once
+constexpr uint32_t kPacketNumberMask = 0xffffff;
+// A peer without a receive request is asked again this often, 2.56 ms later each time (code 16 of
+// the InfiniBand specification, table 45). 7 is "for ever".
+constexpr uint8_t kReceiverNotReadyRetries = 6;
+constexpr uint8_t kReceiverNotReadyDelay = 16;
+
+ibv_send_wr ToRequest(const SendRequest& request, ibv_sge& slice) {
+  slice.addr = reinterpret_cast<uintptr_t>(request.payload.data());
+  slice.length = static_cast<uint32_t>(request.payload.size());
+  slice.lkey = request.local_key;
+  ibv_send_wr result{};
+  result.wr_id = request.id;
+  result.sg_list = &slice;
+  result.num_sge = request.payload.empty() ? 0 : 1;
+  if (request.signaled) result.send_flags |= IBV_SEND_SIGNALED;
+  if (request.inlined) result.send_flags |= IBV_SEND_INLINE;
+  switch (request.kind) {
+    case SendRequest::Kind::kSend:
+      result.opcode = IBV_WR_SEND;
+      return result;
+    case SendRequest::Kind::kWrite:
+      result.opcode = IBV_WR_RDMA_WRITE;
+      break;
+    case SendRequest::Kind::kWriteWithImmediate:
+      result.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+      result.imm_data = htonl(request.immediate);
+      break;
+  }
+  result.wr.rdma.remote_addr = request.remote_address;
+  result.wr.rdma.rkey = request.remote_key;
+  return result;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<VerbsQueuePair>> VerbsQueuePair::Create(VerbsPort& port,
+                                                               const Queues& queues,
+                                                               CompletionReserve& reserve) {
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = queues.completions;
+  wanted.recv_cq = queues.completions;
+  wanted.srq = queues.receives;
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.cap.max_send_wr = queues.max_sends;
+  wanted.cap.max_send_sge = 1;
+  wanted.cap.max_inline_data = queues.max_inline_bytes;
+  QueuePairHandle handle(ibv_create_qp(port.protection_domain(), &wanted));
+  if (handle == nullptr) return port.error("make a queue pair", errno);
+  std::unique_ptr<VerbsQueuePair> made(
+      new VerbsQueuePair(port, reserve, std::move(handle), wanted.cap));
+  Status status = made->initialize();
+  if (!status.ok()) return status;
+  return made;
+}
+
+VerbsQueuePair::VerbsQueuePair(VerbsPort& port, CompletionReserve& reserve,
+                               QueuePairHandle queue_pair, const ibv_qp_cap& granted)
+    : port_(port),
+      reserve_(reserve),
+      queue_pair_(std::move(queue_pair)),
+      max_inline_bytes_(granted.max_inline_data),
+      max_sends_(granted.max_send_wr) {
+  own_.kind = QueuePairAddress::Kind::kConnected;
+  own_.mtu_bytes = port.choice().mtu_bytes;
+  own_.number = queue_pair_->qp_num;
+  // Random, so that packets of an earlier connection of the same number are not taken for ours.
+  own_.packet_number_or_key = static_cast<uint32_t>(EntropyId()) & kPacketNumberMask;
+  own_.gid = port.choice().gid.gid;
+  ++reserve_.living;
+}
+
+VerbsQueuePair::~VerbsQueuePair() {
+  --reserve_.living;
+  ++reserve_.destroyed;
+}
+
+Status VerbsQueuePair::initialize() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.pkey_index = port_.options().pkey_index;
+  attributes.port_num = port_.choice().port;
+  attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  const int failed =
+      ibv_modify_qp(queue_pair_.get(), &attributes,
+                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  return failed == 0 ? Status() : port_.error("initialize a queue pair", failed);
+}
+
+Status VerbsQueuePair::connect(const Address& peer) {
+  ROCECOLL_CHECK(!connected_);
+  const Result<QueuePairAddress> parsed =
+      ToQueuePairAddress(peer, QueuePairAddress::Kind::kConnected);
+  if (!parsed.ok()) return parsed.status();
+  if (parsed.value().gid.is_ipv4() != own_.gid.is_ipv4()) {
+    return Status(StatusCode::kInvalidArgument,
+                  "cannot connect " + address().text() + " to " + peer.text() +
+                      ": one GID is IPv4, one IPv6; choose with the option gid_index");
+  }
+  Status status = ready_to_receive(parsed.value());
+  if (status.ok()) status = ready_to_send();
+  connected_ = status.ok();
+  return status;
+}
+
+Status VerbsQueuePair::ready_to_receive(const QueuePairAddress& peer) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.ah_attr = port_.path_to(peer.gid);
+  attributes.path_mtu = ToVerbsMtu(std::min(own_.mtu_bytes, peer.mtu_bytes));
+  attributes.dest_qp_num = peer.number;
+  attributes.rq_psn = peer.packet_number_or_key;
+  attributes.max_dest_rd_atomic = 0;  // nobody reads remotely
+  attributes.min_rnr_timer = kReceiverNotReadyDelay;
+  const int failed =
+      ibv_modify_qp(queue_pair_.get(), &attributes,
+                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  if (failed == 0) return {};
+  return port_.error("find the way from " + ToText(own_.gid) + " to " + ToText(peer.gid), failed);
+}
+
+Status VerbsQueuePair::ready_to_send() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTS;
+  attributes.sq_psn = own_.packet_number_or_key;
+  attributes.timeout = port_.options().timeout;
+  attributes.retry_cnt = port_.options().retry_count;
+  attributes.rnr_retry = kReceiverNotReadyRetries;
+  attributes.max_rd_atomic = 0;
+  const int failed =
+      ibv_modify_qp(queue_pair_.get(), &attributes,
+                    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                        IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+  return failed == 0 ? Status() : port_.error("make a queue pair ready to send", failed);
+}
+
+size_t VerbsQueuePair::post(std::span<const SendRequest> batch) {
+  ROCECOLL_CHECK(connected_ || failed_);
+  size_t posted = 0;
+  while (posted < batch.size()) {
+    const auto list = batch.subspan(posted, std::min(kListRequests, batch.size() - posted));
+    const size_t accepted = post_list(list);
+    posted += accepted;
+    if (accepted < list.size()) break;
+  }
+  return posted;
+}
+
+size_t VerbsQueuePair::post_list(std::span<const SendRequest> list) {
+  std::array<ibv_send_wr, kListRequests> requests;
+  std::array<ibv_sge, kListRequests> slices;
+  for (size_t i = 0; i < list.size(); ++i) {
+    ROCECOLL_CHECK(list[i].payload.size() <=
+                   (list[i].inlined ? max_inline_bytes_ : port_.max_message_bytes()));
+    ROCECOLL_CHECK(list[i].id < kRequestIdLimit);
+    requests[i] = ToRequest(list[i], slices[i]);
+    if (i > 0) requests[i - 1].next = &requests[i];
+  }
+  ibv_send_wr* refused = nullptr;
+  const int failed = ibv_post_send(queue_pair_.get(), requests.data(), &refused);
+  if (failed == 0) return list.size();
+  if (failed != ENOMEM) {  // which says that the queue is full
+    port_.health().set_broken(port_.error("post a send request", failed).message());
+  }
+  return refused == nullptr ? 0 : static_cast<size_t>(refused - requests.data());
+}
+
+void VerbsQueuePair::fail() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  const int failed = ibv_modify_qp(queue_pair_.get(), &attributes, IBV_QP_STATE);
+  if (failed != 0) port_.health().set_broken(port_.error("stop a queue pair", failed).message());
+  failed_ = true;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "transport/rdma.h"
+#include "transport/verbs/handles.h"
+#include "transport/verbs/queue_pair_address.h"
+#include "transport/verbs/verbs_port.h"
+
+namespace rocecoll {
+
+// Room in a completion queue, counted in queue pairs. What a destroyed one has completed may still
+// be in the queue until that was seen empty.
+struct CompletionReserve {
+  uint32_t living = 0;
+  uint32_t destroyed = 0;
+};
+
+class VerbsQueuePair final : public RdmaQueuePair {
+ public:
+  struct Queues {
+    ibv_cq* completions = nullptr;
+    ibv_srq* receives = nullptr;
+    uint32_t max_sends = 0;
+    uint32_t max_inline_bytes = 0;
+  };
+  // All that is referred to outlives it. Counts itself in `reserve`.
+  static Result<std::unique_ptr<VerbsQueuePair>> Create(VerbsPort& port, const Queues& queues,
+                                                        CompletionReserve& reserve);
+  ~VerbsQueuePair() override;
+  VerbsQueuePair(const VerbsQueuePair&) = delete;
+  VerbsQueuePair& operator=(const VerbsQueuePair&) = delete;
+
+  uint32_t number() const override { return queue_pair_->qp_num; }
+  Address address() const override { return ToAddress(own_); }
+  Status connect(const Address& peer) override;
+  size_t post(std::span<const SendRequest> batch) override;
+  void fail() override;
+
+  // What the device granted, at least what was asked for.
+  uint32_t max_inline_bytes() const { return max_inline_bytes_; }
+  uint32_t max_sends() const { return max_sends_; }
+
+ private:
+  VerbsQueuePair(VerbsPort& port, CompletionReserve& reserve, QueuePairHandle queue_pair,
+                 const ibv_qp_cap& granted);
+  Status initialize();
+  Status ready_to_receive(const QueuePairAddress& peer);
+  Status ready_to_send();
+  size_t post_list(std::span<const SendRequest> list);
+
+  VerbsPort& port_;
+  CompletionReserve& reserve_;
+  QueuePairHandle queue_pair_;
+  const uint32_t max_inline_bytes_;
+  const uint32_t max_sends_;
+  QueuePairAddress own_;
+  bool connected_ = false;
+  bool failed_ = false;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "transport/rdma.h"
+#include "transport/verbs/completion_queue.h"
+#include "transport/verbs/handles.h"
+#include "transport/verbs/queue_pair.h"
+#include "transport/verbs/verbs_port.h"
+
+namespace rocecoll {
+
+class VerbsDevice final : public RdmaDevice {
+ public:
+  static Result<std::unique_ptr<RdmaDevice>> Open(const RdmaOptions& options);
+
+  RdmaLimits limits() const override { return limits_; }
+  const std::string& description() const override { return description_; }
+  Result<MemoryRegion> register_memory(std::span<std::byte> memory, RemoteAccess access) override;
+  void deregister(const MemoryRegion& region) override;
+  Result<std::unique_ptr<RdmaQueuePair>> create_queue_pair() override;
+  size_t post_receives(std::span<const ReceiveRequest> batch) override;
+  size_t poll(std::span<WorkCompletion> completions) override;
+  bool arm() override;
+  WaitHandle wait_handle() override { return port_->wait_handle(); }
+  Status health() override;
+
+ private:
+  explicit VerbsDevice(std::unique_ptr<VerbsPort> port);
+  Status prepare();
+  Status grant_sends();
+  Status reserve_completions();
+  size_t post_receive_list(std::span<const ReceiveRequest> list);
+  VerbsQueuePair::Queues queues() const;
+
+  std::unique_ptr<VerbsPort> port_;
+  const std::string description_;
+  RdmaLimits limits_;
+  uint32_t asked_inline_bytes_ = 0;
+  std::unique_ptr<CompletionQueue> completions_;
+  SharedReceiveQueueHandle receives_;
+  CompletionReserve reserve_;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/verbs/verbs_port.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "transport/verbs/device_list.h"
+#include "transport/verbs/locked_memory.h"
+#include "transport/verbs/verbs_error.h"
+
+namespace rocecoll {
+namespace {
+
+// Lengths of requests are 32-bit; no device that is known takes more than 2 GiB.
+constexpr size_t kMaxMessageBytes = size_t{1} << 30;
+constexpr uint8_t kHopLimit = 64;  // what Linux gives its own packets
+
+// A child of fork() shares the registered pages otherwise, and writing to one would take it away
+// from the device. Kernels from 5.12 copy them at fork, where this does nothing.
+void PrepareForFork() {
+  static const int once = ibv_fork_init();
+  static_cast<void>(once);  // too late if another library has registered memory: as good as it gets
+}
+
+}  // namespace
+
+Result<std::unique_ptr<VerbsPort>> VerbsPort::Open(const RdmaOptions& options) {
+  PrepareForFork();
+  Result<PortChoice> choice = ChoosePort(ListDevices(), options, FindInterface(options.host));
+  if (!choice.ok()) return choice.status();
+  Result<ContextHandle> context = OpenDevice(choice.value().device);
+  if (!context.ok()) return context.status();
+  std::unique_ptr<VerbsPort> port(new VerbsPort(options, choice.take(), context.take()));
+  Status status = port->prepare();
+  if (!status.ok()) return status;
+  return port;
+}
+
+VerbsPort::VerbsPort(const RdmaOptions& options, PortChoice choice, ContextHandle context)
+    : options_(options),
+      choice_(std::move(choice)),
+      health_(choice_.device + " port " + std::to_string(choice_.port)),
+      context_(std::move(context)) {}
+
+VerbsPort::~VerbsPort() {
+  if (wait_fd_ >= 0) close(wait_fd_);
+}
+
+Status VerbsPort::prepare() {
+  if (const int failed = ibv_query_device(context(), &attributes_); failed != 0) {
+    return error("read the attributes", failed);
+  }
+  ibv_port_attr port{};
+  if (const int failed = ibv_query_port(context(), choice_.port, &port); failed != 0) {
+    return error("read port " + std::to_string(choice_.port), failed);
+  }
+  max_message_bytes_ = std::min<size_t>(port.max_msg_sz, kMaxMessageBytes);
+  if (port.pkey_tbl_len <= options_.pkey_index) {
+    return Status(StatusCode::kInvalidArgument,
+                  ToText(choice_) + ": partition key " + std::to_string(options_.pkey_index) +
+                      " was asked for, the port has " + std::to_string(port.pkey_tbl_len));
+  }
+  protection_domain_.reset(ibv_alloc_pd(context()));
+  if (protection_domain_ == nullptr) return error("make a protection domain", errno);
+  wait_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  if (wait_fd_ < 0) return error("make an epoll descriptor", errno);
+  Status status = watch_descriptor(context()->async_fd);
+  // It may have changed before anybody listened for events.
+  if (port.state != IBV_PORT_ACTIVE) health_.on_event(IBV_EVENT_PORT_ERR);
+  health_.set_gid_present(gid_is_present());
+  return status;
+}
+
+Status VerbsPort::watch_descriptor(int fd) {
+  const int flags = fcntl(fd, F_GETFL);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+      epoll_ctl(wait_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+    return error("listen for events", errno);
+  }
+  return {};
+}
+
+Status VerbsPort::watch(ibv_comp_channel& channel) { return watch_descriptor(channel.fd); }
+
+Status VerbsPort::error(const std::string& what, int number) const {
+  return VerbsError(choice_.device, what, number);
+}
+
+ibv_ah_attr VerbsPort::path_to(const Gid& peer) const {
+  ibv_ah_attr path{};
+  std::memcpy(path.grh.dgid.raw, peer.bytes.data(), peer.bytes.size());
+  path.grh.sgid_index = static_cast<uint8_t>(choice_.gid.index);
+  path.grh.hop_limit = kHopLimit;
+  path.grh.traffic_class = options_.traffic_class;
+  path.sl = options_.service_level;
+  path.is_global = 1;
+  path.port_num = choice_.port;
+  return path;
+}
+
+Result<ibv_mr*> VerbsPort::register_memory(std::span<std::byte> memory, int access) {
+  ROCECOLL_CHECK(!memory.empty());
+  const std::string problem =
+      LockedMemoryProblem(ReadLockedMemoryLimit(), registered_bytes_, memory.size());
+  if (!problem.empty()) return Status(StatusCode::kNetwork, choice_.device + ": " + problem);
+  const auto attempt = [&](int flags) {
+    return MemoryRegionHandle(
+        ibv_reg_mr(protection_domain_.get(), memory.data(), memory.size(), flags));
+  };
+  MemoryRegionHandle region =
+      attempt(access | (relaxed_ordering_ ? IBV_ACCESS_RELAXED_ORDERING : 0));
+  if (region == nullptr && relaxed_ordering_ && errno != ENOMEM) {
+    region = attempt(access);
+    if (region != nullptr) relaxed_ordering_ = false;
+  }
+  if (region == nullptr) {
+    return error("register " + std::to_string(memory.size()) + " bytes of memory", errno);
+  }
+  registered_bytes_ += memory.size();
+  ibv_mr* key = region.get();
+  regions_.emplace(key, std::move(region));
+  return key;
+}
+
+void VerbsPort::deregister(ibv_mr* region) {
+  const auto found = regions_.find(region);
+  ROCECOLL_CHECK(found != regions_.end());
+  registered_bytes_ -= region->length;
+  regions_.erase(found);
+}
+
+void VerbsPort::take_events() {
+  ibv_async_event event;
+  while (ibv_get_async_event(context(), &event) == 0) {
+    const ibv_event_type type = event.event_type;
+    const bool of_a_port = type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE;
+    const bool ours = !of_a_port || event.element.port_num == choice_.port;
+    // Before anything else: destroying what an event is about waits for this.
+    ibv_ack_async_event(&event);
+    if (ours) health_.on_event(type);
+    health_.set_gid_present(gid_is_present());
+  }
+}
+
+bool VerbsPort::gid_is_present() const {
+  ibv_gid_entry entry{};
+  return ibv_query_gid_ex(context(), choice_.port, choice_.gid.index, &entry, 0) == 0 &&
+         entry.gid_type == IBV_GID_TYPE_ROCE_V2 &&
+         std::memcmp(entry.gid.raw, choice_.gid.gid.bytes.data(), sizeof(entry.gid.raw)) == 0;
+}
+
+}  // namespace rocecoll

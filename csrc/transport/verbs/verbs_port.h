@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chosen port of a device, opened: what connected queue pairs and datagrams have in common.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+#include "base/status.h"
+#include "transport/rdma.h"
+#include "transport/verbs/handles.h"
+#include "transport/verbs/port_choice.h"
+#include "transport/verbs/port_health.h"
+#include "transport/wait_handle.h"
+
+namespace rocecoll {
+
+class VerbsPort {
+ public:
+  static Result<std::unique_ptr<VerbsPort>> Open(const RdmaOptions& options);
+  ~VerbsPort();
+  VerbsPort(const VerbsPort&) = delete;
+  VerbsPort& operator=(const VerbsPort&) = delete;
+
+  ibv_context* context() const { return context_.get(); }
+  ibv_pd* protection_domain() const { return protection_domain_.get(); }
+  const RdmaOptions& options() const { return options_; }
+  const ibv_device_attr& attributes() const { return attributes_; }
+  const PortChoice& choice() const { return choice_; }
+  size_t max_message_bytes() const { return max_message_bytes_; }
+
+  // The way to a peer, for queue pairs and address handles.
+  ibv_ah_attr path_to(const Gid& peer) const;
+  // Of the verbs on this device: "rxe0: cannot ...".
+  Status error(const std::string& what, int number) const;
+
+  // `access` as of ibv_reg_mr(). Valid until deregister(), or with this object.
+  Result<ibv_mr*> register_memory(std::span<std::byte> memory, int access);
+  void deregister(ibv_mr* region);
+
+  // Readable while the device has an event, or `channel` (see watch) has.
+  WaitHandle wait_handle() const { return {wait_fd_}; }
+  Status watch(ibv_comp_channel& channel);
+  // Takes the events that wait; one system call if there are none.
+  void take_events();
+  PortHealth& health() { return health_; }
+
+ private:
+  VerbsPort(const RdmaOptions& options, PortChoice choice, ContextHandle context);
+  Status prepare();
+  Status watch_descriptor(int fd);
+  bool gid_is_present() const;
+
+  const RdmaOptions options_;
+  const PortChoice choice_;
+  PortHealth health_;
+  ibv_device_attr attributes_{};
+  size_t max_message_bytes_ = 0;
+  bool relaxed_ordering_ = true;  // until the device refuses it
+  uint64_t registered_bytes_ = 0;
+  int wait_fd_ = -1;
+  ContextHandle context_;
+  ProtectionDomainHandle protection_domain_;
+  std::unordered_map<ibv_mr*, MemoryRegionHandle> regions_;
+};
+
+}  // namespace rocecoll

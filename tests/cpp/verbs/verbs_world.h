@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests of real devices: which there are, and one end of a conversation over one of them.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/verbs/device_list.h"
+#include "transport/verbs/port_choice.h"
+#include "transport/verbs/verbs_device.h"
+
+namespace rocecoll {
+
+// Names of devices with a usable port.
+inline std::vector<std::string> UsableDevices() {
+  std::vector<std::string> names;
+  for (const DeviceInfo& device : ListDevices()) {
+    if (ChoosePort({device}, {}, 0).ok()) names.push_back(device.name);
+  }
+  return names;
+}
+
+// Empty if there are that many usable devices, else what a skipped test says.
+inline std::string NoDevices(size_t wanted) {
+  if (UsableDevices().size() >= wanted) return "";
+  return "needs " + std::to_string(wanted) +
+         " usable RDMA device(s): " + DescribePorts(ListDevices(), {}, 0);
+}
+
+// Which two devices talk to each other. Packets between two queue pairs of one Soft-RoCE device do
+// not pass the IP stack, those between two devices do.
+enum class Between { kOneDevice, kTwoDevices };
+
+inline std::string Name(Between between) {
+  return between == Between::kOneDevice ? "OneDevice" : "TwoDevices";
+}
+
+inline bool WaitReadable(WaitHandle handle, int timeout_ms) {
+  pollfd item{handle.fd, POLLIN, 0};
+  return ::poll(&item, 1, timeout_ms) == 1;
+}
+
+inline std::vector<std::byte> Pattern(size_t size, uint32_t seed) {
+  std::vector<std::byte> bytes(size);
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 31 + seed * 7 + i / 251);
+  return bytes;
+}
+
+constexpr auto kPatience = std::chrono::seconds(20);
+
+// A device with 1 MiB of registered memory, and the completions it has reported.
+class RdmaEnd {
+ public:
+  RdmaEnd(const std::string& name, RdmaOptions options, RemoteAccess access = RemoteAccess::kWrite)
+      : memory(1 << 20) {
+    options.hca = "=" + name;
+    auto opened = VerbsDevice::Open(options);
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
+    device = opened.take();
+    auto registered = device->register_memory(memory, access);
+    EXPECT_TRUE(registered.ok()) << registered.status().message();
+    region = registered.take();
+  }
+  ~RdmaEnd() {
+    queue_pair.reset();
+    device->deregister(region);
+  }
+
+  std::unique_ptr<RdmaQueuePair> make() {
+    auto made = device->create_queue_pair();
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    return made.take();
+  }
+
+  // `count` receive requests of `bytes` each, one behind the other; ids are their offsets.
+  void post_receives(size_t count, size_t bytes) {
+    std::vector<ReceiveRequest> requests;
+    for (size_t i = 0; i < count; ++i) {
+      requests.push_back(
+          {i * bytes, std::span(memory).subspan(i * bytes, bytes), region.local_key});
+    }
+    ASSERT_EQ(device->post_receives(requests), count);
+  }
+
+  // Until there are `count` completions in all; sleeps on the wait handle between them.
+  bool await(size_t count) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    std::array<WorkCompletion, 7> batch;
+    while (completions.size() < count && std::chrono::steady_clock::now() < deadline) {
+      const size_t polled = device->poll(batch);
+      completions.insert(completions.end(), batch.begin(),
+                         batch.begin() + static_cast<ptrdiff_t>(polled));
+      if (polled == 0 && device->arm()) WaitReadable(device->wait_handle(), 1000);
+    }
+    EXPECT_EQ(completions.size(), count);
+    return completions.size() == count;
+  }
+
+  // Polls and looks again after a while: nothing more has come.
+  bool quiet() {
+    WorkCompletion one;
+    if (device->poll({&one, 1}) != 0) return false;
+    while (!device->arm()) {
+      if (device->poll({&one, 1}) != 0) return false;
+    }
+    return !WaitReadable(device->wait_handle(), 50);
+  }
+
+  SendRequest request(SendRequest::Kind kind, size_t offset, size_t bytes, uint64_t id) const {
+    SendRequest made;
+    made.kind = kind;
+    made.signaled = true;
+    made.local_key = region.local_key;
+    made.id = id;
+    made.payload = std::span(memory).subspan(offset, bytes);
+    return made;
+  }
+  SendRequest write(const RdmaEnd& to, size_t offset, size_t bytes, uint64_t id) const {
+    SendRequest made = request(SendRequest::Kind::kWrite, offset, bytes, id);
+    made.remote_address = reinterpret_cast<uintptr_t>(to.memory.data()) + offset;
+    made.remote_key = to.region.remote_key;
+    return made;
+  }
+  void fill(size_t bytes, uint32_t seed) {
+    const auto pattern = Pattern(bytes, seed);
+    std::memcpy(memory.data(), pattern.data(), bytes);
+  }
+  bool holds(size_t offset, const std::vector<std::byte>& bytes) const {
+    return std::memcmp(memory.data() + offset, bytes.data(), bytes.size()) == 0;
+  }
+
+  std::vector<std::byte> memory;
+  std::unique_ptr<RdmaDevice> device;
+  MemoryRegion region;
+  std::unique_ptr<RdmaQueuePair> queue_pair;
+  std::vector<WorkCompletion> completions;
+};
+
+}  // namespace rocecoll
