@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/datagram/failover_port.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "datagram/failover_world.h"
+#include "datagram/scripted_peer.h"
+
+namespace rocecoll {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(FailoverPort, AsksAFewTimesThenRestsAndDataFlowsMeanwhile) {
+  Scripted world;
+  world.run(seconds(4));
+  const size_t asked = world.hellos().size();
+  EXPECT_GE(asked, 8u);
+  EXPECT_LE(asked, PathChoice::kMaxHellos);
+  EXPECT_GT(world.port->counts().datagrams_over_udp, 50u);
+  world.run(seconds(60));
+  EXPECT_LE(world.hellos().size(), 6 * PathChoice::kMaxHellos);
+  EXPECT_TRUE(world.probes().empty());
+}
+
+TEST(FailoverPort, SaysNothingToPeersWithoutTraffic) {
+  Scripted world;
+  world.run(seconds(10), false);
+  EXPECT_EQ(world.port->next_deadline(), kNever);
+  // Nor for packets that answer anybody.
+  Bytes reset(kPacketHeaderBytes);
+  WritePacketHeader(reset, {PacketType::kReset, 1, 0});
+  const TxDatagram datagram{world.peer, reset, {}};
+  EXPECT_EQ(world.port->send({&datagram, 1}), 1u);
+  world.run(seconds(1), false);
+  EXPECT_TRUE(world.hellos().empty());
+  EXPECT_EQ(world.port->next_deadline(), kNever);
+}
+
+TEST(FailoverPort, FallsSilentAgainWhenTrafficEnds) {
+  Scripted world;
+  PathHello answer = {};
+  world.run(milliseconds(2));
+  answer = world.answer_to(world.hellos().at(0));
+  answer.knows_receiver = false;  // it has no traffic for us
+  Scripted::say(*world.peer_udp, *world.own_udp, Hello(answer));
+  world.run(seconds(30), false);
+  EXPECT_LE(world.hellos().size(), 2 * PathChoice::kMaxHellos);
+  EXPECT_EQ(world.port->next_deadline(), kNever);
+}
+
+TEST(FailoverPort, ProbesAPathWithTheLargestDatagramAFewTimes) {
+  Scripted world;
+  world.lead_to_probing();
+  world.run(seconds(2));
+  const auto sent = Drain(*world.peer_ud);
+  EXPECT_EQ(sent.size(), PathChoice::kMaxProbes);
+  for (const Bytes& probe : sent) EXPECT_EQ(probe.size(), 4096u);
+  EXPECT_FALSE(world.port->uses_ud(world.peer));
+}
+
+TEST(FailoverPort, APeerWithTooSmallAnMtuStaysOnUdp) {
+  Scripted world;
+  world.run(milliseconds(2));
+  PathHello answer = world.answer_to(world.hellos().at(0));
+  answer.datagram_bytes = 512;
+  Scripted::say(*world.peer_udp, *world.own_udp, Hello(answer));
+  world.run(seconds(5));
+  EXPECT_TRUE(world.probes().empty());
+}
+
+TEST(FailoverPort, WhatIsTooLargeForUdGoesOverUdp) {
+  Scripted world;
+  world.lead_to_ud();
+  Drain(*world.peer_udp);
+  EXPECT_EQ(world.port->peer_limit(world.peer), 4096u);
+  EXPECT_EQ(world.send(5000), 1u);
+  EXPECT_EQ(world.send(4096), 1u);
+  world.run(milliseconds(1), false);
+  const auto over_udp = Drain(*world.peer_udp);
+  ASSERT_EQ(over_udp.size(), 1u);
+  EXPECT_EQ(over_udp[0].size(), 5000u);
+}
+
+TEST(FailoverPort, TakesFromBothPortsFairlyAndGivesEachItsLeasesBack) {
+  Scripted world;
+  world.lead_to_ud();
+  for (uint32_t i = 0; i < 100; ++i) {
+    for (const bool ud : {false, true}) {
+      Bytes bytes(50, std::byte{ud});
+      Scripted::say(ud ? *world.peer_ud : *world.peer_udp, ud ? *world.own_ud : *world.own_udp,
+                    bytes);
+    }
+  }
+  world.queue.run_until(world.queue.now() + milliseconds(1));
+  std::array<RxDatagram, 10> batch;
+  size_t total = 0;
+  while (const size_t count = world.port->receive(batch)) {
+    total += count;
+    const auto ud = std::ranges::count_if(std::span(batch).first(count), [&](const auto& datagram) {
+      EXPECT_EQ(*datagram.from, world.peer_udp->address());
+      return datagram.bytes[0] == std::byte{1};
+    });
+    EXPECT_GE(ud, static_cast<ptrdiff_t>(count / 3));
+    EXPECT_LE(ud, static_cast<ptrdiff_t>(count - count / 3));
+    EXPECT_EQ(world.own_udp->leased() + world.own_ud->leased(), count);
+    std::ranges::reverse(std::span(batch).first(count));
+    world.port->release(std::span(batch).first(count));
+    EXPECT_EQ(world.own_udp->leased() + world.own_ud->leased(), 0u);
+  }
+  EXPECT_EQ(total, 200u);
+}
+
+TEST(FailoverPort, LimitsHoldForEitherPath) {
+  EventQueue queue;
+  SimNetwork network(queue, 1);
+  const auto make = [&](size_t udp, size_t ud) {
+    auto second =
+        ud == 0 ? nullptr
+                : network.add_endpoint(
+                      {.max_datagram_bytes = ud, .max_burst = 32, .receive_buffer_bytes = 1 << 18});
+    return FailoverPort::Make(network.add_endpoint({.max_datagram_bytes = udp}), std::move(second),
+                              {}, [&queue] { return queue.now(); })
+        .take();
+  };
+  const PortLimits both = make(8192, 4096)->limits();
+  EXPECT_EQ(both.max_datagram_bytes, 8192u);
+  EXPECT_EQ(both.min_datagram_bytes, 1024u);
+  EXPECT_EQ(both.max_burst, 64u);
+  EXPECT_EQ(both.receive_buffer_bytes, size_t{1} << 18);
+  EXPECT_EQ(make(8192, 0)->limits().min_datagram_bytes, 1024u);
+  EXPECT_EQ(make(8192, 512)->limits().receive_buffer_bytes, size_t{1} << 20);  // not used
+  EXPECT_EQ(make(600, 4096)->limits().min_datagram_bytes, 600u);
+}
+
+std::vector<LogEntry> TakeAllLogEntries() {
+  std::vector<LogEntry> all;
+  while (auto entry = TakeLogEntry(Duration{0})) all.push_back(*entry);
+  return all;
+}
+
+TEST(FailoverPort, SaysOnceWhichPathIsTakenAndWarnsWhenItIsLost) {
+  TakeAllLogEntries();
+  FailoverWorld world({.count = 2});
+  ASSERT_TRUE(world.prove());
+  world.transfer(0, 1, 10'000);
+  auto said = TakeAllLogEntries();
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[0].severity, Severity::kInfo);
+  EXPECT_NE(said[0].text.find("RoCE carries the traffic with sim:"), std::string::npos);
+  world.cut_both();
+  world.transfer(0, 1, 10'000);
+  ASSERT_TRUE(world.run([&] { return !world.uses_ud(1, 0); }));
+  world.run_for(seconds(30));  // tries again and again
+  said = TakeAllLogEntries();
+  std::set<std::string> texts;
+  for (const LogEntry& entry : said) {
+    EXPECT_EQ(entry.severity, Severity::kWarning);
+    EXPECT_TRUE(texts.insert(entry.text).second) << "said twice: " << entry.text;
+  }
+  EXPECT_NE(said.at(0).text.find("fallen silent"), std::string::npos) << said[0].text;
+}
+
+// Real sockets in the place of both ports.
+std::unique_ptr<FailoverPort> OverSockets(UdpPort** ud) {
+  auto second = UdpPort::Open({}).take();
+  *ud = second.get();
+  const auto clock = [] { return Instant(std::chrono::steady_clock::now().time_since_epoch()); };
+  return FailoverPort::Make(UdpPort::Open({}).take(), std::move(second), {}, clock).take();
+}
+
+TEST(FailoverPort, OneWaitHandleTellsOfBothPorts) {
+  UdpPort* ud = nullptr;
+  auto port = OverSockets(&ud);
+  auto sender = UdpPort::Open({}).take();
+  pollfd item{port->wait_handle().fd, POLLIN, 0};
+  std::array<RxDatagram, 4> batch;
+  for (const Address& to : {port->address(), ud->address(), port->address()}) {
+    EXPECT_EQ(poll(&item, 1, 0), 0);
+    const Bytes bytes(100);
+    const TxDatagram datagram{sender->add_peer(to).value(), bytes, {}};
+    ASSERT_EQ(sender->send({&datagram, 1}), 1u);
+    EXPECT_EQ(poll(&item, 1, 5000), 1);
+    port->release(std::span(batch).first(port->receive(batch)));
+  }
+}
+
+TEST(FailoverPort, TransfersOverRealSockets) {
+  UdpWorld world(2, {});
+  std::array<FailoverPort*, 2> ports{};
+  for (uint32_t i = 0; i < 2; ++i) {
+    UdpPort* ud = nullptr;
+    auto port = OverSockets(&ud);
+    ports[i] = port.get();
+    world.addresses[i] = port->address();
+    world.nodes[i].transport =
+        std::make_unique<DatagramTransport>(std::move(port), ConnectionOptions());
+  }
+  Link* const out = world.open(0, 1);
+  Link* const in = world.open(1, 0);
+  const PeerHandle peer = ports[0]->add_peer(world.addresses[1]).value();
+  ASSERT_TRUE(world.run([&] { return ports[0]->uses_ud(peer); }));
+  const Bytes source = RandomBytes(3 << 20, 1);
+  Bytes target(source.size());
+  Bytes copy = source;
+  const RemoteSlice slice = in->expose({target.data(), target.size()}, 1);
+  ASSERT_TRUE(out->write(slice, {copy.data(), copy.size()}, 1));
+  ASSERT_TRUE(
+      world.run([&] { return World::transferred(world[0].links[out], world[1].links[in], 1); }));
+  EXPECT_EQ(target, source);
+  EXPECT_GT(ports[0]->counts().datagrams_over_ud, source.size() / 8192);
+}
+
+}  // namespace
+}  // namespace rocecoll
