@@ -13,7 +13,7 @@ struct RcOptions {
   // where a bond or ECMP spreads flows.
   uint32_t queue_pairs_per_connection = 1;
   // Messages per queue pair that the receiver keeps receive requests for.
-  uint32_t credits = 32;
+  uint32_t credits = 16;
   // Pairs that RoCE does not (or no longer) carry go on over the control path. Else they fail.
   bool failover = true;
   // RoCE was asked for by name: that a pair does without it is worth a warning, not only a note.
