@@ -26,7 +26,7 @@ struct CallSpec {
 
 class Call {
  public:
-  Call(Cluster& cluster, const CallSpec& spec, GroupId group = 0)
+  Call(EngineCluster& cluster, const CallSpec& spec, GroupId group = 0)
       : cluster_(cluster), spec_(spec), group_(group), ranks_(cluster.ranks()) {
     inputs_.resize(ranks_);
     outputs_.resize(ranks_);
@@ -192,7 +192,7 @@ class Call {
     return result;
   }
 
-  Cluster& cluster_;
+  EngineCluster& cluster_;
   const CallSpec spec_;
   const GroupId group_;
   const uint32_t ranks_;
@@ -203,7 +203,7 @@ class Call {
   std::vector<OperationPtr> operations_;
 };
 
-inline void RunCall(Cluster& cluster, const CallSpec& spec) {
+inline void RunCall(EngineCluster& cluster, const CallSpec& spec) {
   SCOPED_TRACE(std::string(ToString(spec.collective)) + " " + std::string(spec.algorithm) +
                ", ranks " + std::to_string(cluster.ranks()) + ", elements " +
                std::to_string(spec.elements) + ", root " + std::to_string(spec.root) +

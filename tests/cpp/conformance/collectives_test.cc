@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every collective, run by engines over every transport, against direct computation.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "collectives/selector.h"
+#include "conformance/world_cluster.h"
+#include "engine/call.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr Collective kCollectives[] = {
+    Collective::kAllreduce, Collective::kReduce,    Collective::kReduceScatter,
+    Collective::kBroadcast, Collective::kAllgather, Collective::kGather,
+    Collective::kScatter,   Collective::kAlltoall,  Collective::kBarrier};
+
+// Lanes of 16 KiB: 30011 elements are several lanes, each of frames or of writes.
+WorldClusterOptions SmallLanes() {
+  WorldClusterOptions options;
+  options.engine.lane_bytes = 16 * 1024;
+  return options;
+}
+
+class Collectives : public Conformance {};
+INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(AllWorlds()), NameOf);
+
+TEST_P(Collectives, EachOneOfManySizes) {
+  for (const uint32_t ranks : {2u, 3u, 5u}) {
+    WorldCluster cluster(make(ranks), SmallLanes());
+    for (const Collective collective : kCollectives) {
+      for (const uint64_t elements : {0u, 1u, 101u, 30011u}) {
+        RunCall(cluster, {.collective = collective,
+                          .elements = elements,
+                          .root = static_cast<Rank>(elements % ranks)});
+      }
+    }
+  }
+}
+
+TEST_P(Collectives, EachAlgorithm) {
+  for (const uint32_t ranks : {2u, 3u, 4u}) {
+    WorldCluster cluster(make(ranks), SmallLanes());
+    for (const Collective collective : kCollectives) {
+      for (const std::string_view name : AlgorithmNames(collective)) {
+        if (!MakeProgram({.collective = collective, .ranks = ranks}, name).ok()) continue;
+        for (const uint64_t elements : {1u, 7001u}) {
+          RunCall(cluster, {.collective = collective,
+                            .elements = elements,
+                            .root = ranks / 2,
+                            .algorithm = name});
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Collectives, BlocksOfDifferentSizes) {
+  WorldCluster cluster(make(3));
+  for (const Collective collective :
+       {Collective::kAlltoall, Collective::kGather, Collective::kScatter}) {
+    for (const uint64_t elements : {0u, 1u, 6u}) {
+      RunCall(cluster, {.collective = collective, .elements = elements, .uniform = false});
+    }
+  }
+}
+
+TEST_P(Collectives, OneCreditAndTheSmallestQueues) {
+  WorldClusterOptions options = SmallLanes();
+  options.messenger.eager_bytes = 8;
+  options.messenger.eager_credits = 1;
+  WorldCluster cluster(make_tight(3), options);
+  for (const Collective collective : kCollectives) {
+    for (const uint64_t elements : {1u, 101u, 7001u}) {
+      RunCall(cluster, {.collective = collective, .elements = elements});
+    }
+  }
+}
+
+TEST_P(Collectives, ManyInFlightOfSeveralGroups) {
+  WorldCluster cluster(make(3), SmallLanes());
+  const GroupId other = cluster.add_group("other", 7);
+  std::vector<std::unique_ptr<Call>> calls;
+  for (uint64_t i = 0; i < 60; ++i) {
+    calls.push_back(std::make_unique<Call>(
+        cluster, CallSpec{.collective = kCollectives[i % 9], .elements = i * 371 % 9000},
+        i % 3 == 0 ? other : cluster.group()));
+  }
+  for (Rank rank = 0; rank < cluster.ranks(); ++rank) {
+    for (auto& call : calls) call->submit(rank);
+    cluster.settle(std::chrono::microseconds(100));
+  }
+  for (const auto& call : calls) {
+    ASSERT_TRUE(call->run());
+    call->check();
+  }
+}
+
+TEST_P(Collectives, WhatLinksHaveToSurviveChangesNoResult) {
+  WorldCluster cluster(make(3), SmallLanes());
+  for (uint32_t i = 0; i < 6; ++i) {
+    Call call(cluster, {.collective = kCollectives[i % 9], .elements = 200003});
+    call.submit_all();
+    cluster.settle(std::chrono::microseconds(50));
+    cluster.world().disturb(i);
+    cluster.settle(std::chrono::milliseconds(10));
+    cluster.world().disturb(i + 1);
+    ASSERT_TRUE(call.run());
+    call.check();
+  }
+}
+
+TEST_P(Collectives, SlowSixtyFourMebibytes) {
+  WorldCluster cluster(make(2));
+  RunCall(cluster, {.collective = Collective::kAllreduce, .elements = 16u << 20});
+}
+
+}  // namespace
+}  // namespace rocecoll

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines of many ranks in one thread, over any transports.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace rocecoll {
+
+class EngineCluster {
+ public:
+  virtual ~EngineCluster() = default;
+  virtual Instant now() const = 0;
+  // Runs all engines until `done`, at most for `limit`. True if done.
+  virtual bool run(const std::function<bool()>& done,
+                   Duration limit = std::chrono::minutes(60)) = 0;
+
+  // A group of all ranks; the same id on each of them.
+  GroupId add_group(const std::string& name, uint64_t key) {
+    GroupId id = 0;
+    for (Rank r = 0; r < ranks(); ++r) {
+      GroupSpec spec;
+      spec.name = name;
+      spec.key_high = key;
+      spec.key_low = ~key;
+      spec.rank = r;
+      spec.addresses = addresses_;
+      spec.timeout = timeout_;
+      spec.messenger = messenger_;
+      auto added = engines_[r]->add_group(std::move(spec));
+      EXPECT_TRUE(added.ok()) << added.status().message();
+      id = added.value();
+    }
+    return id;
+  }
+
+  uint32_t ranks() const { return static_cast<uint32_t>(engines_.size()); }
+  GroupId group() const { return group_; }
+  Engine& engine(Rank rank) { return *engines_[rank]; }
+
+  // The operation, though it may have been refused: `status` says so.
+  OperationPtr submit(Rank rank, OperationSpec spec, GroupId group = 0, Status* status = nullptr) {
+    auto operation = std::make_shared<Operation>(std::move(spec), nullptr);
+    Status submitted = engines_[rank]->submit(now(), group == 0 ? group_ : group, operation);
+    if (status != nullptr) {
+      *status = submitted;
+    } else {
+      EXPECT_TRUE(submitted.ok()) << "rank " << rank << ": " << submitted.message();
+    }
+    take_completed(rank);
+    return operation;
+  }
+
+  bool run_until_done(const std::vector<OperationPtr>& operations,
+                      Duration limit = std::chrono::minutes(60)) {
+    return run(
+        [&] {
+          while (next_to_check_ < operations.size() && is_done(operations[next_to_check_])) {
+            ++next_to_check_;
+          }
+          if (next_to_check_ < operations.size()) return false;
+          next_to_check_ = 0;
+          return true;
+        },
+        limit);
+  }
+  void settle(Duration time) {
+    run([] { return false; }, time);
+  }
+  bool is_done(const OperationPtr& operation) const { return done_.contains(operation.get()); }
+  // In order of completion.
+  const std::vector<OperationPtr>& completed(Rank rank) const { return completed_[rank]; }
+
+ protected:
+  EngineCluster(const MessengerOptions& messenger, Duration timeout)
+      : messenger_(messenger), timeout_(timeout) {}
+
+  // Once for each rank, then start().
+  void add_rank(Transport& transport, const EngineOptions& options) {
+    addresses_.push_back(transport.address());
+    engines_.push_back(std::make_unique<Engine>(transport, options));
+    completed_.emplace_back();
+  }
+  void start() { group_ = add_group("default", 1); }
+  // Before the transport goes.
+  void remove_rank(Rank rank) { engines_[rank].reset(); }
+  bool has_engine(Rank rank) const { return engines_[rank] != nullptr; }
+  // Returns when it wants to be called again at the latest.
+  Instant step(Rank rank, Instant time) {
+    while (engines_[rank]->step(time)) take_completed(rank);
+    take_completed(rank);
+    return engines_[rank]->next_deadline();
+  }
+
+ private:
+  void take_completed(Rank rank) {
+    for (OperationPtr& operation : engines_[rank]->take_completed()) {
+      EXPECT_TRUE(done_.insert(operation.get()).second) << "completed twice";
+      completed_[rank].push_back(std::move(operation));
+    }
+  }
+
+  const MessengerOptions messenger_;
+  const Duration timeout_;
+  std::vector<Address> addresses_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+  std::vector<std::vector<OperationPtr>> completed_;
+  std::unordered_set<const Operation*> done_;
+  size_t next_to_check_ = 0;
+  GroupId group_ = 0;
+};
+
+}  // namespace rocecoll
