@@ -195,30 +195,32 @@ TEST(FailoverPort, OneWaitHandleTellsOfBothPorts) {
   }
 }
 
-TEST(FailoverPort, TransfersOverRealSockets) {
-  UdpWorld world(2, {});
-  std::array<FailoverPort*, 2> ports{};
-  for (uint32_t i = 0; i < 2; ++i) {
-    UdpPort* ud = nullptr;
-    auto port = OverSockets(&ud);
-    ports[i] = port.get();
-    world.addresses[i] = port->address();
-    world.nodes[i].transport =
-        std::make_unique<DatagramTransport>(std::move(port), ConnectionOptions());
+class SocketWorld final : public RealTimeWorld {
+ public:
+  SocketWorld() {
+    for (FailoverPort*& port : ports) {
+      UdpPort* ud = nullptr;
+      auto made = OverSockets(&ud);
+      port = made.get();
+      add(std::make_unique<DatagramTransport>(std::move(made), ConnectionOptions()));
+    }
   }
-  Link* const out = world.open(0, 1);
-  Link* const in = world.open(1, 0);
-  const PeerHandle peer = ports[0]->add_peer(world.addresses[1]).value();
-  ASSERT_TRUE(world.run([&] { return ports[0]->uses_ud(peer); }));
+  std::array<FailoverPort*, 2> ports{};
+};
+
+TEST(FailoverPort, TransfersOverRealSockets) {
+  SocketWorld world;
+  const auto [out, in] = world.connect(0, 1);
+  const PeerHandle peer = world.ports[0]->add_peer(world.addresses[1]).value();
+  ASSERT_TRUE(world.run([&] { return world.ports[0]->uses_ud(peer); }));
   const Bytes source = RandomBytes(3 << 20, 1);
   Bytes target(source.size());
   Bytes copy = source;
   const RemoteSlice slice = in->expose({target.data(), target.size()}, 1);
   ASSERT_TRUE(out->write(slice, {copy.data(), copy.size()}, 1));
-  ASSERT_TRUE(
-      world.run([&] { return World::transferred(world[0].links[out], world[1].links[in], 1); }));
+  ASSERT_TRUE(world.run([&, from = out, to = in] { return world.transferred(from, to, 1); }));
   EXPECT_EQ(target, source);
-  EXPECT_GT(ports[0]->counts().datagrams_over_ud, source.size() / 8192);
+  EXPECT_GT(world.ports[0]->counts().datagrams_over_ud, source.size() / 8192);
 }
 
 }  // namespace
