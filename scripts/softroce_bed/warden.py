@@ -109,7 +109,8 @@ def supervise(specification: dict[str, Any], lifeline: int) -> list[tuple[str, i
 
 def main(path: str, lifeline: int, result: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the runner decides
+        # The runner decides. Ignoring them altogether would be inherited by the guests.
+        signal.signal(number, lambda *unused: None)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a guest's would be as large as its memory
     specification = json.loads(Path(path).read_text())

@@ -98,6 +98,11 @@ def test_arguments_directory_and_environment_arrive(
     assert capfd.readouterr().out == f"{[odd, odd, str(directory)]}\n"
 
 
+def test_signals_work_in_the_job() -> None:
+    """Ignored ones would be inherited all the way from the supervisor."""
+    assert run_guests(FakeMachine(), job("sh", "-c", "kill -TERM $$; exit 1")) == 128 + 15
+
+
 def test_two_guests_say_who_speaks_and_the_first_failure_counts(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -152,7 +157,11 @@ def test_afterwards_runs_however_it_ended(tmp_path: Path) -> None:
         assert mark.exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL],
+    ids=lambda number: number.name,
+)
 def test_guests_end_with_their_runner(tmp_path: Path, number: signal.Signals) -> None:
     notes = tmp_path / "notes"
     program = (
