@@ -11,7 +11,14 @@ from typing import Annotated
 
 import typer
 from softroce_bed import beds, roce
-from softroce_bed.bed import EXIT_BROKEN, EXIT_IMPOSSIBLE, BedError, ImpossibleError, Job
+from softroce_bed.bed import (
+    EXIT_BROKEN,
+    EXIT_IMPOSSIBLE,
+    BedError,
+    ImpossibleError,
+    Job,
+    StoppedError,
+)
 from test_report import Tally, read_junit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -107,6 +114,9 @@ def test(
 def main() -> None:
     try:
         application()
+    except StoppedError as stopped:
+        print(f"softroce: {stopped}", file=sys.stderr)
+        sys.exit(stopped.exit_status)
     except BedError as error:
         print(f"softroce: {error}", file=sys.stderr)
         sys.exit(EXIT_IMPOSSIBLE if isinstance(error, ImpossibleError) else EXIT_BROKEN)

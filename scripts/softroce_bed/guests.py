@@ -26,7 +26,7 @@ from types import FrameType
 from typing import Protocol
 
 from softroce_bed import warden, wire
-from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, BedError, Job
+from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, BedError, Job, StoppedError
 from softroce_bed.console import Console
 from softroce_bed.relay import Relay
 from softroce_bed.terminal import connected
@@ -66,14 +66,6 @@ class Machine(Protocol):
     def process(self, guest: Guest) -> Process:
         """The process that is the guest: it boots guest_init.sh, and ends when that powers off."""
         ...
-
-
-class StoppedError(Exception):
-    """A signal asked the runner to end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}")
-        self.exit_status = 128 + number
 
 
 @contextmanager
@@ -149,11 +141,7 @@ def run_guests(machine: Machine, job: Job) -> int:
         stack.enter_context(signals_raise())
         control = stack.enter_context(control_directory(job))
         write_control(control, machine.name, job)
-        try:
-            return Run(machine, job, control, terminal).to_the_end()
-        except StoppedError as stopped:
-            print(f"softroce: {stopped}", file=sys.stderr)
-            return stopped.exit_status
+        return Run(machine, job, control, terminal).to_the_end()
 
 
 class Run:

@@ -166,7 +166,8 @@ def test_guests_end_with_their_runner(tmp_path: Path, number: signal.Signals) ->
     notes = tmp_path / "notes"
     program = (
         "import sys; sys.path[:0] = sys.argv[1].split(); import test_softroce as t;"
-        "sys.exit(t.run_guests(t.FakeMachine(), t.job('bash', '-c', sys.argv[2])))"
+        "run = lambda: t.run_guests(t.FakeMachine(), t.job('bash', '-c', sys.argv[2]));"
+        "t.softroce.application = run; t.softroce.main()"
     )
     script = f'sleep 600 & echo "$$ $! $SOFTROCE_OUT" >{notes}; wait'
     path = f"{ROOT / 'tests' / 'python'} {ROOT}"
