@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/plugin.h"
-
 #include "transport/verbs/device_list.h"
 #include "transport/verbs/port_choice.h"
+#include "transport/verbs/ud_port.h"
 #include "transport/verbs/verbs_device.h"
 
 namespace rocecoll {
@@ -12,14 +12,10 @@ std::string DescribeDevices(const RdmaOptions& options) {
   return DescribePorts(ListDevices(), options, FindInterface(options.host));
 }
 
-Result<std::unique_ptr<DatagramPort>> OpenDatagramPort(const RdmaOptions&) {
-  return Status(StatusCode::kUnsupported, "datagram queue pairs come with the next commit");
-}
-
 constexpr NetworkPlugin kPlugin{
     .name = "verbs",
     .open_rdma_device = VerbsDevice::Open,
-    .open_datagram_port = OpenDatagramPort,
+    .open_datagram_port = UdPort::Open,
     .describe_devices = DescribeDevices,
 };
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/verbs/ud_peers.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/check.h"
+
+namespace rocecoll {
+namespace {
+
+// More than the ranks of any job that is known, times the groups of strangers that are answered.
+constexpr size_t kMaxPeers = 65'536;
+constexpr uint64_t kGolden = 0x9e3779b97f4a7c15ull;
+
+Status Refuse(const Address& address, const std::string& why) {
+  return Status(StatusCode::kInvalidArgument,
+                "cannot send datagrams to " + address.text() + ": " + why);
+}
+
+}  // namespace
+
+size_t UdPeers::Hash::operator()(const Gid& gid) const {
+  const auto bytes = std::as_bytes(std::span(gid.bytes));
+  const uint64_t mixed = LoadLe<uint64_t>(bytes.data()) * kGolden ^ LoadLe<uint64_t>(&bytes[8]);
+  return static_cast<size_t>(mixed * kGolden);
+}
+
+size_t UdPeers::Hash::operator()(const Id& id) const {
+  return (*this)(id.gid) ^ static_cast<size_t>((uint64_t{id.number} << 32 | id.key) * kGolden);
+}
+
+Result<PeerHandle> UdPeers::add(const Address& address) {
+  const Result<QueuePairAddress> parsed =
+      ToQueuePairAddress(address, QueuePairAddress::Kind::kDatagrams);
+  if (!parsed.ok()) return parsed.status();
+  const QueuePairAddress& peer = parsed.value();
+  const Id id{peer.gid, peer.number, peer.packet_number_or_key};
+  if (const auto known = index_of_.find(id); known != index_of_.end()) {
+    return PeerHandle{known->second};
+  }
+  if (peer.gid.is_ipv4() != own_.gid.is_ipv4()) {
+    return Refuse(address, "it and this port's GID, " + ToText(own_.gid) +
+                               ", are of different families; choose with the option gid_index");
+  }
+  if (peer.mtu_bytes < min_mtu_bytes_) {
+    return Refuse(address, "its MTU of " + std::to_string(peer.mtu_bytes) + " bytes is below " +
+                               std::to_string(min_mtu_bytes_));
+  }
+  if (peers_.size() >= kMaxPeers) {
+    return Status(StatusCode::kNetwork, "this process already talks to " +
+                                            std::to_string(kMaxPeers) + " datagram queue pairs");
+  }
+  const Result<ibv_ah*> handle = handle_to(peer.gid);
+  if (!handle.ok()) return handle.status();
+  const auto index = static_cast<uint32_t>(peers_.size());
+  peers_.push_back(
+      {address, handle.value(), id.number, id.key, std::min(peer.mtu_bytes, own_.mtu_bytes)});
+  index_of_.emplace(id, index);
+  return PeerHandle{index};
+}
+
+Result<ibv_ah*> UdPeers::handle_to(const Gid& gid) {
+  if (const auto known = handles_.find(gid); known != handles_.end()) return known->second.get();
+  ibv_ah_attr path = port_.path_to(gid);
+  AddressHandle handle(ibv_create_ah(port_.protection_domain(), &path));
+  if (handle == nullptr) {
+    return port_.error("find the way from " + ToText(own_.gid) + " to " + ToText(gid), errno);
+  }
+  return handles_.emplace(gid, std::move(handle)).first->second.get();
+}
+
+const UdPeers::Peer& UdPeers::operator[](PeerHandle peer) const {
+  ROCECOLL_CHECK(peer.index < peers_.size());
+  return peers_[peer.index];
+}
+
+const UdPeers::Peer* UdPeers::find(const Gid& gid, uint32_t number, uint32_t key) const {
+  const auto known = index_of_.find({gid, number, key});
+  return known == index_of_.end() ? nullptr : &peers_[known->second];
+}
+
+}  // namespace rocecoll
