@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -91,8 +90,7 @@ def test(
     results: Annotated[Path, typer.Option(help="gets JUnit XML")] = ROOT / "build" / "softroce",
 ) -> None:
     """Run the RoCE tests, each on a freshly booted guest."""
-    shutil.rmtree(results, ignore_errors=True)
-    results.mkdir(parents=True)
+    roce.empty(results)
     try:
         chosen = beds.choose(bed)
         chosen.setup()
@@ -101,7 +99,7 @@ def test(
     else:
         roce.run_tests(chosen, [step for step in roce.STEPS if keyword in step.name], results)
     tally = Tally()
-    for path in sorted(results.glob("*.xml")):
+    for path in sorted(results.rglob("*.xml")):
         tally.add(read_junit(path))
     for reason, count in sorted(tally.skips.items()):
         print(f"skipped {count}: {reason}")

@@ -116,7 +116,7 @@ def run_softroce() -> Tally:
     results = ROOT / "build" / "softroce"
     status = run_step("RoCE tests", [*program, "test", "--results", str(results)], BED_LIMIT_S)
     tally = Tally()
-    for report in sorted(results.glob("*.xml")):
+    for report in sorted(results.rglob("*.xml")):
         tally.add(read_junit(report))
     if status != 0 and not tally.failures and not tally.skips:
         tally.failures.append(f"scripts/softroce test ended with status {status}")

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
@@ -20,7 +22,7 @@ PINGPONG = "python scripts/softroce_bed/pingpong.py"
 class Step:
     """A command of the shell, run from the repository's root. It passes by its exit status.
 
-    With `cases`, the command writes JUnit XML to $SOFTROCE_OUT and each of its cases counts.
+    With `cases`, the command leaves JUnit XML in $SOFTROCE_OUT and each of its cases counts.
     """
 
     name: str
@@ -62,6 +64,15 @@ BED_STEPS = (
 STEPS = BED_STEPS
 
 
+def empty(results: Path) -> None:
+    """Makes the directory, or takes earlier results out of it; anything else stays untouched."""
+    if results.exists() and any(results.iterdir()) and not (results / "bed.xml").exists():
+        raise BedError(f"{results} has something in it that is no result of earlier tests")
+    shutil.rmtree(results, ignore_errors=True)
+    results.mkdir(parents=True)
+    write_cases([], results)
+
+
 def write_cases(cases: Iterable[ElementTree.Element], results: Path) -> None:
     suite = ElementTree.Element("testsuite", name="softroce")
     suite.extend(cases)
@@ -96,6 +107,7 @@ def run_tests(bed: Bed, steps: Iterable[Step], results: Path) -> None:
 
 def run_step(bed: Bed, step: Step, results: Path) -> str:
     """What is wrong, or ""."""
+    out = results / re.sub(r"\W+", "_", step.name)
     job = Job(
         command=("bash", "-c", step.command),
         directory=ROOT,
@@ -103,10 +115,12 @@ def run_step(bed: Bed, step: Step, results: Path) -> str:
         guests=step.guests,
         netem=step.netem,
         limit_s=step.limit_s,
-        out=results if step.cases else None,
+        out=out if step.cases else None,
     )
     try:
         status = bed.run(job)
     except BedError as error:
         return str(error)
-    return "" if status == step.status else f"exit status {status}, not {step.status}"
+    if status != step.status:
+        return f"exit status {status}, not {step.status}"
+    return "no JUnit XML was left" if step.cases and not any(out.glob("*.xml")) else ""

@@ -276,10 +276,41 @@ def test_steps_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setattr(beds, "all_beds", lambda: [FakeBed("native")])
     monkeypatch.setattr(roce, "STEPS", steps)
     line = ["test", "--results", str(tmp_path / "r")]
-    run = CliRunner().invoke(softroce.application, line)
-    assert run.exit_code == 1
-    assert "otherwise: FAILED: exit status 3, not 0" in run.stdout
-    assert run.stdout.endswith("1 passed, 1 failed, 1 skipped\n")
+    for _ in range(2):  # earlier results do not count
+        run = CliRunner().invoke(softroce.application, line)
+        assert run.exit_code == 1
+        assert "otherwise: FAILED: exit status 3, not 0" in run.stdout
+        assert run.stdout.endswith("1 passed, 1 failed, 1 skipped\n")
+
+
+def test_cases_of_a_step_are_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Runner(FakeBed):
+        def run(self, job: Job) -> int:
+            return run_guests(FakeMachine(), job)
+
+    cases = "<testsuite><testcase name='a'/><testcase name='b'/></testsuite>"
+    steps = [
+        roce.Step("two cases", f'echo "{cases}" >$SOFTROCE_OUT/x.xml', cases=True),
+        roce.Step("the same", f'echo "{cases}" >$SOFTROCE_OUT/x.xml', cases=True),
+        roce.Step("none", "true", cases=True),
+    ]
+    monkeypatch.setattr(beds, "all_beds", lambda: [Runner("uml")])
+    monkeypatch.setattr(roce, "STEPS", steps)
+    monkeypatch.setattr(sys, "argv", ["softroce", "test", "--results", str(tmp_path / "r")])
+    with pytest.raises(SystemExit, match="1"):
+        softroce.main()
+    shown = capfd.readouterr().out
+    assert "none: FAILED: no JUnit XML was left" in shown
+    assert shown.endswith("4 passed, 1 failed, 0 skipped\n")
+
+
+def test_only_results_are_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(BedError, match="no result"):
+        roce.empty(tmp_path)
+    assert (tmp_path / "thesis.txt").exists()
 
 
 @pytest.mark.parametrize(
