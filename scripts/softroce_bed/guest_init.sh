@@ -87,8 +87,10 @@ route_ipv6_over_wire() {
 run_job() {
   local status output errors deadline
   if [ -n "${SOFTROCE_TERMINAL:-}" ]; then
-    stty -F "$SOFTROCE_TERMINAL" sane rows "$SOFTROCE_ROWS" columns "$SOFTROCE_COLUMNS"
-    setsid -c bash "$SOFTROCE_CONTROL/job.sh" <"$SOFTROCE_TERMINAL" >"$SOFTROCE_TERMINAL" 2>&1
+    {  # opened once, because the console of a virtual machine forgets its size when it is closed
+      stty sane rows "$SOFTROCE_ROWS" columns "$SOFTROCE_COLUMNS"
+      setsid -c bash "$SOFTROCE_CONTROL/job.sh"
+    } <"$SOFTROCE_TERMINAL" >"$SOFTROCE_TERMINAL" 2>&1
     return
   fi
   # The job writes to pipes: to it this is no terminal. Bytes pass through unchanged.
