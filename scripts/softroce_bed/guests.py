@@ -206,6 +206,7 @@ class Run:
                     "afterwards": list(process.afterwards),
                     "console_fd": guest.console_fd,
                     "fds": guest.fds(),
+                    "wire_fd": guest.wire_fd,
                 }
                 for guest in guests
                 for process in [self.machine.process(guest)]

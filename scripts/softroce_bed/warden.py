@@ -20,6 +20,7 @@ import resource
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ from typing import Any
 PR_SET_CHILD_SUBREAPER = 36
 POLL_S = 0.02
 AFTERWARDS_LIMIT_S = 30
+FRAMES_AT_ONCE = 1000
 
 EXITED, KILLED, LIMIT, ABANDONED = "exited", "killed", "limit", "abandoned"
 
@@ -72,19 +74,35 @@ def end_orphans() -> None:
             return
 
 
+def drop_frames(wires: list[int]) -> None:
+    """What is sent to a guest that has ended, as at the end of a cable that nobody holds.
+
+    Otherwise its peer's network device would hold them for ever: User-Mode Linux keeps what its
+    socket does not take, and rxe then waits for these packets before it destroys a queue pair.
+    """
+    for fd in wires:
+        with socket.socket(fileno=os.dup(fd)) as wire, contextlib.suppress(BlockingIOError):
+            for _ in range(FRAMES_AT_ONCE):
+                wire.recv(1, socket.MSG_DONTWAIT)
+
+
 def supervise(specification: dict[str, Any], lifeline: int) -> list[tuple[str, int]]:
     """Returns when every guest has ended, of itself or not."""
     control = Path(specification["control"])
     guests: list[subprocess.Popen[bytes]] = []
     ends: dict[int, str] = {}
+    wires: list[int] = []  # of guests that have ended
     deadline = time.monotonic() + specification["limit_s"]
     try:
         for guest in specification["guests"]:
             guests.append(start(guest))
             for fd in guest["fds"]:
-                os.close(fd)
+                if fd != guest["wire_fd"]:
+                    os.close(fd)
         while len(ends) < len(guests):
-            abandoned = bool(select.select([lifeline], [], [], POLL_S)[0])
+            ready = select.select([lifeline, *wires], [], [], POLL_S)[0]
+            abandoned = lifeline in ready
+            drop_frames([wire for wire in wires if wire in ready])
             late = time.monotonic() > deadline
             for number, process in enumerate(guests):
                 if number in ends:
@@ -97,6 +115,8 @@ def supervise(specification: dict[str, Any], lifeline: int) -> list[tuple[str, i
                     ends[number] = KILLED
                 if number in ends:
                     end(process)
+                    wire = specification["guests"][number]["wire_fd"]
+                    wires += [] if wire is None else [wire]
     finally:
         for process in guests:
             end(process)

@@ -67,6 +67,7 @@ class FakeMachine:
     def process(self, guest: Guest) -> Process:
         script = (
             f"cd {guest.control}\n. ./settings.{guest.number}.sh\n{self.boot}\n"
+            f"export WIRE_FD={guest.wire_fd}\n"
             f"bash ./job.sh </dev/null >&{guest.stdout_fd} 2>&{guest.stderr_fd}\n"
             f"echo $? >status.{guest.number}\n"
         )
@@ -134,6 +135,20 @@ def test_killed_guest_does_not_count(capfd: pytest.CaptureFixture[str]) -> None:
     script = "if [ $SOFTROCE_GUEST = 0 ]; then touch $SOFTROCE_KILL.1; else sleep 600; fi"
     assert run_guests(FakeMachine(), job("sh", "-c", script, guests=2)) == 0
     assert "guest 1: killed" in capfd.readouterr().err
+
+
+def test_wire_of_a_killed_guest_takes_frames(capfd: pytest.CaptureFixture[str]) -> None:
+    """More than a socket holds; and it never refuses them."""
+    program = (
+        "import os, pathlib, socket\n"
+        "pathlib.Path(os.environ['SOFTROCE_KILL'] + '.1').touch()\n"
+        "wire = socket.socket(fileno=int(os.environ['WIRE_FD']))\n"
+        "print(sum(wire.send(bytes(4000)) for _ in range(2000)))\n"
+    )
+    script = 'if [ $SOFTROCE_GUEST = 0 ]; then "$0" -c "$1"; else sleep 600; fi'
+    command = ("sh", "-c", script, sys.executable, program)
+    assert run_guests(FakeMachine(), job(*command, guests=2, limit_s=DEADLINE_S)) == 0
+    assert "[0] 8000000" in capfd.readouterr().out
 
 
 def test_guest_that_goes_away_is_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
