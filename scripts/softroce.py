@@ -17,6 +17,7 @@ from softroce_bed.bed import (
     ImpossibleError,
     Job,
     StoppedError,
+    say,
 )
 from test_report import Tally, read_junit
 
@@ -31,9 +32,8 @@ application = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc
 @application.command()
 def setup(bed: BedOption = beds.Name.auto) -> None:
     """Install and build what a bed needs; nothing if it is all there."""
-    chosen = beds.choose(bed)
-    chosen.setup()
-    print(f"softroce: {chosen.name} is ready")
+    chosen = beds.prepared(bed)
+    say(f"{chosen.name} is ready")
 
 
 @application.command(context_settings={"allow_interspersed_args": False})
@@ -47,8 +47,7 @@ def run(
     out: Annotated[Path | None, typer.Option(help="gets what is left in $SOFTROCE_OUT")] = None,
 ) -> None:
     """Run a command with rxe devices ready; pass on its output and exit status."""
-    chosen = beds.choose(bed)
-    chosen.setup()
+    chosen = beds.prepared(bed)
     job = Job(
         command=tuple(command),
         directory=Path.cwd(),
@@ -69,8 +68,7 @@ def shell(
     memory_mib: MemoryOption = 3072,
 ) -> None:
     """Open a shell with rxe devices ready, at most for a day."""
-    chosen = beds.choose(bed)
-    chosen.setup()
+    chosen = beds.prepared(bed)
     job = Job(
         command=(os.environ.get("SHELL") or "bash", "-i"),
         directory=Path.cwd(),
@@ -92,8 +90,7 @@ def test(
     """Run the RoCE tests, each on a freshly booted guest."""
     roce.empty(results)
     try:
-        chosen = beds.choose(bed)
-        chosen.setup()
+        chosen = beds.prepared(bed)
     except ImpossibleError as error:
         roce.write_cases([roce.skipped("every test", str(error))], results)
     else:
@@ -113,10 +110,10 @@ def main() -> None:
     try:
         application()
     except StoppedError as stopped:
-        print(f"softroce: {stopped}", file=sys.stderr)
+        say(str(stopped))
         sys.exit(stopped.exit_status)
     except BedError as error:
-        print(f"softroce: {error}", file=sys.stderr)
+        say(str(error))
         sys.exit(EXIT_IMPOSSIBLE if isinstance(error, ImpossibleError) else EXIT_BROKEN)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,11 @@ from typing import Protocol
 EXIT_LIMIT = 124
 EXIT_BROKEN = 125
 EXIT_IMPOSSIBLE = 69  # EX_UNAVAILABLE of sysexits.h
+
+
+def say(text: str) -> None:
+    """For the person at the terminal; a command's own output is all there is on stdout."""
+    print(f"softroce: {text}", file=sys.stderr, flush=True)
 
 
 class BedError(Exception):

@@ -24,12 +24,20 @@ def all_beds() -> list[Bed]:
     return [Native(), Uml(), Qemu()]
 
 
-def choose(name: Name, beds: Sequence[Bed] | None = None) -> Bed:
-    """The named bed; for `auto` the first that is ready, otherwise the first that can be made so."""
+def prepared(name: Name, beds: Sequence[Bed] | None = None) -> Bed:
+    """The named bed, ready; for `auto` the first that is, otherwise the first that can be made so."""
     beds = all_beds() if beds is None else beds
-    possible = [bed for bed in beds if name.value in ("auto", bed.name)]
-    reasons = [f"{bed.name}: {reason}" for bed in possible if (reason := bed.obstacle())]
-    possible = [bed for bed in possible if not bed.obstacle()]
-    if not possible:
-        raise ImpossibleError("\n".join(["no bed for Soft-RoCE is possible here:", *reasons]))
-    return next((bed for bed in possible if bed.is_ready()), possible[0])
+    asked = [bed for bed in beds if name.value in ("auto", bed.name)]
+    obstacles = {bed.name: bed.obstacle() for bed in asked}
+    possible = [bed for bed in asked if not obstacles[bed.name]]
+    for bed in possible:
+        if bed.is_ready():
+            return bed
+    for bed in possible:
+        try:
+            bed.setup()
+            return bed
+        except ImpossibleError as error:
+            obstacles[bed.name] = str(error)
+    reasons = [f"{name}: {reason}" for name, reason in obstacles.items()]
+    raise ImpossibleError("\n".join(["no bed for Soft-RoCE is possible here:", *reasons]))

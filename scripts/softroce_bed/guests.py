@@ -26,7 +26,7 @@ from types import FrameType
 from typing import Protocol
 
 from softroce_bed import warden, wire
-from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, BedError, Job, StoppedError
+from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, BedError, Job, StoppedError, say
 from softroce_bed.console import Console
 from softroce_bed.relay import Relay
 from softroce_bed.terminal import connected
@@ -235,23 +235,20 @@ class Run:
         return next((status for status in statuses if status), 0)
 
     def status_of(self, number: int, how: str, process_status: int) -> int:
-        def say(text: str) -> None:
-            print(f"softroce: guest {number}: {text}", file=sys.stderr)
-
         console = self.consoles[number]
         if complaint := console.complaint():
-            say("the kernel complains:")
+            say(f"guest {number}: the kernel complains:")
             print(complaint, file=sys.stderr)
             return EXIT_BROKEN
         if how == warden.LIMIT:
-            say(f"ended at the time limit of {self.job.limit_s:g} s")
+            say(f"guest {number}: ended at the time limit of {self.job.limit_s:g} s")
             return EXIT_LIMIT
         if how == warden.KILLED:
-            say("killed, as was asked for")
+            say(f"guest {number}: killed, as was asked for")
             return 0
         try:
             return int((self.control / f"status.{number}").read_text())
         except (OSError, ValueError):
-            say(f"went away (process status {process_status}); its console:")
+            say(f"guest {number}: went away (process status {process_status}); its console:")
             print(console.tail(), file=sys.stderr)
             return EXIT_BROKEN

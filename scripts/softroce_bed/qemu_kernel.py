@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softroce_bed import cache, kernel_image, kernel_modules
-from softroce_bed.bed import BedError
+from softroce_bed.bed import BedError, say
 from softroce_bed.initramfs import Initramfs
 
 METAPACKAGE = "linux-image-amd64"  # depends on the newest kernel of the release
@@ -129,13 +129,13 @@ def make() -> Boot:
     target = cache.directory() / f"qemu-{readable}-{content_hash()}"
 
     def waiting() -> None:
-        print("softroce: waiting for another process that gets the same kernel", flush=True)
+        say("waiting for another process that gets the same kernel")
 
     def make_into(part: Path) -> None:
         started = time.monotonic()
-        print(f"softroce: getting {name} {version} (about 70 MB), once", flush=True)
+        say(f"getting {name} {version} (about 70 MB), once")
         write_boot(Boot(part), unpacked_package(part, f"{name}={version}"))
-        print(f"softroce: the kernel is there, in {time.monotonic() - started:.0f} s", flush=True)
+        say(f"the kernel is there, in {time.monotonic() - started:.0f} s")
 
     return Boot(cache.make_once(target, make_into, waiting))
 

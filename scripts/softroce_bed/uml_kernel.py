@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from softroce_bed import cache
-from softroce_bed.bed import BedError
+from softroce_bed.bed import BedError, say
 
 CONFIG = Path(__file__).resolve().parent / "uml.config"
 SOURCES = Path("/usr/src")
@@ -57,20 +57,27 @@ def source_version(archive: Path) -> str:
     return f"{version_key(archive)}-{status.st_size}-{int(status.st_mtime)}"
 
 
-def kernel_directory(version: str, config: str) -> Path:
-    """One for every source and configuration; comments of the configuration do not count."""
+def recipe_hash(config: str) -> str:
+    """Of all that makes the kernel but the source; comments of the configuration do not count."""
     lines = sorted(line for line in config.splitlines() if line and not line.startswith("#"))
+    return cache.short_hash(LARGER_SIZE, *lines)
+
+
+def kernel_directory(version: str, config: str) -> Path:
+    """One for every source and recipe."""
     readable = re.sub(r"[^\w.+-]", "_", version)
-    return cache.directory() / f"uml-{readable}-{cache.short_hash(version, LARGER_SIZE, *lines)}"
+    return cache.directory() / f"uml-{readable}-{recipe_hash(config)}"
 
 
 def built_kernel() -> Path | None:
-    """For the installed source and this configuration; None if it has not been built."""
-    archive = source()
-    if archive is None:
-        return None
-    kernel = kernel_directory(source_version(archive), CONFIG.read_text()) / "linux"
-    return kernel if kernel.is_file() else None
+    """For the installed source; without one, what was built last. None if that is to be built."""
+    archive, config = source(), CONFIG.read_text()
+    if archive is not None:
+        built = [kernel_directory(source_version(archive), config) / "linux"]
+    else:
+        built = list(cache.directory().glob(f"uml-*-{recipe_hash(config)}/linux"))
+    built = [kernel for kernel in built if kernel.is_file()]
+    return max(built, key=lambda kernel: kernel.stat().st_mtime, default=None)
 
 
 def build() -> Path:
@@ -80,7 +87,7 @@ def build() -> Path:
     target = kernel_directory(source_version(archive), CONFIG.read_text())
 
     def waiting() -> None:
-        print("softroce: waiting for another process that builds the same kernel", flush=True)
+        say("waiting for another process that builds the same kernel")
 
     cache.make_once(target, lambda part: build_into(part, archive), waiting)
     return target / "linux"
@@ -94,10 +101,9 @@ def build_into(part: Path, archive: Path) -> None:
             f" has {free_bytes / 1e9:.1f} GB; make room, or set XDG_CACHE_HOME"
         )
     jobs = len(os.sched_getaffinity(0))
-    print(
-        f"softroce: building a User-Mode Linux kernel from {archive.name} with {jobs} jobs:"
-        f" about {max(1, round(11 / jobs))} minutes, once",
-        flush=True,
+    say(
+        f"building a User-Mode Linux kernel from {archive.name} with {jobs} jobs:"
+        f" about {max(1, round(11 / jobs))} minutes, once"
     )
     started = time.monotonic()
     tree, objects = part / "tree", part / "objects"
@@ -117,7 +123,7 @@ def build_into(part: Path, archive: Path) -> None:
     shutil.copy(objects / ".config", part / "config")
     shutil.rmtree(tree)
     shutil.rmtree(objects)
-    print(f"softroce: the kernel is built, in {time.monotonic() - started:.0f} s", flush=True)
+    say(f"the kernel is built, in {time.monotonic() - started:.0f} s")
 
 
 def run_step(log: IO[str], directory: Path, *command: str) -> None:

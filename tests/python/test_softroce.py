@@ -206,8 +206,10 @@ def test_guests_end_with_their_runner(tmp_path: Path, number: signal.Signals) ->
 class FakeBed:
     is_virtual = False
 
-    def __init__(self, name: str, obstacle: str = "", ready: bool = False) -> None:
-        self.name, self.reason, self.ready = name, obstacle, ready
+    def __init__(
+        self, name: str, obstacle: str = "", ready: bool = False, lacking: str = ""
+    ) -> None:
+        self.name, self.reason, self.ready, self.lacking = name, obstacle, ready, lacking
         self.jobs: list[Job] = []
 
     def obstacle(self) -> str:
@@ -217,6 +219,8 @@ class FakeBed:
         return self.ready
 
     def setup(self) -> None:
+        if self.lacking:
+            raise ImpossibleError(self.lacking)
         self.ready = True
 
     def run(self, job: Job) -> int:
@@ -230,19 +234,21 @@ class FakeBed:
         ("auto", [FakeBed("native"), FakeBed("uml")], "native"),
         ("auto", [FakeBed("native"), FakeBed("uml", ready=True)], "uml"),
         ("auto", [FakeBed("native", "no rxe"), FakeBed("uml")], "uml"),
+        ("auto", [FakeBed("native", lacking="a package"), FakeBed("uml")], "uml"),
         ("native", [FakeBed("native"), FakeBed("uml", ready=True)], "native"),
     ],
 )
 def test_bed_is_chosen(name: str, found: list[FakeBed], chosen: str) -> None:
-    assert beds.choose(beds.Name(name), found).name == chosen
+    bed = beds.prepared(beds.Name(name), found)
+    assert bed.name == chosen and bed.is_ready()
 
 
 def test_impossible_beds_say_why() -> None:
-    found = [FakeBed("native", "no rxe"), FakeBed("uml", "no x86-64")]
-    with pytest.raises(ImpossibleError, match=r"native: no rxe\numl: no x86-64"):
-        beds.choose(beds.Name.auto, found)
-    with pytest.raises(ImpossibleError, match="uml: no x86-64"):
-        beds.choose(beds.Name.uml, found)
+    found = [FakeBed("native", "no rxe"), FakeBed("uml", lacking="bison")]
+    with pytest.raises(ImpossibleError, match=r"native: no rxe\numl: bison"):
+        beds.prepared(beds.Name.auto, found)
+    with pytest.raises(ImpossibleError, match=r":\numl: bison"):
+        beds.prepared(beds.Name.uml, found)
 
 
 def test_every_bed_has_a_name_to_ask_for() -> None:
@@ -390,6 +396,17 @@ def test_key_follows_version_and_configuration() -> None:
     others = {directory("6.12.2", "CONFIG_A=y\nCONFIG_B=y\n"), directory("6.12.1", "CONFIG_A=y\n")}
     assert one not in others and len(others) == 2
     assert cache.short_hash("ab", "c") != cache.short_hash("a", "bc")
+
+
+def test_kernel_outlives_its_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(uml_kernel, "source", lambda: None)
+    assert uml_kernel.built_kernel() is None
+    kernel = uml_kernel.kernel_directory("6.12.1", uml_kernel.CONFIG.read_text()) / "linux"
+    kernel.parent.mkdir(parents=True)
+    kernel.touch()
+    uml_kernel.kernel_directory("6.13", "CONFIG_A=y\n").mkdir()
+    assert uml_kernel.built_kernel() == kernel
 
 
 def test_newest_source_is_taken(tmp_path: Path) -> None:
