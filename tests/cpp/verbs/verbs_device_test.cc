@@ -183,7 +183,8 @@ TEST_P(VerbsDeviceTest, DescribesItself) {
   const std::string name = UsableDevices()[0];
   EXPECT_EQ(a_->device->description().find(name + " port 1, GID "), 0u);
   EXPECT_NE(a_->device->description().find("RoCE v2)"), std::string::npos);
-  EXPECT_GE(a_->device->limits().max_message_bytes, size_t{1} << 30);
+  // What the rxe of Linux 6.1 takes; newer ones take 1 GiB and more.
+  EXPECT_GE(a_->device->limits().max_message_bytes, size_t{8} << 20);
   EXPECT_TRUE(a_->device->health().ok());
 }
 
