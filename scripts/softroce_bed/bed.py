@@ -54,6 +54,7 @@ class Job:
 
 class Bed(Protocol):
     name: str
+    patience: int  # how many times longer than elsewhere a test may take
     # Kernels of its own: up to two guests, whose complaints are noticed, and which cannot change the
     # host's files.
     is_virtual: bool

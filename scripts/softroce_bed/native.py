@@ -44,6 +44,7 @@ def in_first_network_namespace() -> bool:
 class Native:
     name = NAME
     is_virtual = False
+    patience = 1
 
     def obstacle(self) -> str:
         if not kernel_has_rxe():

@@ -87,6 +87,7 @@ def command(guest: Guest, boot: qemu_kernel.Boot) -> list[str]:
 class Qemu:
     name = NAME
     is_virtual = True
+    patience = 4  # programs take 10 to 20 times the processor time
 
     def obstacle(self) -> str:
         if platform.system() != "Linux" or platform.machine() != "x86_64":

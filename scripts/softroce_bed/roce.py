@@ -114,7 +114,7 @@ def run_step(bed: Bed, step: Step, results: Path) -> str:
         environment=dict(os.environ),
         guests=step.guests,
         netem=step.netem,
-        limit_s=step.limit_s,
+        limit_s=step.limit_s * bed.patience,
         out=out if step.cases else None,
     )
     try:

@@ -38,6 +38,7 @@ def memory_directory(needed_bytes: int) -> Path:
 class Uml:
     name = NAME
     is_virtual = True
+    patience = 1
 
     def obstacle(self) -> str:
         if platform.system() != "Linux" or platform.machine() != "x86_64":

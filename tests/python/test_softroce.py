@@ -205,6 +205,7 @@ def test_guests_end_with_their_runner(tmp_path: Path, number: signal.Signals) ->
 
 class FakeBed:
     is_virtual = False
+    patience = 1
 
     def __init__(
         self, name: str, obstacle: str = "", ready: bool = False, lacking: str = ""

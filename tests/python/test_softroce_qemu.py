@@ -15,8 +15,8 @@ from launch import ROOT
 
 sys.path.append(str(ROOT / "scripts"))
 
-from softroce_bed import kernel_image, kernel_modules, qemu, qemu_kernel
-from softroce_bed.bed import BedError
+from softroce_bed import kernel_image, kernel_modules, qemu, qemu_kernel, roce
+from softroce_bed.bed import BedError, Job
 from softroce_bed.guests import Guest
 from softroce_bed.initramfs import Initramfs
 
@@ -251,3 +251,12 @@ def test_machine_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(qemu.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(qemu.shutil, "which", lambda name: None)
     assert "no apt-get" in qemu.Qemu().obstacle()
+
+
+def test_tests_get_the_time_that_emulation_takes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    jobs: list[Job] = []
+    monkeypatch.setattr(qemu.Qemu, "run", lambda self, job: jobs.append(job) or 0)
+    assert roce.run_step(qemu.Qemu(), roce.Step("x", "true", limit_s=10), tmp_path) == ""
+    assert jobs[0].limit_s == 10 * qemu.Qemu.patience > 10
