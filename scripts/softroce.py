@@ -16,9 +16,9 @@ from softroce_bed.bed import (
     BedError,
     ImpossibleError,
     Job,
-    StoppedError,
     say,
 )
+from softroce_bed.stopping import StoppedError, signals_raise
 from test_report import Tally, read_junit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,7 +108,8 @@ def test(
 
 def main() -> None:
     try:
-        application()
+        with signals_raise():
+            application()
     except StoppedError as stopped:
         say(str(stopped))
         sys.exit(stopped.exit_status)

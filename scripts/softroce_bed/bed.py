@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,14 +26,6 @@ class BedError(Exception):
 
 class ImpossibleError(BedError):
     """Nothing is broken, but this machine or user cannot have the bed."""
-
-
-class StoppedError(Exception):
-    """A signal asked this program to end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}")
-        self.exit_status = 128 + number
 
 
 @dataclass(frozen=True)
@@ -79,6 +70,6 @@ class Bed(Protocol):
 
         Output is passed on as it comes. Returns the command's exit status (of two guests the first
         that is not 0), EXIT_LIMIT, or EXIT_BROKEN if the kernel complained or a guest went away.
-        Raises StoppedError if a signal comes meanwhile.
+        Must be called under `signals_raise`.
         """
         ...

@@ -13,7 +13,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -22,11 +21,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Protocol
 
 from softroce_bed import warden, wire
-from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, BedError, Job, StoppedError, say
+from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, BedError, Job, say
 from softroce_bed.console import Console
 from softroce_bed.relay import Relay
 from softroce_bed.terminal import connected
@@ -66,20 +64,6 @@ class Machine(Protocol):
     def process(self, guest: Guest) -> Process:
         """The process that is the guest: it boots guest_init.sh, and ends when that powers off."""
         ...
-
-
-@contextmanager
-def signals_raise() -> Iterator[None]:
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise StoppedError(number)
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, stop) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def export_lines(variables: dict[str, str]) -> str:
@@ -138,7 +122,6 @@ def run_guests(machine: Machine, job: Job) -> int:
     """Bed.run for machines."""
     with ExitStack() as stack:
         terminal = stack.enter_context(connected()) if job.interactive else None
-        stack.enter_context(signals_raise())
         control = stack.enter_context(control_directory(job))
         write_control(control, machine.name, job)
         return Run(machine, job, control, terminal).to_the_end()

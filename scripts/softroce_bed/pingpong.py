@@ -61,7 +61,10 @@ def main(kind: str, faulty: bool) -> int:
     guests, guest = os.environ["SOFTROCE_GUESTS"], os.environ["SOFTROCE_GUEST"]
     if guests == "1":
         with subprocess.Popen(command(kind, 0), stdout=subprocess.DEVNULL) as server:
-            status = client(kind) or server.wait(LIMIT_S)
+            status = client(kind)
+            if status:
+                server.kill()
+            status = status or server.wait(LIMIT_S)
     elif guest == "0":
         status = subprocess.run(command(kind, 0), timeout=LIMIT_S).returncode
     else:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -111,7 +110,7 @@ def build_into(part: Path, archive: Path) -> None:
     objects.mkdir()
     make = ["make", *ARCHITECTURE, f"O={objects}"]
     merge = ["env", *ARCHITECTURE, "scripts/kconfig/merge_config.sh", "-m", "-O", str(objects)]
-    with (part.parent / "uml-build.log").open("w") as log:
+    with log_of(part).open("w") as log:
         run_step(log, tree, "tar", "--extract", "--strip-components=1", "--file", str(archive))
         enlarge_registers(tree)
         run_step(log, tree, *make, "tinyconfig")
@@ -126,6 +125,11 @@ def build_into(part: Path, archive: Path) -> None:
     say(f"the kernel is built, in {time.monotonic() - started:.0f} s")
 
 
+def log_of(part: Path) -> Path:
+    """Beside the finished kernel."""
+    return part.parent / f"{part.name.partition('.part.')[0]}.log"
+
+
 def run_step(log: IO[str], directory: Path, *command: str) -> None:
     """Quiet; what it said last is in the error if it fails."""
     process = subprocess.Popen(
@@ -134,12 +138,11 @@ def run_step(log: IO[str], directory: Path, *command: str) -> None:
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
-        start_new_session=True,
     )
     try:
         status = process.wait(BUILD_LIMIT_S)
     except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
+        process.terminate()  # make ends its jobs
         process.wait()
         raise
     if status != 0:
