@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -24,7 +25,12 @@ Status RcStream::prepare() {
   queue_pair_ = made.take();
   const auto slots = static_cast<uint32_t>(bare_headers_.size / StreamHeader::kWireBytes);
   max_requests_ = std::min(device_.limits().max_send_requests, slots);
-  ROCECOLL_CHECK(max_requests_ > kSpareRequests);
+  // Fewer would fill up before one asks for a completion.
+  if (max_requests_ < kSignalEvery + kSpareRequests) {
+    queue_pair_.reset();
+    return Status(StatusCode::kUnsupported, device_.description() + " has queue pairs for only " +
+                                                std::to_string(max_requests_) + " send requests");
+  }
   batch_.clear();
   requests_ = acknowledged_ = probe_request_ = last_request_ = 0;
   unsignaled_ = owed_ = owed_bare_ = 0;
