@@ -93,6 +93,8 @@ class World {
   virtual void wait(Instant next) = 0;
   // The process behind a node dies without a word.
   virtual void kill(size_t i) = 0;
+  // Whether the kind of path that this world is named after carries the link's data now.
+  virtual bool carries(const LinkId& /*link*/) { return true; }
   // Does what links have to survive, if this kind of network can do such a thing. `occasion`
   // counts.
   virtual void disturb(uint32_t /*occasion*/) {}

@@ -7,6 +7,7 @@
 #include "conformance/sim_transport_world.h"
 #include "datagram/failover_world.h"
 #include "datagram/transport_world.h"
+#include "rc/rc_world.h"
 
 namespace rocecoll {
 namespace {
@@ -45,6 +46,18 @@ WorldKind OverSimulatedUd(const std::string& name, bool mixed) {
           }};
 }
 
+WorldKind OverSimulatedRdma(const std::string& name, const RcWorldOptions& options) {
+  return {name, [options](const WorldSpec& spec) {
+            RcWorldOptions own = options;
+            own.control = ConnectionOf(spec);
+            if (spec.tight) {
+              own.rc.credits = 1;
+              own.limits.max_send_requests = 24;
+            }
+            return std::make_unique<RcWorld>(spec.nodes, own);
+          }};
+}
+
 std::vector<WorldKind> MakeWorlds() {
   const SimWire storm{
       .bytes_per_second = 1e9, .loss = 0.03, .duplicate = 0.03, .reorder = 0.1, .corrupt = 0.01};
@@ -57,6 +70,11 @@ std::vector<WorldKind> MakeWorlds() {
   worlds.push_back(OverSimulatedPackets("storm", storm));
   worlds.push_back(OverSimulatedUd("ud", false));
   worlds.push_back(OverSimulatedUd("ud_mixed", true));
+  const SimRdmaOptions wire{.bytes_per_second = 1e10, .max_jitter = std::chrono::microseconds(20)};
+  worlds.push_back(OverSimulatedRdma("rc", {.rdma = wire}));
+  worlds.push_back(
+      OverSimulatedRdma("rc_striped", {.rc = {.queue_pairs_per_connection = 4}, .rdma = wire}));
+  worlds.push_back(OverSimulatedRdma("rc_mixed", {.rdma = wire, .without_device = {0}}));
   worlds.push_back(OverLoopback("udp4", {.host = "127.0.0.1"}));
   worlds.push_back(OverLoopback("udp6", {.host = "::1", .segmentation_offload = false}));
   worlds.push_back(OverLoopback("udp_faults", {.host = "127.0.0.1"}, faults));

@@ -50,6 +50,10 @@ class FailoverWorld final : public VirtualWorld {
     destroy(i);
     ports[i] = nullptr;
   }
+  bool carries(const LinkId& link) override {
+    const bool both_have = ud_ports[link.local] != nullptr && ud_ports[link.remote] != nullptr;
+    return uses_ud(link.local, link.remote) == both_have;
+  }
   // UD fails and comes back, wherever it is.
   void disturb(uint32_t occasion) override {
     for (uint32_t a = 0; a < nodes.size(); ++a) {

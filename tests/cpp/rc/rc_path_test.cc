@@ -14,8 +14,8 @@ struct Pair : RcWorld {
     a = open(0, 1);
     b = open(1, 0);
   }
-  RcLinkRecord& at_a() { return at(0, a); }
-  RcLinkRecord& at_b() { return at(1, b); }
+  LinkRecord& at_a() { return at(0, a); }
+  LinkRecord& at_b() { return at(1, b); }
   Link* a = nullptr;
   Link* b = nullptr;
 };
@@ -213,7 +213,7 @@ TEST(RcPath, DeadPeerIsNamedSoon) {
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
   const Instant died = pair.queue.now();
   pair.fabric.kill(1);
-  pair.transports[1].reset();
+  pair.kill(1);
   EXPECT_TRUE(pair.a->send_frame(RandomBytes(8, 1)));
   EXPECT_TRUE(pair.run([&] { return !pair.at_a().down.empty(); }));
   EXPECT_EQ(pair.at_a().down.front().code(), StatusCode::kPeerLost);
