@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -375,7 +377,16 @@ def test_uml_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert "SOFTROCE_NIC" not in " ".join(alone.command)
 
 
-def test_uml_looks_for_room() -> None:
+def test_uml_looks_for_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(
+        shutil,
+        "disk_usage",
+        lambda path: usage._replace(free=usage.free if path == tmp_path else 64 << 20),
+    )
+    assert uml.memory_directory(64 << 20) == Path("/dev/shm")
+    assert uml.memory_directory(65 << 20) == tmp_path
     with pytest.raises(BedError, match="--memory-mib"):
         uml.memory_directory(1 << 60)
 
