@@ -88,8 +88,9 @@ void FailoverPort::on_hello_answer(const PathHello& answer) {
   }
   Peer& peer = *found->second;
   const Address before = peer.ud_address;
-  if (answer.port == PathHello::Port::kNone ||
-      (answer.port == PathHello::Port::kUsable && !learn_ud_address(peer, answer))) {
+  const bool down = answer.port == PathHello::Port::kDown;
+  peer.no_ud_text = down ? std::string() : learn_ud_address(peer, answer);
+  if (!peer.no_ud_text.empty()) {
     peer.choice.on_no_port(now_);
   } else {
     peer.choice.on_answer(now_, answer, peer.ud_address != before);
@@ -97,12 +98,16 @@ void FailoverPort::on_hello_answer(const PathHello& answer) {
   service(peer);
 }
 
-bool FailoverPort::learn_ud_address(Peer& peer, const PathHello& answer) {
-  if (answer.datagram_bytes < kUdDatagramBytes) return false;
+// Returns why it cannot be used, or nothing.
+std::string FailoverPort::learn_ud_address(Peer& peer, const PathHello& answer) {
+  if (answer.port == PathHello::Port::kNone) return "its process has no RoCE port";
+  if (answer.datagram_bytes < kUdDatagramBytes) {
+    return "the MTU of its RoCE port is only " + std::to_string(answer.datagram_bytes) + " bytes";
+  }
   if (peer.ud_address != answer.address) {
     const Address address(answer.address.bytes(), peer.udp_address.text() + " over RoCE");
     const Result<PeerHandle> handle = ud_->add_peer(address);
-    if (!handle.ok()) return false;
+    if (!handle.ok()) return handle.status().message();
     const auto former = by_ud_.find(peer.ud_address);
     if (former != by_ud_.end() && former->second == &peer) by_ud_.erase(former);
     by_ud_[address] = &peer;
@@ -110,8 +115,11 @@ bool FailoverPort::learn_ud_address(Peer& peer, const PathHello& answer) {
     peer.ud_address = address;
     peer.ud = handle.value();
   }
-  peer.ud_bytes = std::min<size_t>(answer.datagram_bytes, ud_->peer_limit(peer.ud));
-  return peer.ud_bytes >= kUdDatagramBytes;
+  const size_t limit = ud_->peer_limit(peer.ud);
+  if (limit < kUdDatagramBytes)
+    return "the path to it takes only " + std::to_string(limit) + " bytes";
+  peer.ud_bytes = std::min<size_t>(answer.datagram_bytes, limit);
+  return {};
 }
 
 void FailoverPort::on_probe(Peer& from, const RxDatagram& datagram) {
@@ -178,7 +186,7 @@ void FailoverPort::report(const Peer& peer, PathNews news) const {
                                ud_->address().text());
       return;
     case PathNews::kNoPort:
-      return without("its process has no RoCE port, or one whose MTU is below 1024 bytes");
+      return without(peer.no_ud_text);
     case PathNews::kNoAnswer:
       return without("it does not answer; it may run with another transport");
     case PathNews::kNotThrough:

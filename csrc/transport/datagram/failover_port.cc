@@ -58,7 +58,8 @@ FailoverPort::FailoverPort(std::unique_ptr<DatagramPort> udp, std::unique_ptr<Da
       ud_(std::move(ud)),
       options_(options),
       clock_(std::move(clock)),
-      own_ud_bytes_(ud_ ? ud_->limits().max_datagram_bytes : 0) {}
+      own_ud_bytes_(ud_ ? ud_->limits().max_datagram_bytes : 0),
+      ud_burst_(ud_ ? std::max<size_t>(ud_->limits().max_burst, 1) : 0) {}
 
 FailoverPort::~FailoverPort() {
   if (epoll_fd_ >= 0) close(epoll_fd_);
@@ -174,7 +175,15 @@ size_t FailoverPort::send(std::span<const TxDatagram> batch) {
 size_t FailoverPort::send_over_ud(std::span<const TxDatagram> run) {
   translated_.assign(run.begin(), run.end());
   for (TxDatagram& datagram : translated_) datagram.to = peer(datagram.to).ud;
-  return ud_->send(translated_);
+  // Of one batch UDP may take more at once than UD does.
+  size_t sent = 0;
+  while (sent < translated_.size()) {
+    const size_t burst = std::min(translated_.size() - sent, ud_burst_);
+    const size_t accepted = ud_->send(std::span(translated_).subspan(sent, burst));
+    sent += accepted;
+    if (accepted < burst) break;
+  }
+  return sent;
 }
 
 size_t FailoverPort::receive(std::span<RxDatagram> batch) {

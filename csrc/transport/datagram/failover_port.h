@@ -79,7 +79,8 @@ class FailoverPort final : public DatagramPort {
     const Address udp_address;
     Address ud_address;  // empty: not known
     PeerHandle ud;
-    size_t ud_bytes = 0;  // largest datagram over UD
+    size_t ud_bytes = 0;     // largest datagram over UD
+    std::string no_ud_text;  // why there is no way to it, if there is none
     PathChoice choice;
     bool starting = false;  // is in starting_
     DeadlineHook deadline;
@@ -115,7 +116,7 @@ class FailoverPort final : public DatagramPort {
   void on_hello_question(const Address& from, const PathHello& question);
   void on_hello_answer(const PathHello& answer);
   void on_probe(Peer& from, const RxDatagram& datagram);
-  bool learn_ud_address(Peer& peer, const PathHello& answer);
+  std::string learn_ud_address(Peer& peer, const PathHello& answer);
   PathHello own_hello(PathMessage message, const Peer* to) const;
   void send_hello(PeerHandle to, const PathHello& hello);
   void ask(Peer& peer, uint64_t nonce);
@@ -127,6 +128,7 @@ class FailoverPort final : public DatagramPort {
   const FailoverOptions options_;
   const Clock clock_;
   const size_t own_ud_bytes_;
+  const size_t ud_burst_;
   WaitHandle wait_handle_;
   int epoll_fd_ = -1;
   FailoverCounts counts_;
