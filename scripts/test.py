@@ -128,7 +128,7 @@ def main(
     sanitizer: Annotated[Sanitizer | None, typer.Option(help="C++ tests only, under it")] = None,
     keyword: Annotated[str, typer.Option("-k", help="only tests whose name contains this")] = "",
 ) -> None:
-    """Run every test of the C++ layers and of the Python package."""
+    """Run every test of the C++ layers, of the Python package, and of RoCE in a bed for it."""
     tally = run_cpp(sanitizer.value if sanitizer else "release", quick, keyword)
     if sanitizer is None:
         if not keyword:
