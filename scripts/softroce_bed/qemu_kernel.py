@@ -7,6 +7,7 @@ it always did.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softroce_bed import cache, kernel_image, kernel_modules
-from softroce_bed.bed import BedError, say
+from softroce_bed.bed import BedError, ImpossibleError, say
 from softroce_bed.initramfs import Initramfs
 
 METAPACKAGE = "linux-image-amd64"  # depends on the newest kernel of the release
@@ -107,14 +108,14 @@ def candidate(policy: str) -> str:
 
 
 def kernel_package() -> tuple[str, str]:
-    """Name and version of the newest; asks the mirror for its list only if apt has none."""
-    if not candidate(apt("apt-cache", "policy", METAPACKAGE)):
-        if os.geteuid() == 0:
+    """Name and version of the newest, also if the mirror has replaced what apt knows of."""
+    if os.geteuid() == 0:
+        with contextlib.suppress(BedError):  # without a mirror there may still be apt's cache
             apt("apt-get", "update", "-q")
-        if not candidate(apt("apt-cache", "policy", METAPACKAGE)):
-            raise BedError(
-                f"apt knows no package {METAPACKAGE}; on Debian `sudo apt-get update` helps"
-            )
+    if not candidate(apt("apt-cache", "policy", METAPACKAGE)):
+        raise ImpossibleError(
+            f"apt knows no package {METAPACKAGE}; on Debian `sudo apt-get update` helps"
+        )
     name = dependency(apt("apt-cache", "depends", METAPACKAGE))
     version = candidate(apt("apt-cache", "policy", name))
     if not version:
