@@ -76,7 +76,9 @@ struct ReceiveRequest {
 
 enum class CompletionStatus : uint8_t {
   kSuccess,
-  kFlushed,           // the queue pair had failed before this request was served
+  // The queue pair had failed before this request was served. Some devices (Soft-RoCE) say no more
+  // than this of a request that they could not send themselves.
+  kFlushed,
   kRetryExceeded,     // no acknowledgement: the peer's host, its queue pair or the path is gone
   kReceiverNotReady,  // the peer had no receive request for too long
   kAccessDenied,      // the peer refused the remote address or key

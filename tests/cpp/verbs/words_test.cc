@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verbs report is told in words: statuses, events, the limit of locked memory, addresses.
+// What the verbs report is told in words: statuses, events, addresses.
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <set>
 #include <string>
 
-#include "transport/verbs/locked_memory.h"
 #include "transport/verbs/port_health.h"
 #include "transport/verbs/queue_pair_address.h"
 #include "transport/verbs/verbs_error.h"
@@ -36,21 +35,6 @@ TEST(VerbsWords, ErrorsNameDeviceReasonAndCure) {
   EXPECT_NE(memory.find("ulimit -l unlimited"), std::string::npos) << memory;
   const std::string access = VerbsError("rxe0", "open the device", EACCES).message();
   EXPECT_NE(access.find("/dev/infiniband/uverbs"), std::string::npos) << access;
-}
-
-TEST(LockedMemory, RefusesWhatTheLimitDoesNotAllow) {
-  const LockedMemoryLimit limit{8 << 20};
-  EXPECT_EQ(LockedMemoryProblem({}, UINT64_MAX - 1, 1 << 20), "");
-  EXPECT_EQ(LockedMemoryProblem(limit, 0, 8 << 20), "");
-  EXPECT_EQ(LockedMemoryProblem(limit, 7 << 20, 1 << 20), "");
-  for (const std::string& text : {LockedMemoryProblem(limit, 0, (8 << 20) + 1),
-                                  LockedMemoryProblem(limit, (7 << 20) + 1, 1 << 20),
-                                  LockedMemoryProblem(limit, 9 << 20, 1)}) {
-    EXPECT_NE(text.find("may lock 8 MiB"), std::string::npos) << text;
-    for (const char* cure : {"ulimit -l unlimited", "limits.conf", "--ulimit memlock=-1"}) {
-      EXPECT_NE(text.find(cure), std::string::npos) << text;
-    }
-  }
 }
 
 TEST(PortHealth, FollowsTheEvents) {
