@@ -24,7 +24,7 @@ std::string RcLink::pair_text() const {
 
 void RcLink::announce(const std::string& text, bool warning) {
   if (closed_ || context_.device == nullptr) return;  // without one, that was said once
-  const std::string entry = "rocecoll: " + pair_text() + ": " + text;
+  const std::string entry = pair_text() + ": " + text;
   if (context_.announced.size() >= kMaxAnnounced || !context_.announced.insert(entry).second)
     return;
   Log(warning ? Severity::kWarning : Severity::kInfo, entry);

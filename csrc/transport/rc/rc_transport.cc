@@ -168,8 +168,7 @@ void RcTransport::check_health() {
   context_.unusable = health.ok() ? "" : health.message();
   if (was_usable == health.ok()) return;
   Log(health.ok() ? Severity::kInfo : Severity::kWarning,
-      "rocecoll: " + device_->description() +
-          (health.ok() ? " works again" : ": " + health.message()));
+      device_->description() + (health.ok() ? " works again" : ": " + health.message()));
   if (health.ok()) return;
   for (const auto& [control, link] : links_) link->on_device_down();
 }

@@ -77,7 +77,7 @@ TEST(RcPath, RoceCarriesWhatBothHave) {
   traffic.start();
   EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
   traffic.check();
-  EXPECT_TRUE(Contains(RcWorld::log(), "info: rocecoll: ranks 0 and 1"));
+  EXPECT_TRUE(Contains(RcWorld::log(), "info: ranks 0 and 1"));
 }
 
 TEST(RcPath, SeveralQueuePairsShareTheWrites) {
@@ -130,7 +130,7 @@ TEST(RcPath, UnprovenPathIsNotUsed) {
   traffic.start();
   EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
   traffic.check();
-  EXPECT_TRUE(Contains(RcWorld::log(), "warning: rocecoll: ranks 0 and 1"));
+  EXPECT_TRUE(Contains(RcWorld::log(), "warning: ranks 0 and 1"));
 }
 
 TEST(RcPath, UnprovenPathIsAnErrorWithoutFailover) {
