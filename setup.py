@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds librocecoll.so, _core and _c10d with CMake against the installed torch."""
+"""Builds the core, its RoCE plug-in, _core and _c10d with CMake against the installed torch."""
 
 from __future__ import annotations
 
@@ -104,6 +104,8 @@ class CMakeBuild(build_ext):
         jobs = ["-j", str(self.parallel)] if self.parallel else []
         self.call(cmake, "--build", str(build), *jobs)
         package.mkdir(parents=True, exist_ok=True)
+        # Of an earlier build, whose machine had libibverbs.
+        (package / "librocecoll_verbs.so").unlink(missing_ok=True)
         self.call(cmake, "--install", str(build), "--prefix", str(package))
         (package / "_build_info.py").write_text(
             "# SPDX-License-Identifier: Apache-2.0\n"

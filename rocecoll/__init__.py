@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A torch.distributed backend with its own collectives over its own reliable UDP.
+"""A torch.distributed backend with its own collectives over its own reliable UDP and RoCE v2.
 
 Importing it registers the backend "rocecoll". Without torch only rocecoll._core can be used.
 """

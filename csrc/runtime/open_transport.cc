@@ -3,11 +3,14 @@
 
 #include <utility>
 
+#include "base/log.h"
 #include "engine/engine_lock.h"
 #include "runtime/network_plugin.h"
 #include "transport/datagram/datagram_transport.h"
+#include "transport/datagram/failover_port.h"
 #include "transport/datagram/fault_port.h"
 #include "transport/datagram/udp_port.h"
+#include "transport/rc/rc_transport.h"
 
 namespace rocecoll {
 namespace {
@@ -41,6 +44,22 @@ Result<std::unique_ptr<DatagramPort>> OpenUdpPort(const RuntimeOptions& options)
   return WithFaults(port.take(), options.fault);
 }
 
+Result<std::unique_ptr<DatagramPort>> OpenUdPort(const RuntimeOptions& options) {
+  const auto plugin = Plugin(options);
+  if (!plugin.ok()) return plugin.status();
+  auto port = plugin.value()->open_datagram_port(Rdma(options));
+  if (!port.ok()) return port.status();
+  FaultOptions faults = options.fault;
+  ++faults.seed;  // not the same packets as on the UDP port
+  return WithFaults(port.take(), faults);
+}
+
+Result<std::unique_ptr<RdmaDevice>> OpenDevice(const RuntimeOptions& options) {
+  const auto plugin = Plugin(options);
+  if (!plugin.ok()) return plugin.status();
+  return plugin.value()->open_rdma_device(Rdma(options));
+}
+
 // What plug-in and loader say, as a part of a longer message.
 std::string Reason(const Status& status) {
   constexpr std::string_view kPrefix = "rocecoll: ";
@@ -48,17 +67,61 @@ std::string Reason(const Status& status) {
   return text.starts_with(kPrefix) ? text.substr(kPrefix.size()) : text;
 }
 
+Status NotHere(const RuntimeOptions& options, const Status& why) {
+  return Status(why.code(), "rocecoll: transport " + options.transport +
+                                " cannot be used here: " + Reason(why));
+}
+
+std::unique_ptr<Transport> OverPort(std::unique_ptr<DatagramPort> port,
+                                    const RuntimeOptions& options) {
+  return std::make_unique<DatagramTransport>(std::move(port), options.connection);
+}
+
+// The device comes before the socket: what cannot work takes no port.
+Result<std::unique_ptr<Transport>> OpenUd(const RuntimeOptions& options) {
+  auto ud = OpenUdPort(options);
+  if (!ud.ok()) return NotHere(options, ud.status());
+  auto udp = OpenUdpPort(options);
+  if (!udp.ok()) return udp.status();
+  FailoverOptions failover;
+  failover.failover = options.rc.failover;
+  auto both = FailoverPort::Make(udp.take(), ud.take(), failover, MonotonicNow);
+  if (!both.ok()) return both.status();
+  return OverPort(both.take(), options);
+}
+
+Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options) {
+  const bool expected = options.transport == "rc";
+  auto device = OpenDevice(options);
+  const std::string why_not = Reason(device.status());
+  if (!device.ok()) {
+    const StatusCode code = device.status().code();
+    if (expected || code == StatusCode::kInvalidArgument) return NotHere(options, device.status());
+    // A machine without RoCE is as it should be; a device that refuses to work is not.
+    Log(code == StatusCode::kUnsupported ? Severity::kInfo : Severity::kWarning,
+        "no RoCE in this process, only UDP: " + why_not);
+  }
+  auto udp = OpenUdpPort(options);
+  if (!udp.ok()) return udp.status();
+  RcOptions rc = options.rc;
+  rc.expected = expected;
+  return std::unique_ptr<Transport>(std::make_unique<RcTransport>(
+      OverPort(udp.take(), options), device.ok() ? device.take() : nullptr, rc, why_not));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Transport>> OpenTransport(const RuntimeOptions& options) {
-  if (options.transport != "udp") {
-    return Status(StatusCode::kInvalidArgument,
-                  "rocecoll: there is no transport \"" + options.transport + "\"; there is udp");
+  const std::string& name = options.transport;
+  if (name != "udp" && name != "ud" && name != "rc" && name != "auto") {
+    return Status(StatusCode::kInvalidArgument, "rocecoll: there is no transport \"" + name +
+                                                    "\"; there are udp, ud, rc and auto");
   }
-  auto port = OpenUdpPort(options);
-  if (!port.ok()) return port.status();
-  return std::unique_ptr<Transport>(
-      std::make_unique<DatagramTransport>(port.take(), options.connection));
+  if (name == "ud") return OpenUd(options);
+  if (name != "udp") return OpenRc(options);
+  auto udp = OpenUdpPort(options);
+  if (!udp.ok()) return udp.status();
+  return OverPort(udp.take(), options);
 }
 
 std::string DescribeDevices(const RuntimeOptions& options) {

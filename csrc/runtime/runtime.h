@@ -14,7 +14,7 @@
 #include "engine/progress.h"
 #include "transport/datagram/fault_options.h"
 #include "transport/rc/rc_options.h"
-#include "transport/rdma.h"
+#include "transport/rdma_options.h"
 #include "transport/reliability/connection.h"
 
 namespace rocecoll {
@@ -29,7 +29,7 @@ struct RuntimeOptions {
   bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
   FaultOptions fault;                // of what leaves through UDP sockets and UD queue pairs
   RdmaOptions rdma;                  // but for `host`, which is the one above
-  RcOptions rc;                      // but for `expected`
+  RcOptions rc;                      // but for `expected`; ud has the same `failover`
   std::string plugin;                // path; empty: librocecoll_verbs.so beside the core library
   ConnectionOptions connection;
   MessengerOptions messenger;

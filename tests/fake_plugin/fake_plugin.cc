@@ -7,9 +7,10 @@ namespace rocecoll {
 namespace {
 
 Status NoDevice(const RdmaOptions& options) {
-  const bool broken = options.hca == "broken";  // there is one, but it refuses to work
-  return Status(broken ? StatusCode::kNetwork : StatusCode::kUnsupported,
-                "rocecoll: no device like \"" + options.hca + "\" for " + options.host);
+  StatusCode code = StatusCode::kUnsupported;
+  if (options.hca == "broken") code = StatusCode::kNetwork;  // there is one, it refuses to work
+  if (options.hca == "impossible") code = StatusCode::kInvalidArgument;
+  return Status(code, "rocecoll: no device like \"" + options.hca + "\" for " + options.host);
 }
 
 Result<std::unique_ptr<RdmaDevice>> OpenRdmaDevice(const RdmaOptions& options) {

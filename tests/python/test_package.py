@@ -150,6 +150,9 @@ def test_wheel_works_outside_the_source_tree(tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(installed)
     names = {path.name.partition(".")[0] for path in (installed / "rocecoll").iterdir()}
     assert {"librocecoll", "_core", "_c10d", "_build_info", "py", "__init__"} <= names
+    # Like the package under test: with RoCE where libibverbs-dev is installed.
+    plugin = Path(rocecoll.__file__).with_name("librocecoll_verbs.so")
+    assert ("librocecoll_verbs" in names) == plugin.exists()
     program = tmp_path / "program.py"  # as a file, so that the current directory is not searched
     program.write_text(GROUP + "print(once(), rocecoll.__file__)")
     output = run_program([sys.executable, str(program)], PYTHONPATH=str(installed))

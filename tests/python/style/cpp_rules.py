@@ -17,6 +17,7 @@ CONTRACTS = {
     "transport/datagram/port.h",
     "transport/plugin.h",
     "transport/rdma.h",
+    "transport/rdma_options.h",
 }
 # Which layers a layer may include, besides itself. "transport" means the contracts.
 MAY_INCLUDE = {

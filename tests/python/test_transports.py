@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ROCECOLL_TRANSPORT where there is no RoCE: what is said, and that auto works all the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from launch import environment, run_program, run_programs
+
+core = pytest.importorskip("rocecoll._core")
+pytestmark = pytest.mark.quick
+
+# A device that no machine has, so that these tests are the same where there are some.
+NO_DEVICE = "=rocecoll_no_such"
+PROGRAM = """
+import logging, os, sys, torch, torch.distributed as dist
+if os.environ.get("LOG_LEVEL"):
+    logging.basicConfig(level=os.environ["LOG_LEVEL"], stream=sys.stdout)
+rank, world_size = int(sys.argv[1]), int(sys.argv[2])
+store = dist.FileStore(sys.argv[3], world_size)
+dist.init_process_group("rocecoll", store=store, rank=rank, world_size=world_size)
+tensor = torch.ones(100_000)
+dist.all_reduce(tensor)
+print("sum", tensor[-1].item())
+"""
+
+
+def run_ranks(
+    tmp_path: Path, *variables: dict[str, str], code: str = PROGRAM
+) -> list[subprocess.CompletedProcess[str]]:
+    """One rank for each set of variables."""
+    place = [str(len(variables)), str(tmp_path / "store")]
+    return run_programs(
+        [[sys.executable, "-c", code, str(rank), *place] for rank in range(len(variables))],
+        [environment(ROCECOLL_IB_HCA=NO_DEVICE, **own) for own in variables],
+    )
+
+
+@pytest.mark.parametrize("transport", ["rc", "ud"])
+def test_asking_for_roce_says_what_is_missing(transport: str, tmp_path: Path) -> None:
+    [result] = run_ranks(tmp_path, {"ROCECOLL_TRANSPORT": transport})
+    assert result.returncode == 1, result.stdout
+    message = result.stdout.splitlines()[-1]
+    assert message.startswith(
+        f"RuntimeError: rocecoll: transport {transport} cannot be used here: "
+    )
+    assert "libibverbs-dev" in message or "device" in message, message
+
+
+@pytest.mark.parametrize("transport", ["rc", "ud"])
+def test_a_build_without_roce_says_so(transport: str) -> None:
+    with pytest.raises(core.UnsupportedError) as raised:
+        core.Runtime({"transport": transport, "plugin": "/nowhere/plugin.so"})
+    assert str(raised.value) == (
+        f"rocecoll: transport {transport} cannot be used here: built without RoCE (there is no "
+        "/nowhere/plugin.so); to add it, install libibverbs-dev and then rocecoll again"
+    )
+
+
+def test_unknown_transport() -> None:
+    with pytest.raises(core.InvalidArgumentError, match='"tcp"; there are udp, ud, rc and auto'):
+        core.Runtime({"transport": "tcp"})
+
+
+def test_devices_are_described() -> None:
+    missing = core.describe_devices({"plugin": "/nowhere/plugin.so"})
+    assert missing.startswith("built without RoCE (there is no /nowhere/plugin.so)")
+    assert core.describe_devices()
+
+
+def test_auto_goes_over_udp_and_says_so_once(tmp_path: Path) -> None:
+    auto = {"ROCECOLL_TRANSPORT": "auto", "LOG_LEVEL": "INFO"}
+    for result in run_ranks(tmp_path, auto, auto):
+        assert result.returncode == 0, result.stdout
+        assert "sum 2.0\n" in result.stdout
+        said = [line for line in result.stdout.splitlines() if "no RoCE in this process" in line]
+        assert len(said) == 1, result.stdout
+        assert said[0].startswith("INFO:rocecoll:rocecoll: no RoCE in this process, only UDP: ")
+        assert "WARNING" not in result.stdout
+
+
+def test_auto_is_silent_unless_logging_is_configured(tmp_path: Path) -> None:
+    [result] = run_ranks(tmp_path, {"ROCECOLL_TRANSPORT": "auto"})
+    assert (result.returncode, result.stdout) == (0, "sum 1.0\n")
+
+
+def test_ranks_that_use_different_transports_are_told(tmp_path: Path) -> None:
+    for result in run_ranks(tmp_path, {}, {"ROCECOLL_TRANSPORT": "auto"}):
+        assert result.returncode == 1, result.stdout
+        message = result.stdout.splitlines()[-1]
+        assert "uses transport" in message
+        assert "set ROCECOLL_TRANSPORT alike on all ranks" in message
+
+
+def test_a_forked_child_ends_without_the_thread_that_logs(tmp_path: Path) -> None:
+    code = PROGRAM + (
+        "if os.fork() == 0:\n    sys.exit(5)\n"
+        "print('child', os.waitstatus_to_exitcode(os.wait()[1]))\n"
+    )
+    [result] = run_ranks(tmp_path, {"ROCECOLL_TRANSPORT": "auto"}, code=code)
+    assert (result.returncode, result.stdout) == (0, "sum 1.0\nchild 5\n")
+
+
+def test_warnings_show_without_any_set_up() -> None:
+    """And what was said last is out before the interpreter ends."""
+    code = """
+import queue, rocecoll, sys, types
+from rocecoll import log_forwarding
+entries = queue.Queue()
+rocecoll._core = sys.modules["rocecoll._core"] = types.SimpleNamespace(
+    take_log_entry=lambda timeout_s: entries.get(), stop_log_waits=lambda: entries.put(None)
+)
+log_forwarding.start()
+log_forwarding.start()
+for severity, text in (("info", "a note"), ("warning", "the port went down")) * 2:
+    entries.put((severity, text))
+"""
+    assert run_program([sys.executable, "-c", code]) == "rocecoll: the port went down\n" * 2
