@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -14,6 +15,9 @@ import psutil
 import pytest
 import torch
 from harness import Pool, PoolSpec, fresh_pool
+from launch import ROOT
+
+sys.path.append(str(ROOT / "scripts"))  # for their tests
 
 WORLD_SIZES = (1, 2, 3, 4, 5, 7, 8)
 QUICK_WORLD_SIZES = (1, 2, 3)

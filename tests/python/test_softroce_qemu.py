@@ -5,16 +5,11 @@ from __future__ import annotations
 
 import lzma
 import struct
-import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from launch import ROOT
-
-sys.path.append(str(ROOT / "scripts"))
-
 from softroce_bed import kernel_image, kernel_modules, qemu, qemu_kernel, roce
 from softroce_bed.bed import BedError, Job
 from softroce_bed.guests import Guest
