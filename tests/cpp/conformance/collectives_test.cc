@@ -104,9 +104,9 @@ TEST_P(Collectives, WhatLinksHaveToSurviveChangesNoResult) {
     Call call(cluster, {.collective = kCollectives[i % 9], .elements = 200003});
     call.submit_all();
     cluster.settle(std::chrono::microseconds(50));
-    cluster.world().disturb(i);
+    cluster.world().disturb(2 * i);
     cluster.settle(std::chrono::milliseconds(10));
-    cluster.world().disturb(i + 1);
+    cluster.world().disturb(2 * i + 1);
     ASSERT_TRUE(call.run());
     call.check();
   }

@@ -33,6 +33,7 @@ struct ExchangeSpec {
   std::vector<size_t> write_sizes;  // a write of each size in every direction
   size_t frames = 0;                // of many sizes, in every direction
   uint32_t disturbances = 0;
+  uint64_t seed = 1;  // of when they happen
   Duration limit = std::chrono::seconds(60);
 };
 
@@ -65,9 +66,12 @@ class Exchange {
       for (Direction& d : directions_) all = push(d) && all;
       return all;
     };
+    Random random(spec_.seed);
     for (uint32_t i = 0; i < spec_.disturbances; ++i) {
       world_.disturb(i);
-      world_.run(all_arrived, kBetweenDisturbances);
+      // From the time of one packet to that of many round trips.
+      world_.run_for(std::chrono::microseconds(uint64_t{1} << random.below(11)));
+      all_arrived();
     }
     const bool done = world_.run(all_arrived, spec_.limit);
     ASSERT_TRUE(done) << progress();
@@ -81,8 +85,6 @@ class Exchange {
   }
 
  private:
-  static constexpr Duration kBetweenDisturbances = std::chrono::milliseconds(10);
-
   struct Direction {
     Link* out = nullptr;
     Link* in = nullptr;

@@ -12,7 +12,8 @@ namespace rocecoll {
 
 class SimTransportWorld final : public VirtualWorld {
  public:
-  SimTransportWorld(size_t count, bool tight) : fabric_(Options(count, tight)) {
+  SimTransportWorld(size_t count, bool tight, uint64_t seed)
+      : fabric_(Options(count, tight, seed)) {
     use_clock(fabric_.queue());
     for (uint32_t i = 0; i < count; ++i) add(fabric_.transport(i));
   }
@@ -22,10 +23,11 @@ class SimTransportWorld final : public VirtualWorld {
   }
 
  private:
-  static SimFabricOptions Options(size_t count, bool tight) {
+  static SimFabricOptions Options(size_t count, bool tight, uint64_t seed) {
     SimFabricOptions options;
     options.endpoints = static_cast<uint32_t>(count);
     options.max_jitter = std::chrono::microseconds(20);
+    options.seed = seed;
     if (tight) {
       options.max_queued_frames = 2;
       options.max_queued_writes = 1;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "conformance/exchange.h"
@@ -72,11 +73,27 @@ TEST_P(Transfers, TheSmallestQueuesAndOneCreditAreEnough) {
   ExchangeAll(*make_tight(3), {.write_sizes = std::vector<size_t>(30, 3000), .frames = 60});
 }
 
+void SurviveDisturbances(const WorldKind& kind, uint64_t seed) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  const auto world = kind.make({.nodes = 3, .seed = seed});
+  ExchangeAll(*world, {.write_sizes = {1, 100000, 300000, 2000000},
+                       .frames = 500,
+                       .disturbances = static_cast<uint32_t>(2 + seed % 10 * 2),
+                       .seed = seed,
+                       .limit = std::chrono::seconds(120)});
+}
+
 TEST_P(Transfers, WhatLinksHaveToSurviveLosesNothing) {
-  ExchangeAll(*make(3), {.write_sizes = {1, 100000, 300000, 1000000},
-                         .frames = 500,
-                         .disturbances = 6,
-                         .limit = std::chrono::seconds(120)});
+  for (uint64_t seed = 1; seed <= (GetParam().seeded ? 8 : 1); ++seed) {
+    SurviveDisturbances(GetParam(), seed);
+  }
+}
+
+TEST_P(Transfers, SlowlyManyMoreDisturbancesLoseNothing) {
+  if (!GetParam().seeded) GTEST_SKIP() << "in real time, seeds do not repeat anything";
+  for (uint64_t seed = 100; seed < 160 && !HasFailure(); ++seed) {
+    SurviveDisturbances(GetParam(), seed);
+  }
 }
 
 TEST_P(Transfers, SlowSixtyFourMebibytes) {

@@ -17,11 +17,13 @@ namespace rocecoll {
 struct WorldSpec {
   size_t nodes = 2;
   bool tight = false;  // the smallest queues and fewest credits that the transport allows
+  uint64_t seed = 1;   // of what networks do by chance
 };
 
 struct WorldKind {
   std::string name;
   std::function<std::unique_ptr<World>(const WorldSpec&)> make;
+  bool seeded = true;  // one seed, one course; else time is real
 
   std::unique_ptr<World> operator()(size_t nodes) const { return make({.nodes = nodes}); }
   friend std::ostream& operator<<(std::ostream& to, const WorldKind& kind) {

@@ -23,16 +23,18 @@ ConnectionOptions ConnectionOf(const WorldSpec& spec) {
 
 WorldKind OverSimulatedPackets(const std::string& name, const SimWire& wire) {
   return {name, [wire](const WorldSpec& spec) {
-            return std::make_unique<SimWorld>(spec.nodes, wire, 1, SimPortOptions(),
+            return std::make_unique<SimWorld>(spec.nodes, wire, spec.seed, SimPortOptions(),
                                               ConnectionOf(spec));
           }};
 }
 
 WorldKind OverLoopback(const std::string& name, const UdpPortOptions& port,
                        const FaultOptions& faults = {}) {
-  return {name, [port, faults](const WorldSpec& spec) {
+  return {name,
+          [port, faults](const WorldSpec& spec) {
             return std::make_unique<UdpWorld>(spec.nodes, port, faults, ConnectionOf(spec));
-          }};
+          },
+          /*seeded=*/false};
 }
 
 // UDP and UD ports in each process, but for the first of those named `mixed`.
@@ -40,6 +42,7 @@ WorldKind OverSimulatedUd(const std::string& name, bool mixed) {
   return {name, [mixed](const WorldSpec& spec) {
             FailoverWorldOptions options;
             options.count = spec.nodes;
+            options.seed = spec.seed;
             options.connection = ConnectionOf(spec);
             if (mixed) options.without_ud = {true};
             return std::make_unique<FailoverWorld>(options);
@@ -50,6 +53,7 @@ WorldKind OverSimulatedRdma(const std::string& name, const RcWorldOptions& optio
   return {name, [options](const WorldSpec& spec) {
             RcWorldOptions own = options;
             own.control = ConnectionOf(spec);
+            own.rdma.seed = spec.seed;
             if (spec.tight) {
               own.rc.credits = 1;
               own.limits.max_send_requests = 24;
@@ -64,13 +68,13 @@ std::vector<WorldKind> MakeWorlds() {
   const FaultOptions faults{.loss = 0.01, .duplicate = 0.01, .reorder = 0.02, .corrupt = 0.005};
   std::vector<WorldKind> worlds;
   worlds.push_back({"sim", [](const WorldSpec& spec) {
-                      return std::make_unique<SimTransportWorld>(spec.nodes, spec.tight);
+                      return std::make_unique<SimTransportWorld>(spec.nodes, spec.tight, spec.seed);
                     }});
   worlds.push_back(OverSimulatedPackets("packets", {.bytes_per_second = 1e9}));
   worlds.push_back(OverSimulatedPackets("storm", storm));
   worlds.push_back(OverSimulatedUd("ud", false));
   worlds.push_back(OverSimulatedUd("ud_mixed", true));
-  const SimRdmaOptions wire{.bytes_per_second = 1e10, .max_jitter = std::chrono::microseconds(20)};
+  const SimRdmaOptions wire{.bytes_per_second = 2e9, .max_jitter = std::chrono::microseconds(20)};
   worlds.push_back(OverSimulatedRdma("rc", {.rdma = wire}));
   worlds.push_back(
       OverSimulatedRdma("rc_striped", {.rc = {.queue_pairs_per_connection = 4}, .rdma = wire}));

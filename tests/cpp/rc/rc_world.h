@@ -30,7 +30,9 @@ struct RcWorldOptions {
 class RcWorld : public VirtualWorld {
  public:
   explicit RcWorld(size_t count, const RcWorldOptions& options = {})
-      : network(queue, 1, options.wire), fabric(queue, options.rdma) {
+      : network(queue, options.rdma.seed, options.wire),
+        fabric(queue, options.rdma),
+        random_(options.rdma.seed) {
     use_clock(queue);
     network.set_report_unreachable(true);
     while (TakeLogEntry(Duration{0})) {
@@ -58,13 +60,28 @@ class RcWorld : public VirtualWorld {
     if (!has_device[link.local]) return transports[link.local]->links_on_roce() == 0;
     return !has_device[link.remote] || transports[link.local]->links_on_roce() > 0;
   }
-  // A node's queue pairs break, or two nodes do not reach each other for a while.
-  void disturb(uint32_t occasion) override {
-    const auto count = static_cast<uint32_t>(nodes.size());
-    const uint32_t at = occasion / 2 % count;
-    if (occasion % 2 == 1) return fabric.cut(at, (at + 1) % count);
-    for (uint32_t a = 0; a < count; ++a) fabric.mend(a, (a + 1) % count);
-    for (const uint32_t number : fabric.queue_pairs(at)) fabric.break_queue_pair(at, number);
+  // Breaks queue pairs, or changes what works between and at the nodes; the last occasion of a run
+  // may leave anything as it is.
+  void disturb(uint32_t /*occasion*/) override {
+    const auto at = static_cast<uint32_t>(random_.below(nodes.size()));
+    const auto other = static_cast<uint32_t>(random_.below(nodes.size()));
+    const std::vector<uint32_t> numbers = fabric.queue_pairs(at);
+    switch (random_.below(8)) {
+      case 0:
+        return fabric.cut(at, other);
+      case 1:
+      case 2:
+        return fabric.mend(at, other);
+      case 3:
+        return fabric.set_port(at, random_.chance(0.7));
+      case 4:
+        fabric.refusals(at) = {random_.chance(0.2), random_.chance(0.2), random_.chance(0.2)};
+        return;
+      default:
+        if (!numbers.empty()) {
+          fabric.break_queue_pair(at, numbers[random_.below(numbers.size())]);
+        }
+    }
   }
   LinkRecord& at(uint32_t node, Link* link) { return nodes[node].links[link]; }
   // What people have been told.
@@ -83,6 +100,9 @@ class RcWorld : public VirtualWorld {
   SimRdmaFabric fabric;
   std::vector<RcTransport*> transports;
   std::vector<bool> has_device;
+
+ private:
+  Random random_;
 };
 
 inline bool Contains(const std::vector<std::string>& texts, const std::string& part) {
