@@ -13,11 +13,11 @@ namespace {
 
 using Bodies = std::vector<std::vector<std::byte>>;
 
-class UdPortTest : public testing::TestWithParam<std::tuple<Between, bool>> {
+class UdPortTest : public testing::TestWithParam<std::tuple<Devices, bool>> {
  protected:
   void SetUp() override {
-    const auto [between, ipv4] = GetParam();
-    const std::string reason = NoDevices(between == Between::kOneDevice ? 1 : 2);
+    const auto [devices, ipv4] = GetParam();
+    const std::string reason = NoDevices(devices == Devices::kOneDevice ? 1 : 2);
     if (!reason.empty()) GTEST_SKIP() << reason;
     const char* faults = std::getenv("SOFTROCE_NETEM");
     if (between == Between::kTwoDevices && faults != nullptr && *faults != '\0') {
@@ -25,7 +25,7 @@ class UdPortTest : public testing::TestWithParam<std::tuple<Between, bool>> {
     }
     const std::vector<std::string> names = UsableDevices();
     a_name_ = names[0];
-    b_name_ = names[between == Between::kOneDevice ? 0 : 1];
+    b_name_ = names[devices == Devices::kOneDevice ? 0 : 1];
     for (const std::string& name : {a_name_, b_name_}) {
       if (GlobalAddress(name, ipv4).empty()) {
         GTEST_SKIP() << name << " has no global IPv" << (ipv4 ? 4 : 6) << " GID";
@@ -51,7 +51,7 @@ class UdPortTest : public testing::TestWithParam<std::tuple<Between, bool>> {
 
 INSTANTIATE_TEST_SUITE_P(
     All, UdPortTest,
-    testing::Combine(testing::Values(Between::kOneDevice, Between::kTwoDevices), testing::Bool()),
+    testing::Combine(testing::Values(Devices::kOneDevice, Devices::kTwoDevices), testing::Bool()),
     [](const auto& param) {
       return Name(std::get<0>(param.param)) + (std::get<1>(param.param) ? "Ipv4" : "Ipv6");
     });

@@ -11,10 +11,10 @@ namespace {
 
 using Kind = WorkCompletion::Kind;
 
-class VerbsDeviceTest : public testing::TestWithParam<Between> {
+class VerbsDeviceTest : public testing::TestWithParam<Devices> {
  protected:
   void SetUp() override {
-    const std::string reason = NoDevices(GetParam() == Between::kOneDevice ? 1 : 2);
+    const std::string reason = NoDevices(GetParam() == Devices::kOneDevice ? 1 : 2);
     if (!reason.empty()) GTEST_SKIP() << reason;
   }
 
@@ -22,7 +22,7 @@ class VerbsDeviceTest : public testing::TestWithParam<Between> {
   void connect(RdmaOptions a_options = {}, RdmaOptions b_options = {}) {
     const std::vector<std::string> names = UsableDevices();
     a_ = std::make_unique<RdmaEnd>(names[0], a_options);
-    b_ = std::make_unique<RdmaEnd>(names[GetParam() == Between::kOneDevice ? 0 : 1], b_options);
+    b_ = std::make_unique<RdmaEnd>(names[GetParam() == Devices::kOneDevice ? 0 : 1], b_options);
     a_->queue_pair = a_->make();
     b_->queue_pair = b_->make();
     Status status = a_->queue_pair->connect(b_->queue_pair->address());
@@ -36,7 +36,7 @@ class VerbsDeviceTest : public testing::TestWithParam<Between> {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, VerbsDeviceTest,
-                         testing::Values(Between::kOneDevice, Between::kTwoDevices),
+                         testing::Values(Devices::kOneDevice, Devices::kTwoDevices),
                          [](const auto& param) { return Name(param.param); });
 
 TEST_P(VerbsDeviceTest, SendsEverySizeIntoTheSharedReceiveQueue) {

@@ -36,10 +36,10 @@ inline std::string NoDevices(size_t wanted) {
 
 // Which two devices talk to each other. Packets between two queue pairs of one Soft-RoCE device do
 // not pass the IP stack, those between two devices do.
-enum class Between { kOneDevice, kTwoDevices };
+enum class Devices { kOneDevice, kTwoDevices };
 
-inline std::string Name(Between between) {
-  return between == Between::kOneDevice ? "OneDevice" : "TwoDevices";
+inline std::string Name(Devices devices) {
+  return devices == Devices::kOneDevice ? "OneDevice" : "TwoDevices";
 }
 
 inline bool WaitReadable(WaitHandle handle, int timeout_ms) {
