@@ -18,12 +18,23 @@ CONFIG = Path(__file__).resolve().parent / "uml.config"
 SOURCES = Path("/usr/src")
 ARCHITECTURE = ["ARCH=um", "SUBARCH=x86_64"]
 BUILD_LIMIT_S = 3600
-# Sources before 6.13 keep the registers of a process in a fixed number of bytes, too few for
-# processors with AMX (11,008), and the first process dies with "ptrace set fp regs failed". More room
-# than the processor needs does no harm.
-REGISTERS = Path("arch/x86/um/user-offsets.c")
-FIXED_SIZE = "DEFINE_LONGS(HOST_FP_SIZE, 2696);"
-LARGER_SIZE = "DEFINE_LONGS(HOST_FP_SIZE, 12288);"
+# Sources before 6.13 know processors up to AVX2. The registers of a process have room for AVX-512, but
+# not for AMX (11,008 bytes): the first process dies with "ptrace set fp regs failed". And the frame of a
+# signal handler keeps no more than AVX2's: whatever a handler does with AVX-512 (memcpy is enough) stays
+# in the registers of the program that it interrupted.
+EDITS = (
+    (
+        "arch/x86/um/user-offsets.c",
+        "DEFINE_LONGS(HOST_FP_SIZE, 2696);",
+        "DEFINE_LONGS(HOST_FP_SIZE, 12288);",
+    ),
+    ("arch/x86/um/signal.c", "sizeof(struct _xstate)", "2696"),
+    (
+        "arch/x86/um/signal.c",
+        "struct _xstate fpstate;",
+        "struct _xstate fpstate; char fpstate_rest[2696 - sizeof(struct _xstate)];",
+    ),
+)
 # The unpacked source and the objects take 2.0 GB until the build is done; the kernel takes 10 MB.
 BUILD_SPACE_BYTES = 3 * 1024**3
 
@@ -59,7 +70,7 @@ def source_version(archive: Path) -> str:
 def recipe_hash(config: str) -> str:
     """Of all that makes the kernel but the source; comments of the configuration do not count."""
     lines = sorted(line for line in config.splitlines() if line and not line.startswith("#"))
-    return cache.short_hash(LARGER_SIZE, *lines)
+    return cache.short_hash(*(part for edit in EDITS for part in edit), *lines)
 
 
 def kernel_directory(version: str, config: str) -> Path:
@@ -112,7 +123,7 @@ def build_into(part: Path, archive: Path) -> None:
     merge = ["env", *ARCHITECTURE, "scripts/kconfig/merge_config.sh", "-m", "-O", str(objects)]
     with log_of(part).open("w") as log:
         run_step(log, tree, "tar", "--extract", "--strip-components=1", "--file", str(archive))
-        enlarge_registers(tree)
+        keep_all_registers(tree)
         run_step(log, tree, *make, "tinyconfig")
         run_step(log, tree, *merge, str(objects / ".config"), str(CONFIG))
         run_step(log, tree, *make, "olddefconfig")
@@ -150,9 +161,16 @@ def run_step(log: IO[str], directory: Path, *command: str) -> None:
         raise BedError("\n".join([*lines, f"the kernel's build failed (all of it: {log.name})"]))
 
 
-def enlarge_registers(tree: Path) -> None:
-    path = tree / REGISTERS
-    path.write_text(path.read_text().replace(FIXED_SIZE, LARGER_SIZE))
+def keep_all_registers(tree: Path) -> None:
+    applied = 0
+    for name, old, new in EDITS:
+        path = tree / name
+        text = path.read_text() if path.is_file() else ""
+        if old in text:
+            path.write_text(text.replace(old, new))
+            applied += 1
+    if applied not in (0, len(EDITS)):
+        raise BedError("this kernel source is not known; known to work is linux-source-6.12")
 
 
 def check_config(wanted: str, got: str) -> None:

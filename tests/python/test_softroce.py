@@ -230,6 +230,20 @@ def test_lost_configuration_is_an_error() -> None:
         uml_kernel.check_config(wanted, "# CONFIG_A is not set\nCONFIG_B=y\n")
 
 
+def test_old_sources_are_edited_as_a_whole_or_refused(tmp_path: Path) -> None:
+    uml_kernel.keep_all_registers(tmp_path)
+    for name, old, _ in uml_kernel.EDITS:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((path.read_text() if path.exists() else "") + old)
+    uml_kernel.keep_all_registers(tmp_path)
+    for name, _, new in uml_kernel.EDITS:
+        assert new in (tmp_path / name).read_text()
+    (tmp_path / uml_kernel.EDITS[0][0]).write_text("other")
+    with pytest.raises(BedError, match="not known"):
+        uml_kernel.keep_all_registers(tmp_path)
+
+
 def test_made_once_by_many(tmp_path: Path) -> None:
     made: list[Path] = []
 
