@@ -117,7 +117,7 @@ exec </dev/null >/dev/console 2>&1
 . "$SOFTROCE_CONTROL/guest_network.sh"
 set_names
 ulimit -l unlimited
-ulimit -n 4096
+ulimit -n 65536
 ip link set lo up
 echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
 [ "$SOFTROCE_GUESTS" = 2 ] || route_ipv6_over_wire

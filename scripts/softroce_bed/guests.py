@@ -81,7 +81,8 @@ def job_script(job: Job) -> str:
     }
     inherited |= {"TMPDIR": "/tmp"}
     return (
-        export_lines(inherited)
+        "unset LC_ALL\n"  # guest_init.sh has its own
+        + export_lines(inherited)
         + f"cd {shlex.quote(str(job.directory))} || exit {EXIT_BROKEN}\n"
         + f"exec {shlex.join(job.command)}\n"
     )

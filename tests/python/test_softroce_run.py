@@ -53,14 +53,15 @@ def test_arguments_directory_and_environment_arrive(
     odd = "a 'b' \"c\" $d `e`\n\\ *"
     directory = tmp_path / "with space"
     directory.mkdir()
-    program = "import os, sys; print([sys.argv[1], os.environ['ODD'], os.getcwd()])"
+    program = "import os, sys; print([sys.argv[1], os.environ['ODD'], os.getcwd(), 'LC_ALL' in os.environ])"
     environment = {"PATH": os.environ["PATH"], "ODD": odd, "BASH_FUNC_f%%": "() { :; }"}
     arguments = (sys.executable, "-c", program, odd)
     status = run_guests(
-        FakeMachine(), job(*arguments, directory=directory, environment=environment)
+        FakeMachine("export LC_ALL=C"),
+        job(*arguments, directory=directory, environment=environment),
     )
     assert status == 0
-    assert capfd.readouterr().out == f"{[odd, odd, str(directory)]}\n"
+    assert capfd.readouterr().out == f"{[odd, odd, str(directory), False]}\n"
 
 
 def test_signals_work_in_the_job() -> None:
