@@ -188,8 +188,10 @@ size_t FailoverPort::send_over_ud(std::span<const TxDatagram> run) {
 
 size_t FailoverPort::receive(std::span<RxDatagram> batch) {
   now_ = clock_();
+  // Looking at UDP is a system call: seldom as long as UD brings something.
+  const bool look_at_udp = !ud_ || udp_more_ || now_ >= udp_at_;
   std::array<bool, 2> more{true, ud_ != nullptr};  // of UDP, of UD
-  bool ud = ud_first_;
+  bool ud = ud_first_ || !look_at_udp;
   ud_first_ = !ud_first_;
   size_t count = 0;
   for (int round = 0; round < kMaxRounds && count < batch.size(); ++round) {
@@ -198,8 +200,11 @@ size_t FailoverPort::receive(std::span<RxDatagram> batch) {
     const size_t room = batch.size() - count;
     const size_t share = more[!ud] ? (room + 1) / 2 : room;
     count += receive_from(ud, batch.subspan(count, share), more[ud]);
+    if (!ud) udp_at_ = now_ + kUdpInterval;
+    if (ud && count > 0 && !look_at_udp) more[false] = false;
     ud = !ud;
   }
+  udp_more_ = more[false];
   more_waits_ = more[false] || more[true];
   if (ud_) {
     check_health();

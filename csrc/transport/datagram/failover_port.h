@@ -92,6 +92,7 @@ class FailoverPort final : public DatagramPort {
   // Strangers whose questions are answered: ports keep peers for good.
   static constexpr size_t kMaxStrangers = 4096;
   static constexpr Duration kHealthInterval = std::chrono::milliseconds(10);
+  static constexpr Duration kUdpInterval = std::chrono::microseconds(20);
   static constexpr uint32_t kUdLease = uint32_t{1} << 31;  // marks leases of the UD port
 
   FailoverPort(std::unique_ptr<DatagramPort> udp, std::unique_ptr<DatagramPort> ud,
@@ -148,6 +149,8 @@ class FailoverPort final : public DatagramPort {
   // Thousands of peers may ask at once when a job starts.
   AnswerLimiter answers_{1024, std::chrono::microseconds(100)};
   bool ud_first_ = false;               // whose turn it is
+  bool udp_more_ = true;                // UDP may have more that its descriptor does not tell of
+  Instant udp_at_{};                    // when to look at it again at the latest
   bool more_waits_ = false;             // received, but not yet handed out
   std::vector<Peer*> due_;              // within run_timers()
   std::vector<TxDatagram> translated_;  // within send()
