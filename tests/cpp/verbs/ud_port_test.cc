@@ -20,7 +20,7 @@ class UdPortTest : public testing::TestWithParam<std::tuple<Devices, bool>> {
     const std::string reason = NoDevices(devices == Devices::kOneDevice ? 1 : 2);
     if (!reason.empty()) GTEST_SKIP() << reason;
     const char* faults = std::getenv("SOFTROCE_NETEM");
-    if (between == Between::kTwoDevices && faults != nullptr && *faults != '\0') {
+    if (devices == Devices::kTwoDevices && faults != nullptr && *faults != '\0') {
       GTEST_SKIP() << "the wire has faults (" << faults << "), and nobody here sends again";
     }
     const std::vector<std::string> names = UsableDevices();
