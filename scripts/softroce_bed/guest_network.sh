@@ -35,6 +35,19 @@ gid_index() {
   return 1
 }
 
+# Between two ends in one guest: each knows the other's hardware address from the start. Asking for it
+# takes the first connection a second, since the kernel's RDMA part misses an answer that comes at once
+# and looks again only when its second is over; on a wire that loses packets it may fail altogether.
+introduce_ends() {
+  local number other hardware
+  for number in 0 1; do
+    other=$((1 - number))
+    hardware=$(cat "/sys/class/net/${interfaces[$other]}/address") || return
+    ip neigh replace "${addresses[$other]}" lladdr "$hardware" dev "${interfaces[$number]}" || return
+    ip neigh replace "${addresses6[$other]}" lladdr "$hardware" dev "${interfaces[$number]}" || return
+  done
+}
+
 # Takes away what network_up has added, and nothing else.
 network_down() {
   local kind name
@@ -70,6 +83,7 @@ network_up() {
     rdma link add "$device" type rxe netdev "$interface" || return
     echo "device $device" >>"$SOFTROCE_CONTROL/added"
   done
+  [ -n "$nic" ] || introduce_ends || return
   for number in "${!devices[@]}"; do
     own=$((SOFTROCE_GUESTS == 1 ? number : SOFTROCE_GUEST))
     index=$(gid_index "${devices[$number]}" "${gids[$own]}") || return

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <tuple>
 
 #include "verbs/ud_world.h"
@@ -19,9 +18,8 @@ class UdPortTest : public testing::TestWithParam<std::tuple<Devices, bool>> {
     const auto [devices, ipv4] = GetParam();
     const std::string reason = NoDevices(devices == Devices::kOneDevice ? 1 : 2);
     if (!reason.empty()) GTEST_SKIP() << reason;
-    const char* faults = std::getenv("SOFTROCE_NETEM");
-    if (devices == Devices::kTwoDevices && faults != nullptr && *faults != '\0') {
-      GTEST_SKIP() << "the wire has faults (" << faults << "), and nobody here sends again";
+    if (devices == Devices::kTwoDevices && !WireFaults().empty()) {
+      GTEST_SKIP() << "the wire has faults (" << WireFaults() << "), and nobody here sends again";
     }
     const std::vector<std::string> names = UsableDevices();
     a_name_ = names[0];

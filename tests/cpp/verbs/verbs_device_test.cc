@@ -68,7 +68,9 @@ TEST_P(VerbsDeviceTest, SendsEverySizeIntoTheSharedReceiveQueue) {
 
 TEST_P(VerbsDeviceTest, WritesAndTellsByTheImmediate) {
   connect();
-  const size_t bytes = a_->memory.size() - 4096;
+  // Soft-RoCE counts every loss in a message as a retry until something of it is acknowledged: with
+  // losses a long one fails for good.
+  const size_t bytes = WireFaults().empty() ? a_->memory.size() - 4096 : 40'000;
   a_->fill(bytes, 2);
   ASSERT_EQ(b_->device->post_receives(std::vector<ReceiveRequest>(2)), 2u);
   std::vector<SendRequest> list{a_->write(*b_, 0, bytes - 1, 1), a_->write(*b_, bytes - 1, 1, 2),

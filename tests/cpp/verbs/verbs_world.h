@@ -7,6 +7,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -32,6 +33,12 @@ inline std::string NoDevices(size_t wanted) {
   if (UsableDevices().size() >= wanted) return "";
   return "needs " + std::to_string(wanted) +
          " usable RDMA device(s): " + DescribePorts(ListDevices(), {}, 0);
+}
+
+// What scripts/softroce does to packets between two devices; empty: nothing.
+inline std::string WireFaults() {
+  const char* faults = std::getenv("SOFTROCE_NETEM");
+  return faults == nullptr ? "" : faults;
 }
 
 // Which two devices talk to each other. Packets between two queue pairs of one Soft-RoCE device do
