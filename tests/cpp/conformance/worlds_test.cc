@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which transports and networks there are, and the suite's command line.
+// Which transports and networks there are, and the suite's command line:
+//   --rdma=NAME@ADDRESS,...  runs over these RDMA devices, too; ADDRESS is their interface's
+//   --plugin=PATH            the plug-in to load for them, else the one beside this program
 #include "conformance/worlds.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conformance/device_world.h"
 #include "conformance/sim_transport_world.h"
 #include "datagram/failover_world.h"
 #include "datagram/transport_world.h"
@@ -62,6 +70,36 @@ WorldKind OverSimulatedRdma(const std::string& name, const RcWorldOptions& optio
           }};
 }
 
+// By main(), before the tests are made.
+std::vector<NamedDevice> devices;
+std::string plugin;
+
+bool ParseDevices(std::string_view list) {
+  while (!list.empty()) {
+    const std::string_view one = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), one.size() + 1));
+    const size_t at = one.find('@');
+    if (at == 0 || at == std::string_view::npos || at + 1 == one.size()) return false;
+    devices.push_back({std::string(one.substr(0, at)), std::string(one.substr(at + 1))});
+  }
+  return !devices.empty();
+}
+
+// Takes the flag's value if it is this one.
+bool Matches(std::string_view argument, std::string_view flag, std::string_view& value) {
+  if (!argument.starts_with(flag)) return false;
+  value = argument.substr(flag.size());
+  return true;
+}
+
+WorldKind OverDevices(const std::string& transport) {
+  return {"device_" + transport,
+          [transport](const WorldSpec& spec) {
+            return std::make_unique<DeviceWorld>(transport, devices, plugin, spec);
+          },
+          /*seeded=*/false};
+}
+
 std::vector<WorldKind> MakeWorlds() {
   const SimWire storm{
       .bytes_per_second = 1e9, .loss = 0.03, .duplicate = 0.03, .reorder = 0.1, .corrupt = 0.01};
@@ -82,6 +120,9 @@ std::vector<WorldKind> MakeWorlds() {
   worlds.push_back(OverLoopback("udp4", {.host = "127.0.0.1"}));
   worlds.push_back(OverLoopback("udp6", {.host = "::1", .segmentation_offload = false}));
   worlds.push_back(OverLoopback("udp_faults", {.host = "127.0.0.1"}, faults));
+  if (!devices.empty()) {
+    for (const char* transport : {"rc", "ud", "auto"}) worlds.push_back(OverDevices(transport));
+  }
   return worlds;
 }
 
@@ -93,3 +134,16 @@ const std::vector<WorldKind>& AllWorlds() {
 }
 
 }  // namespace rocecoll
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::string_view value;
+    if (rocecoll::Matches(argv[i], "--rdma=", value) && !rocecoll::ParseDevices(value)) {
+      std::fprintf(stderr, "--rdma takes NAME@ADDRESS,...: %s\n", argv[i]);
+      return 2;
+    }
+    if (rocecoll::Matches(argv[i], "--plugin=", value)) rocecoll::plugin = value;
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
