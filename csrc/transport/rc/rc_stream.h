@@ -103,8 +103,10 @@ class RcStream {
   static constexpr size_t kBatch = 16;
   // A queue pair's requests are acknowledged in trains of about this many.
   static constexpr uint32_t kSignalEvery = 16;
-  // Long enough to cost one request little, short enough that several are on their way.
-  static constexpr size_t kRequestBytes = size_t{512} << 10;
+  // Long enough that requests cost nothing beside their bytes. Each is acknowledged at its end, and
+  // devices that go back to the first lost packet (Soft-RoCE) count losses until then as retries of
+  // one request: of 512 KiB half fail for good at 5 % loss, and at 1 % they take 7 times as long.
+  static constexpr size_t kRequestBytes = size_t{64} << 10;
   // Kept free in the send queue: a message of credits, and the last request of all.
   static constexpr uint32_t kSpareRequests = 2;
 
