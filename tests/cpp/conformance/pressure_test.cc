@@ -33,7 +33,8 @@ TEST_P(Pressure, FramesForAPeerThatDoesNotPollAreRefusedInTheEnd) {
   EXPECT_LT(accepted * frame.size(), kTooManyBytes);
   EXPECT_GT(accepted, 0u);
   ASSERT_TRUE(world->run([&, to = b] { return world->record(to).frames.size() == accepted; }));
-  EXPECT_TRUE(a->send_frame(frame));
+  // There is room again once their arrival is known.
+  EXPECT_TRUE(world->run([&, from = a] { return from->send_frame(frame); }));
 }
 
 TEST_P(Pressure, WritesForAPeerThatDoesNotPollAreRefusedInTheEnd) {
@@ -51,8 +52,9 @@ TEST_P(Pressure, WritesForAPeerThatDoesNotPollAreRefusedInTheEnd) {
   }
   EXPECT_LT(accepted, kTooManyWrites);
   ASSERT_TRUE(world->run([&, out = a, in = b] { return world->transferred(out, in, accepted); }));
-  // What was refused has not begun: there is room now.
-  ASSERT_TRUE(a->write(refused, {source.data(), source.size()}, accepted));
+  // What was refused has not begun.
+  ASSERT_TRUE(world->run(
+      [&, out = a] { return out->write(refused, {source.data(), source.size()}, accepted); }));
   ASSERT_TRUE(
       world->run([&, out = a, in = b] { return world->transferred(out, in, accepted + 1); }));
 }
