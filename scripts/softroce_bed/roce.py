@@ -61,7 +61,33 @@ BED_STEPS = (
     ),
 )
 
-STEPS = BED_STEPS
+PYTEST = "python -m pytest -p no:cacheprovider -q -ra --durations=5"
+
+
+def roce_step(name: str, *files: str, limit_s: float) -> Step:
+    """Files of tests/roce, all in one guest."""
+    paths = " ".join(f"tests/roce/test_{file}.py" for file in files)
+    command = f"{PYTEST} --junitxml=$SOFTROCE_OUT/{files[0]}.xml {paths}"
+    return Step(name, command, cases=True, limit_s=limit_s)
+
+
+def apart_step(name: str, arguments: str) -> Step:
+    """Two ranks, each in a guest of its own."""
+    command = f"PYTHONPATH=.:tests/roce python tests/roce/two_guests.py {arguments}"
+    return Step(name, command, guests=2)
+
+
+ROCE_STEPS = (
+    roce_step("every collective, clean and with faults", "matrix", limit_s=300),
+    roce_step("what others see", "witness", limit_s=120),
+    roce_step("RoCE goes away", "failover", limit_s=180),
+    roce_step("killed ranks, many links", "kills", "cycles", limit_s=300),
+    apart_step("every collective, two guests", "together rc ud auto"),
+    apart_step("a guest is killed under rc", "killed rc"),
+    apart_step("a guest is killed under ud", "killed ud"),
+)
+
+STEPS = BED_STEPS + ROCE_STEPS
 
 
 def empty(results: Path) -> None:

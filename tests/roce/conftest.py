@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""These tests run inside a bed: ./scripts/softroce test (docs/softroce.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import bed
+import pytest
+
+TEST_LIMIT_S = 300
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kills", type=int, default=50, help="ranks to kill on each transport")
+    parser.addoption("--cycles", type=int, default=1000, help="links to open, use and close")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    outside = pytest.mark.skip(reason="not in a bed: run ./scripts/softroce test")
+    for item in items:
+        item.add_marker(pytest.mark.timeout(TEST_LIMIT_S))
+        if not bed.ends():
+            item.add_marker(outside)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Whatever a test did, its queue pairs, memory and devices' contexts are gone afterwards."""
+    if not bed.ends():
+        yield
+        return
+    before = bed.resource_counts()
+    yield
+    bed.wait_until(lambda: bed.resource_counts() == before, f"back to {before}")
+    assert all(bed.is_active(end.device) for end in bed.ends())
