@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -242,6 +243,53 @@ def test_old_sources_are_edited_as_a_whole_or_refused(tmp_path: Path) -> None:
     (tmp_path / uml_kernel.EDITS[0][0]).write_text("other")
     with pytest.raises(BedError, match="not known"):
         uml_kernel.keep_all_registers(tmp_path)
+
+
+FAKE_MAKEFILE = """
+tinyconfig:
+\t@echo CONFIG_TINY=y >$(O)/.config
+olddefconfig:
+\t@sed -i /CONFIG_LOST/d $(O)/.config
+linux:
+\t@echo compiling; $(WORK)
+"""
+FAKE_MERGE = 'cat "$5" >>"$4"\n'  # -m -O OBJECTS OBJECTS/.config FRAGMENT
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make on PATH")
+@pytest.mark.parametrize(
+    ("work", "fragment", "error"),
+    [
+        ("cp $(O)/.config $(O)/linux", "CONFIG_A=y", ""),
+        ("echo no such thing; false", "CONFIG_A=y", "no such thing"),
+        ("true", "CONFIG_LOST=y", "does not take CONFIG_LOST=y"),
+    ],
+)
+def test_kernel_is_built_whole_or_not_at_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, work: str, fragment: str, error: str
+) -> None:
+    tree = tmp_path / "linux-source-6.12"
+    (tree / "scripts" / "kconfig").mkdir(parents=True)
+    (tree / "Makefile").write_text(FAKE_MAKEFILE.replace("$(WORK)", work))
+    merge = tree / "scripts" / "kconfig" / "merge_config.sh"
+    merge.write_text("#!/bin/sh\n" + FAKE_MERGE)
+    merge.chmod(0o755)
+    archive = tmp_path / "linux-source-6.12.tar.gz"
+    subprocess.run(["tar", "-C", tmp_path, "-czf", archive, tree.name], check=True, timeout=30)
+    config = tmp_path / "uml.config"
+    config.write_text(f"# why\n{fragment}\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(uml_kernel, "CONFIG", config)
+    monkeypatch.setattr(uml_kernel, "BUILD_SPACE_BYTES", 0)
+    monkeypatch.setattr(uml_kernel, "source", lambda: archive)
+    if error:
+        with pytest.raises(BedError, match=error):
+            uml_kernel.build()
+        assert uml_kernel.built_kernel() is None
+    else:
+        assert uml_kernel.build() == uml_kernel.built_kernel()
+    left = {path.name for path in cache.directory().glob("uml-*") if path.is_dir()}
+    assert left == (set() if error else {uml_kernel.built_kernel().parent.name})
 
 
 def test_made_once_by_many(tmp_path: Path) -> None:
