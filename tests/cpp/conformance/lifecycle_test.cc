@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "conformance/exchange.h"
 #include "conformance/worlds.h"
 
@@ -182,6 +184,40 @@ TEST_P(Lifecycle, NothingLandsAfterClose) {
           << "orderly " << orderly << ", " << delay_us << " us after the write";
     }
   }
+}
+
+// Whatever goes wrong meanwhile, and in whatever state the link is: whoever closes has its memory.
+void CloseAtAnyMoment(const WorldKind& kind, uint64_t seed) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  const auto world = kind.make({.nodes = 2, .tight = seed % 4 == 0, .seed = seed});
+  const auto [a, b] = world->connect(0, 1);
+  if (random.chance(0.8)) world->run_for(milliseconds(20));
+  Transfer write(1 + random.below(3 << 20), seed);
+  const Bytes original = write.source;
+  ASSERT_TRUE(write.start(a, b, 1));
+  const uint64_t disturbances = random.below(4);
+  for (uint32_t i = 0; i < disturbances; ++i) {
+    world->run_for(std::chrono::microseconds(uint64_t{1} << random.below(12)));
+    world->disturb(i);
+  }
+  world->run_for(std::chrono::microseconds(uint64_t{1} << random.below(12)));
+  const bool reader = random.chance(0.5);
+  (reader ? a : b)->close(random.chance(0.5) ? Status() : Status(StatusCode::kAborted, "enough"));
+  std::ranges::fill(reader ? write.source : write.target, std::byte{0xee});
+  world->run_for(world->long_time());
+  if (!reader) {
+    EXPECT_TRUE(write.target == Bytes(write.target.size(), std::byte{0xee}));
+    return;
+  }
+  for (size_t i = 0; i < original.size(); ++i) {
+    ASSERT_TRUE(write.target[i] == original[i] || write.target[i] == std::byte{0}) << i;
+  }
+}
+
+TEST_P(Lifecycle, SlowlyClosedAtAnyMomentTheMemoryIsTheOwners) {
+  if (!GetParam().seeded) GTEST_SKIP() << "in real time, seeds do not repeat anything";
+  for (uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) CloseAtAnyMoment(GetParam(), seed);
 }
 
 TEST_P(Lifecycle, AVanishedPeerIsLostOnEachLinkOnce) {
