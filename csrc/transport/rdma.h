@@ -99,7 +99,9 @@ class RdmaQueuePair {
   // Accepts a prefix of the batch, as far as the send queue has room, and returns its length. 0
   // also once the device refuses to work; requests on a failed queue pair are accepted and flushed.
   virtual size_t post(std::span<const SendRequest> batch) = 0;
-  // To the error state. On return nothing of the peer lands any more.
+  // To the error state. On return nothing of the peer lands any more, but for the packet that
+  // Soft-RoCE may be at on another processor: that one ends before the queue pair is destroyed, or
+  // the memory deregistered.
   virtual void fail() = 0;
 };
 
