@@ -3,6 +3,7 @@
 
 Blocks run in the order A B B A, so that a machine that grows slower or busier hurts both alike.
 An iteration takes as long as its slowest rank. Results are verified outside the timed part.
+`--limit perftest` compares in a guest of scripts/softroce instead (scripts/benchmarks).
 """
 
 from __future__ import annotations
@@ -22,8 +23,12 @@ from typing import Annotated
 import torch
 import torch.distributed as dist
 import typer
+from benchmarks import yardsticks
+from benchmarks.cases import Transport, size_text
 from rich.console import Console
 from rich.table import Table
+from softroce_bed import beds
+from softroce_bed.bed import EXIT_BROKEN, EXIT_IMPOSSIBLE, BedError, ImpossibleError
 
 SIZES = (8, 1024, 64 * 1024, 1024 * 1024, 64 * 1024 * 1024)
 BACKENDS = ("rocecoll", "gloo")
@@ -37,6 +42,10 @@ class Operation(str, Enum):
     reduce_scatter = "reduce_scatter"
     all_to_all = "all_to_all"
     broadcast = "broadcast"
+
+
+class Limit(str, Enum):
+    perftest = "perftest"
 
 
 class Case:
@@ -160,13 +169,6 @@ def run_rank(operations: list[Operation], sizes: list[int], rounds: int, report:
     dist.destroy_process_group()
 
 
-def size_text(size_bytes: int) -> str:
-    for unit, factor in (("MiB", 1024**2), ("KiB", 1024)):
-        if size_bytes % factor == 0 and size_bytes >= factor:
-            return f"{size_bytes // factor} {unit}"
-    return f"{size_bytes} B"
-
-
 def result_table(rows: list[dict], ranks: int) -> Table:
     table = Table(title=f"{ranks} ranks, us of the slowest rank")
     for column in ("operation", "size", *(f"{n} {c}" for n in BACKENDS for c in ("us", "10-90 %"))):
@@ -184,6 +186,25 @@ def result_table(rows: list[dict], ranks: int) -> Table:
     return table
 
 
+def run_in_bed(transport: Transport | None, rounds: int, bed: beds.Name) -> None:
+    if transport is None:
+        raise typer.BadParameter("--limit perftest takes --transport rc or ud as well")
+    try:
+        title, rows = yardsticks.measure(transport, rounds, bed)
+    except BedError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        status = EXIT_IMPOSSIBLE if isinstance(error, ImpossibleError) else EXIT_BROKEN
+        raise typer.Exit(status) from error
+    wide_console().print(yardsticks.table(title, rows))
+    raise typer.Exit(0 if all(row.met for row in rows) else 1)
+
+
+def wide_console() -> Console:
+    console = Console()
+    console.width = max(console.width, 124)  # the table does not wrap in a pipe
+    return console
+
+
 def launch(ranks: int, arguments: list[str], report: Path) -> list[dict]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(ranks), __file__, *arguments, "--report", str(report)]
@@ -197,9 +218,16 @@ def main(
     size: Annotated[list[int], typer.Option(min=4, help="bytes")] = list(SIZES),  # noqa: B006
     rounds: Annotated[int, typer.Option(min=1, help="A B B A blocks per size")] = 5,
     json_path: Annotated[Path | None, typer.Option("--json", help="write all rows here")] = None,
+    transport: Annotated[Transport | None, typer.Option(help="with --limit")] = None,
+    limit: Annotated[
+        Limit | None, typer.Option(help="compare in a guest with RoCE devices")
+    ] = None,
+    bed: Annotated[beds.Name, typer.Option(help="which guest, with --limit")] = beds.Name.auto,
     report: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Compare rocecoll with gloo, interleaved in one run."""
+    """Compare rocecoll with gloo, interleaved in one run; or with perftest and OpenMPI."""
+    if limit is not None:
+        run_in_bed(transport, rounds, bed)
     if report is not None:  # under torchrun: one rank
         run_rank(op, size, rounds, report)
         return
@@ -208,8 +236,7 @@ def main(
         arguments += ["--op", one.value]
     for number in size:
         arguments += ["--size", str(number)]
-    console, everything = Console(), []
-    console.width = max(console.width, 124)  # the table does not wrap in a pipe
+    console, everything = wide_console(), []
     with tempfile.TemporaryDirectory(prefix="rocecoll-bench-") as directory:
         for number in ranks:
             rows = launch(number, arguments, Path(directory) / f"{number}.jsonl")

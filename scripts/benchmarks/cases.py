@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured, against whom, and what counts as good enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+KIB, MIB = 1024, 1024**2
+
+
+class Transport(str, Enum):
+    rc = "rc"
+    ud = "ud"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measurement, of `bytes` a message. The bar is for how many times as good rocecoll is."""
+
+    name: str
+    sizes_bytes: tuple[int, ...]
+    bar: float
+    is_rate: bool  # bytes a second, else seconds a call
+
+    def ratio(self, ours: float, theirs: float) -> float:
+        return ours / theirs if self.is_rate else theirs / ours
+
+
+STREAM = Case("send and recv", (64 * KIB, MIB), bar=0.6, is_rate=True)
+ALL_REDUCE = Case("all_reduce", (8, 64 * KIB, MIB), bar=1.0, is_rate=False)
+CASES = (STREAM, ALL_REDUCE)
+
+OTHERS = {
+    (STREAM.name, Transport.rc): "ib_write_bw",
+    (STREAM.name, Transport.ud): "ib_send_bw -c UD",
+    (ALL_REDUCE.name, Transport.rc): "OpenMPI, UCX rc_verbs",
+    (ALL_REDUCE.name, Transport.ud): "OpenMPI, UCX ud_verbs",
+}
+
+
+# Of all messages of one size in a block: about a second's worth on one emulated processor.
+STREAM_BYTES = 64 * MIB
+
+
+def all_reduce_calls(size_bytes: int) -> int:
+    return {8: 200, 64 * KIB: 100, MIB: 20}[size_bytes]
+
+
+def size_text(size_bytes: int) -> str:
+    for unit, factor in (("MiB", MIB), ("KiB", KIB)):
+        if size_bytes % factor == 0 and size_bytes >= factor:
+            return f"{size_bytes // factor} {unit}"
+    return f"{size_bytes} B"

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One of two ranks of rocecoll, timed: rocecoll_rank.py RANK CASE.
+
+Says its address on stdout, reads both on stdin, then writes {bytes: seconds} as JSON: of the whole
+stream, or of each all_reduce.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import deque
+
+import numpy as np
+
+from benchmarks import cases
+from benchmarks.timing import seconds_of_calls
+
+# The core works without torch, whose import takes an emulated processor many seconds.
+sys.modules["torch"] = None  # type: ignore[assignment]
+from rocecoll import _core as core  # noqa: E402
+from rocecoll import options  # noqa: E402
+
+LIMIT_S = 60.0
+WINDOW_BYTES = 4 * cases.MIB
+
+
+def start(rank: int) -> tuple[core.Runtime, core.Group]:
+    """With the options that a user's process would have on this machine."""
+    host = os.environ["SOFTROCE_ADDRESSES"].split()[rank]
+    runtime = core.Runtime(options.runtime_settings(options.resolve(), host, local_ranks=2))
+    print(runtime.address, flush=True)
+    addresses = json.loads(sys.stdin.readline())
+    return runtime, core.Group(runtime, "bench", b"rocecoll-bench--", rank, addresses, LIMIT_S)
+
+
+def stream(group: core.Group, buffers: list[np.ndarray], messages: int) -> None:
+    """Returns when both sides know that the last message has arrived."""
+    pending: deque[core.Operation] = deque()
+    transfer = group.send if group.rank == 0 else group.recv
+    for message in range(messages):
+        if len(pending) == len(buffers):
+            pending.popleft().wait(LIMIT_S)
+        # Not asynchronous: the next call waits, so the progress thread need not be woken.
+        buffer = buffers[message % len(buffers)]
+        pending.append(transfer(buffer, "uint8", 1 - group.rank, asynchronous=False))
+    for operation in pending:
+        operation.wait(LIMIT_S)
+    group.barrier().wait(LIMIT_S)
+
+
+def seconds_of_stream(group: core.Group, size_bytes: int, messages: int) -> float:
+    buffers = [np.ones(size_bytes, np.uint8) for _ in range(max(4, WINDOW_BYTES // size_bytes))]
+    stream(group, buffers, 2 * len(buffers))
+    started = time.perf_counter()
+    stream(group, buffers, messages)
+    return time.perf_counter() - started
+
+
+def measure(case: str, group: core.Group) -> dict[int, object]:
+    if case == cases.STREAM.name:
+        return {
+            size: seconds_of_stream(group, size, cases.STREAM_BYTES // size)
+            for size in cases.STREAM.sizes_bytes
+        }
+
+    def all_reduce(mine: np.ndarray, total: np.ndarray) -> None:
+        group.all_reduce(mine, "float32", output=total, asynchronous=False).wait(LIMIT_S)
+
+    def barrier() -> None:
+        group.barrier().wait(LIMIT_S)
+
+    return {
+        size: seconds_of_calls(all_reduce, barrier, size, cases.all_reduce_calls(size))
+        for size in cases.ALL_REDUCE.sizes_bytes
+    }
+
+
+def main(rank: int, case: str) -> None:
+    runtime, group = start(rank)
+    print(json.dumps(measure(case, group)), flush=True)
+    group.barrier().wait(LIMIT_S)  # nobody leaves before the other is done
+    group.close()
+    runtime.shutdown()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the ranks of rocecoll and of OpenMPI time an all_reduce: the same way for both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+
+def seconds_of_calls(
+    all_reduce: Callable[[np.ndarray, np.ndarray], None],
+    barrier: Callable[[], None],
+    size_bytes: int,
+    calls: int,
+) -> list[float]:
+    """Of each call on this rank, all_reduce being (input, output). Two ranks; checks the result."""
+    mine, total = (np.ones(size_bytes // 4, np.float32) for _ in range(2))
+    for _ in range(max(1, calls // 10)):
+        all_reduce(mine, total)
+    barrier()
+    seconds = []
+    for _ in range(calls):
+        started = time.perf_counter()
+        all_reduce(mine, total)
+        seconds.append(time.perf_counter() - started)
+    if not (total == 2).all():
+        raise SystemExit(f"all_reduce of {size_bytes} bytes: wrong result")
+    return seconds

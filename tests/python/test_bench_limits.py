@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ./scripts/bench --limit perftest makes of counters and reports; it boots nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from launch import ROOT
+
+sys.path.append(str(ROOT / "scripts"))
+
+from benchmarks import cases, openmpi, perftest, rounds, yardsticks
+from benchmarks.cases import ALL_REDUCE, STREAM, Transport
+
+pytestmark = pytest.mark.quick
+
+
+# The rate of perftest, from the packets that were sent by a time.
+
+
+def test_steady_rate() -> None:
+    samples = [(10 + i / 100, 7 + 20 * i) for i in range(51)]
+    assert perftest.packet_rate(samples, 1000) == pytest.approx(2000)
+
+
+def test_slow_start_and_tail_do_not_count() -> None:
+    samples = [(0.0, 0), (5.0, 100), (6.0, 900), (11.0, 1000), (20.0, 1000)]
+    assert perftest.packet_rate(samples, 1000) == pytest.approx(800)
+
+
+def test_all_in_one_sample() -> None:
+    # At least as long as the sample; never a division by nothing.
+    assert perftest.packet_rate([(1.0, 50), (1.5, 150)], 100) == pytest.approx(200)
+
+
+def test_control_packets_more_are_no_harm() -> None:
+    samples = [(float(i), 10 * i) for i in range(13)]
+    assert perftest.packet_rate(samples, 100) == pytest.approx(10)
+
+
+def test_other_wires_are_noticed() -> None:
+    with pytest.raises(RuntimeError, match="sent 3 packets, not 1000"):
+        perftest.packet_rate([(0.0, 5), (1.0, 8)], 1000)
+
+
+@pytest.mark.parametrize("size", STREAM.sizes_bytes)
+def test_perftest_moves_the_same_bytes(size: int) -> None:
+    total = cases.STREAM_BYTES
+    for transport in Transport:
+        words = perftest.command(transport, "rxa", "1", size, total)
+        message, count = (int(words[words.index(option) + 1]) for option in ("-s", "-n"))
+        assert message * count == total
+        # The receiver of messages must sleep: there may be one processor.
+        assert ("-e" in words) == (words[0] == "ib_send_bw")
+    assert message == perftest.PACKET_BYTES  # UD's largest
+
+
+# OpenMPI.
+
+
+def test_a_call_takes_as_long_as_its_slowest_rank() -> None:
+    assert openmpi.slowest([{"8": [1.0, 5.0]}, {"8": [2.0, 3.0]}]) == {8: [2.0, 5.0]}
+
+
+def test_ranks_that_disagree_on_calls() -> None:
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        openmpi.slowest([{"8": [1.0]}, {"8": [1.0, 2.0]}])
+
+
+def test_openmpi_yields_and_uses_what_it_is_told() -> None:
+    words = openmpi.command("va", "/results")
+    assert {"mpi_yield_when_idle", "va", "/results"} <= set(words)
+    assert openmpi.environment(Transport.ud, "2")["UCX_TLS"] == "ud_verbs,self"
+    assert "rc_verbs" in openmpi.environment(Transport.rc, "2")["UCX_TLS"]
+
+
+# The rounds and the table.
+
+
+def fake_wire(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sent: int) -> list[tuple[str, str]]:
+    """Blocks that take no time and send so much each; returns what was run."""
+    total, order = [0], []
+    monkeypatch.setenv("SOFTROCE_OUT", str(tmp_path))
+    monkeypatch.setattr(rounds, "bytes_on_wire", lambda: total[0])
+
+    def block(case: cases.Case, side: str) -> rounds.Block:
+        def run(transport: Transport) -> dict[int, float]:
+            total[0] += sent
+            order.append((case.name, side))
+            return dict.fromkeys(case.sizes_bytes, 2.0 if side == "rocecoll" else 1.0)
+
+        return run
+
+    blocks = {
+        (case.name, side): block(case, side)
+        for case in cases.CASES
+        for side in ("rocecoll", "other")
+    }
+    monkeypatch.setattr(rounds, "BLOCKS", blocks)
+    return order
+
+
+def test_blocks_in_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    order = fake_wire(monkeypatch, tmp_path, 1 << 30)
+    rounds.main(Transport.rc, 2)
+    turns = ["rocecoll", "other", "other", "rocecoll"]
+    assert order == 2 * [(case.name, side) for case in cases.CASES for side in turns]
+
+    first, *lines = (tmp_path / "blocks.jsonl").read_text().splitlines()
+    assert json.loads(first)["kernel"]
+    results = yardsticks.rows(Transport.rc, map(json.loads, lines))
+    assert [row.size_bytes for row in results] == [65536, 1 << 20, 8, 65536, 1 << 20]
+    # Twice the rate is twice as good, twice the time half as good.
+    assert [row.ratio for row in results] == [2, 2, 0.5, 0.5, 0.5]
+    assert [row.met for row in results] == [True, True, False, False, False]
+
+
+def test_a_block_must_take_the_wire(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake_wire(monkeypatch, tmp_path, 1000)
+    with pytest.raises(RuntimeError, match="only 1000 were sent over the wire"):
+        rounds.main(Transport.ud, 1)
+
+
+def test_ratio_of_medians() -> None:
+    def line(case: cases.Case, side: str, value: float) -> dict:
+        values = {str(size): value for size in case.sizes_bytes}
+        return {"case": case.name, "side": side, "values": values}
+
+    lines = [line(STREAM, "rocecoll", value) for value in (90.0, 60.0, 1.0)]
+    lines += [line(STREAM, "other", value) for value in (100.0, 500.0, 80.0)]
+    lines += [line(ALL_REDUCE, side, 1.0) for side in ("rocecoll", "other")]
+    results = yardsticks.rows(Transport.ud, lines)
+    assert results[0].ratio == pytest.approx(0.6)
+    assert all(row.met for row in results)  # the bar itself is enough
+    assert "ib_send_bw -c UD" in results[0].other
+    assert yardsticks.table("where", results).row_count == 5
