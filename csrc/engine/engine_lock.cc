@@ -107,7 +107,6 @@ EngineLock::Outcome EngineLock::with(const std::function<void(Engine&)>& call) {
   lock();
   take_mail(outcome);
   call(engine_);
-  outcome.now = MonotonicNow();
   outcome.next_deadline = engine_.next_deadline();
   unlock(outcome);
   return outcome;

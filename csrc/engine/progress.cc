@@ -79,8 +79,9 @@ struct Progress::Impl {
   void fail_all(const std::exception& failure);
   // Orders what two threads write before and read after it: a read-modify-write of one variable.
   void meet() { meetings.fetch_add(1, std::memory_order_acq_rel); }
-  bool drive_until(const std::function<bool()>& done, Instant limit);
-  void drive(const std::function<bool()>& done, Instant limit);
+  bool drive_until(const std::function<bool()>& done, Duration timeout);
+  bool wait_for_role(const std::function<bool()>& done, Duration& timeout);
+  void drive(const std::function<bool()>& done, Duration timeout);
   void sleep_as_driver(const std::function<bool()>& done, Instant limit);
   void give_up_role();
   void call_thread();
@@ -167,18 +168,19 @@ void Progress::Impl::sleep_as_driver(const std::function<bool()>& done, Instant 
   driver_mark.set_awake();
 }
 
-void Progress::Impl::drive(const std::function<bool()>& done, Instant limit) {
+void Progress::Impl::drive(const std::function<bool()>& done, Duration timeout) {
+  Instant limit{};
   Instant idle_since{};
   bool was_idle = false;
   while (!done()) {
     EngineLock::Outcome outcome = engine.step();
     finish(outcome.completed);
+    if (limit == Instant{}) limit = After(outcome.now, timeout);
+    last_drive_ns.store(outcome.now.time_since_epoch().count());
     if (outcome.now >= limit) return;
-    if (outcome.moved || !was_idle) {
-      was_idle = !outcome.moved;
-      idle_since = outcome.now;
-      continue;
-    }
+    if (outcome.moved || !was_idle) idle_since = outcome.now;
+    was_idle = !outcome.moved;
+    if (outcome.moved) continue;
     const Duration idle = outcome.now - idle_since;
     if (idle < options.spin_time) {
       CpuRelax();
@@ -193,7 +195,6 @@ void Progress::Impl::drive(const std::function<bool()>& done, Instant limit) {
 void Progress::Impl::give_up_role() {
   {
     const std::lock_guard lock(role_mutex);
-    last_drive_ns.store(MonotonicNow().time_since_epoch().count());
     user_drives.store(false);
   }
   if (waiters.load() > 0) role_changed.notify_all();
@@ -208,28 +209,38 @@ void Progress::Impl::give_up_role() {
   step_aside(std::move(outcome));
 }
 
-// True once done() is, false at the limit. done() becomes true on some thread that then wakes us.
-bool Progress::Impl::drive_until(const std::function<bool()>& done, Instant limit) {
-  if (driving_here == this) {  // a callback of an operation that this thread has finished
-    drive(done, limit);
-    return done();
-  }
-  {
-    std::unique_lock lock(role_mutex);
-    waiters.fetch_add(1);
-    meet();
-    while (!done() && user_drives.load() && MonotonicNow() < limit) {
+// Returns whether the role is ours: not if done() came first, or the time passed. What is left of
+// the time is written back. The clock is read only if there is somebody to wait for.
+bool Progress::Impl::wait_for_role(const std::function<bool()>& done, Duration& timeout) {
+  std::unique_lock lock(role_mutex);
+  waiters.fetch_add(1);
+  meet();
+  if (!done() && user_drives.load()) {
+    Instant now = MonotonicNow();
+    const Instant limit = After(now, timeout);
+    for (; !done() && user_drives.load() && now < limit; now = MonotonicNow()) {
       if (limit == kNever) {
         role_changed.wait(lock);
       } else {
-        role_changed.wait_for(lock, limit - MonotonicNow());
+        role_changed.wait_for(lock, limit - now);
       }
     }
-    waiters.fetch_sub(1);
-    if (done() || user_drives.load()) return done();
-    user_drives.store(true);
-    drives.fetch_add(1);
+    timeout = Until(limit, now);
   }
+  waiters.fetch_sub(1);
+  if (done() || user_drives.load()) return false;
+  user_drives.store(true);
+  drives.fetch_add(1);
+  return true;
+}
+
+// True once done() is, false after the time. done() becomes true on some thread that then wakes us.
+bool Progress::Impl::drive_until(const std::function<bool()>& done, Duration timeout) {
+  if (driving_here == this) {  // a callback of an operation that this thread has finished
+    drive(done, timeout);
+    return done();
+  }
+  if (!wait_for_role(done, timeout)) return done();
   struct Role {
     explicit Role(Impl& i) : impl(i) { driving_here = &impl; }
     ~Role() {
@@ -239,7 +250,7 @@ bool Progress::Impl::drive_until(const std::function<bool()>& done, Instant limi
     }
     Impl& impl;
   } const role(*this);
-  drive(done, limit);
+  drive(done, timeout);
   return done();
 }
 
@@ -390,9 +401,8 @@ Status Progress::submit_all(GroupId group, const std::vector<OperationPtr>& oper
 
 Status Progress::wait(const OperationPtr& operation, Duration timeout) {
   if (!operation->done()) {
-    const Instant limit = After(MonotonicNow(), timeout);
     try {
-      if (!impl_->drive_until([&] { return operation->done(); }, limit)) {
+      if (!impl_->drive_until([&] { return operation->done(); }, timeout)) {
         return Status(StatusCode::kTimeout, "rocecoll: the operation is not complete after " +
                                                 DescribeDuration(timeout) + "; it goes on");
       }
@@ -407,7 +417,7 @@ Status Progress::wait(const OperationPtr& operation, Duration timeout) {
 void Progress::shutdown(Duration limit) {
   impl_->shut_down.store(true);
   impl_->change([](Engine& engine) { engine.remove_all_groups(); });
-  impl_->drive_until([this] { return !impl_->engine.lingering(); }, After(MonotonicNow(), limit));
+  impl_->drive_until([this] { return !impl_->engine.lingering(); }, limit);
 }
 
 }  // namespace rocecoll

@@ -14,8 +14,8 @@
 namespace rocecoll {
 namespace {
 
-// A look at the control path is a system call, worth several looks at the completion queue. While
-// queue pairs carry all links it is not on any message's way.
+// Looks at the control path and at the device's health are system calls, each worth several looks
+// at the completion queue. While queue pairs carry all links, neither is on any message's way.
 constexpr Duration kControlInterval = std::chrono::microseconds(50);
 constexpr Duration kHealthInterval = std::chrono::milliseconds(1);
 // Looks at the completion queue before a failed queue pair is destroyed with requests outstanding.
@@ -102,8 +102,9 @@ size_t RcTransport::poll(Instant now, std::span<Event> events) {
   pump();
   if (context_.events.empty()) {
     context_.held.clear();
+    // What has ended a sleep, if it was not a completion.
+    if (poll_device() == 0 && std::exchange(armed_, false)) control_due_ = health_due_ = {};
     poll_control();
-    poll_device();
   }
   check_health();
   run_timers();
@@ -239,7 +240,7 @@ Instant RcTransport::next_deadline() const {
 }
 
 bool RcTransport::arm() {
-  health_due_ = {};
+  armed_ = true;
   return control_->arm() && (device_ == nullptr || device_->arm());
 }
 

@@ -74,6 +74,7 @@ class RcTransport final : public Transport {
   std::vector<RcLink*> blocked_;      // wait for room in the control path
   Instant control_due_{};
   Instant health_due_{};
+  bool armed_ = false;  // the driver may have slept since the last poll()
   WaitHandle wait_handle_;
   int epoll_fd_ = -1;
 };

@@ -28,7 +28,7 @@ Result<std::unique_ptr<CompletionQueue>> CompletionQueue::Create(VerbsPort& port
 }
 
 CompletionQueue::~CompletionQueue() {
-  take_channel_events();
+  take_channel_event();
   // Destroying the queue waits until all its events are acknowledged.
   if (unacknowledged_ > 0) ibv_ack_cq_events(queue_.get(), unacknowledged_);
 }
@@ -52,7 +52,7 @@ size_t CompletionQueue::poll(std::span<ibv_wc> completions) {
 }
 
 bool CompletionQueue::arm() {
-  take_channel_events();
+  take_channel_event();
   if (first_early_ < end_early_) return false;
   if (!armed_) {
     if (ibv_req_notify_cq(queue_.get(), 0) != 0) {
@@ -67,15 +67,15 @@ bool CompletionQueue::arm() {
   return end_early_ == 0;
 }
 
-void CompletionQueue::take_channel_events() {
+// One at most: arming the queue once raises one.
+void CompletionQueue::take_channel_event() {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
-  while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) {
-    armed_ = false;
-    if (++unacknowledged_ < kAcknowledgeEvents) continue;
-    ibv_ack_cq_events(queue_.get(), unacknowledged_);
-    unacknowledged_ = 0;
-  }
+  if (!armed_ || ibv_get_cq_event(channel_.get(), &queue, &context) != 0) return;
+  armed_ = false;
+  if (++unacknowledged_ < kAcknowledgeEvents) return;
+  ibv_ack_cq_events(queue_.get(), unacknowledged_);
+  unacknowledged_ = 0;
 }
 
 }  // namespace rocecoll

@@ -34,7 +34,7 @@ class CompletionQueue {
  private:
   CompletionQueue(VerbsPort& port, CompletionChannelHandle channel, CompletionQueueHandle queue)
       : port_(port), channel_(std::move(channel)), queue_(std::move(queue)) {}
-  void take_channel_events();
+  void take_channel_event();
 
   VerbsPort& port_;
   CompletionChannelHandle channel_;

@@ -179,10 +179,7 @@ size_t VerbsDevice::poll(std::span<WorkCompletion> completions) {
   return filled;
 }
 
-bool VerbsDevice::arm() {
-  port_->take_events();
-  return completions_->arm();
-}
+bool VerbsDevice::arm() { return completions_->arm(); }
 
 Status VerbsDevice::health() {
   port_->take_events();
