@@ -47,14 +47,16 @@ void FailoverPort::on_hello(const RxDatagram& datagram) {
 
 // Remembers nothing of the asker but how to answer it.
 void FailoverPort::on_hello_question(const Address& from, const PathHello& question) {
-  const auto asker = by_udp_.find(question.address);
-  Peer* const peer = asker == by_udp_.end() ? nullptr : asker->second;
+  // By its UD address: UDP may know it under another address than its packets come from.
+  const auto learned = by_ud_.find(question.address);
+  const auto known = by_udp_.find(from);
+  const bool knows_asker = learned != by_ud_.end();
   if (!answers_.allow(now_)) {
     ++counts_.ignored;
     return;
   }
   PeerHandle to;
-  if (const auto known = by_udp_.find(from); known != by_udp_.end()) {
+  if (known != by_udp_.end()) {
     to = known->second->udp;
   } else if (const auto stranger = strangers_.find(from); stranger != strangers_.end()) {
     to = stranger->second;
@@ -69,14 +71,14 @@ void FailoverPort::on_hello_question(const Address& from, const PathHello& quest
     to = added.value();
     strangers_.emplace(from, to);
   }
-  PathHello answer = own_hello(PathMessage::kAnswer, peer);
+  PathHello answer = own_hello(PathMessage::kAnswer, knows_asker);
   answer.nonce = question.nonce;
   answer.mark = question.mark;
-  if (ud_) answer.address = ud_->address();
   send_hello(to, answer);
-  if (peer == nullptr || !ud_) return;
-  peer->choice.on_question(now_, question.knows_receiver);
-  service(*peer);
+  if (!ud_ || (!knows_asker && known == by_udp_.end())) return;
+  Peer& peer = knows_asker ? *learned->second : *known->second;
+  peer.choice.on_question(now_, question.knows_receiver);
+  service(peer);
 }
 
 void FailoverPort::on_hello_answer(const PathHello& answer) {
@@ -140,11 +142,12 @@ void FailoverPort::on_probe(Peer& from, const RxDatagram& datagram) {
   service(from);
 }
 
-PathHello FailoverPort::own_hello(PathMessage message, const Peer* to) const {
+PathHello FailoverPort::own_hello(PathMessage message, bool knows_receiver) const {
   PathHello hello;
   hello.message = message;
   if (ud_) hello.port = ud_healthy_ ? PathHello::Port::kUsable : PathHello::Port::kDown;
-  hello.knows_receiver = to != nullptr && to->ud_bytes > 0;
+  hello.knows_receiver = knows_receiver;
+  if (ud_) hello.address = ud_->address();
   hello.datagram_bytes = static_cast<uint32_t>(own_ud_bytes_);
   return hello;
 }
@@ -157,10 +160,9 @@ void FailoverPort::send_hello(PeerHandle to, const PathHello& hello) {
 }
 
 void FailoverPort::ask(Peer& peer, uint64_t nonce) {
-  PathHello question = own_hello(PathMessage::kQuestion, &peer);
+  PathHello question = own_hello(PathMessage::kQuestion, peer.ud_bytes > 0);
   question.nonce = nonce;
   question.mark = peer.udp.index;
-  question.address = udp_->address();
   send_hello(peer.udp, question);
 }
 

@@ -118,7 +118,7 @@ class FailoverPort final : public DatagramPort {
   void on_hello_answer(const PathHello& answer);
   void on_probe(Peer& from, const RxDatagram& datagram);
   std::string learn_ud_address(Peer& peer, const PathHello& answer);
-  PathHello own_hello(PathMessage message, const Peer* to) const;
+  PathHello own_hello(PathMessage message, bool knows_receiver) const;
   void send_hello(PeerHandle to, const PathHello& hello);
   void ask(Peer& peer, uint64_t nonce);
   void send_probe(Peer& peer, uint64_t nonce, bool full);

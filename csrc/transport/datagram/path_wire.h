@@ -26,7 +26,7 @@ struct PathHello {
   uint32_t datagram_bytes = 0;  // largest that the sender's UD port takes
   uint64_t nonce = 0;
   uint64_t mark = 0;  // the asker's own, echoed
-  Address address;    // question: the sender's UDP address; answer: its UD address
+  Address address;    // of the sender's UD port
 };
 
 struct PathProbe {

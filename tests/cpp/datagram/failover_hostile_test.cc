@@ -109,7 +109,7 @@ TEST(FailoverPort, ReplayedAnswersChangeNothing) {
     world.run(milliseconds(100));
     // A question makes it look whether its answers are fresh.
     PathHello question;
-    question.address = world.peer_udp->address();
+    question.address = world.peer_ud->address();
     Scripted::say(*world.peer_udp, *world.own_udp, Hello(question));
   }
   EXPECT_EQ(world.port->counts().failed, 1u);
@@ -121,7 +121,7 @@ TEST(FailoverPort, ForgedQuestionsCostAboutWhatTheyAreWorth) {
   world.hellos();
   world.probes();
   PathHello question;
-  question.address = world.peer_udp->address();
+  question.address = world.peer_ud->address();
   question.knows_receiver = true;
   auto forger = world.udp.add_endpoint();
   for (int i = 0; i < 100'000; ++i) {
@@ -149,7 +149,7 @@ TEST(FailoverPort, AnswersEachQuestionWithAsManyBytesAndOnlyKnownPeersProbes) {
   PathHello question;
   question.nonce = 42;
   question.mark = UINT64_MAX;
-  question.address = stranger_udp->address();
+  question.address = stranger_ud->address();
   Scripted::say(*stranger_udp, *world.own_udp, Hello(question));
   Scripted::say(*stranger_ud, *world.own_ud, Probe(PathMessage::kQuestion, 43));
   world.run(milliseconds(1), false);
