@@ -55,4 +55,4 @@ def _forward(core: ModuleType) -> None:
                 return
             continue
         severity, text = entry
-        logger.log(LEVELS[severity], "rocecoll: %s", text.removeprefix("rocecoll: "))
+        logger.log(LEVELS[severity], "rocecoll: %s", text)

@@ -82,6 +82,7 @@ ROCE_STEPS = (
     roce_step("what others see", "witness", limit_s=120),
     roce_step("RoCE goes away", "failover", limit_s=180),
     roce_step("killed ranks, many links", "kills", "cycles", limit_s=300),
+    roce_step("training", "training_roce", limit_s=400),
     apart_step("every collective, two guests", "together rc ud auto"),
     apart_step("a guest is killed under rc", "killed rc"),
     apart_step("a guest is killed under ud", "killed ud"),
