@@ -243,7 +243,11 @@ void RcLink::on_stream_failure(const std::string& reason) {
   for (const auto& stream : streams_) stream->fail();
   if (our_verdict_) return;  // the peer's verdict decides: carry_over_roce() sees the failure
   say_verdict(false, reason);
-  carry_over_control(reason);
+  if (phase_ == Phase::kOffering && generation_ > 0 && !peer_offer_) {
+    offered_roce_ = false;  // only the peer's offer tells what of the last generation to repeat
+  } else {
+    carry_over_control(reason);
+  }
 }
 
 void RcLink::break_streams(const std::string& reason) {
