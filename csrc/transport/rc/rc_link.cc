@@ -188,6 +188,8 @@ void RcLink::close_in_good_order() {
   if (undecided && generation_ == 0) {
     say_verdict(false, "the peer leaves");
     carry_over_control("this rank leaves");
+  } else if (undecided && lent) {
+    on_stream_failure("this rank leaves");  // its streams have been failed with what was lent
   }
   for (const auto& stream : streams_) stream->request_acknowledgement();
   mark_dirty();
