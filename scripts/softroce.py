@@ -94,6 +94,7 @@ def test(
     except ImpossibleError as error:
         roce.write_cases([roce.skipped("every test", str(error))], results)
     else:
+        roce.build_cpp_tests()
         roce.run_tests(chosen, [step for step in roce.STEPS if keyword in step.name], results)
     tally = Tally()
     for path in sorted(results.rglob("*.xml")):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
@@ -77,7 +78,45 @@ def apart_step(name: str, arguments: str) -> Step:
     return Step(name, command, guests=2)
 
 
+CPP_TARGETS = ("verbs_test", "conformance_test", "rocecoll_verbs_plugin")
+CPP_BUILD = ROOT / "build" / "release"
+CPP_BUILD_LIMIT_S = 1500
+
+
+def cpp_step(name: str, test: str, arguments: str = "", netem: str = "") -> Step:
+    """Tests of GoogleTest that want devices; $1 and $2 are their names, $3 and $4 the addresses."""
+    command = (
+        "set -- $SOFTROCE_DEVICES $SOFTROCE_ADDRESSES; "
+        f"exec {CPP_BUILD}/{test} --gtest_output=xml:$SOFTROCE_OUT/{test}.xml {arguments}"
+    )
+    return Step(name, command, cases=True, netem=netem, limit_s=300)
+
+
+# What every transport is held to, over rc, ud and auto.
+CONFORMANCE = "--rdma=$1@$3,$2@$4 --gtest_filter='*device_*-*Slow*'"
+
+
+def build_cpp_tests() -> None:
+    """On this machine; the guest sees the result."""
+    jobs = str(os.cpu_count() or 1)
+    for command in (
+        ["cmake", "-S", str(ROOT / "csrc"), "--preset", "release"],
+        ["cmake", "--build", str(CPP_BUILD), "-j", jobs, "--target", *CPP_TARGETS],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=CPP_BUILD_LIMIT_S)
+        if done.returncode != 0:
+            raise BedError(
+                f"`{' '.join(command)}` failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+            )
+
+
 ROCE_STEPS = (
+    cpp_step("queue pairs and datagrams of a device", "verbs_test"),
+    cpp_step("conformance", "conformance_test", CONFORMANCE),
+    *(
+        cpp_step(f"conformance, {netem}", "conformance_test", CONFORMANCE, netem=netem)
+        for netem in ("loss 1%", "loss 5%", "delay 2ms", "duplicate 2%", "corrupt 1%")
+    ),
     roce_step("every collective, clean and with faults", "matrix", limit_s=300),
     roce_step("what others see", "witness", limit_s=120),
     roce_step("RoCE goes away", "failover", limit_s=180),

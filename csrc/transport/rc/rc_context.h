@@ -46,7 +46,8 @@ struct RcContext {
 
   Instant now{};
   TransportStats stats;  // of the queue pairs
-  // Polls the device until nothing of the link's queue pairs is outstanding, then destroys them.
+  // Polls the device until nothing of the link's queue pairs is outstanding, then destroys them: on
+  // several processors Soft-RoCE may still serve a packet of the peer after they have failed.
   std::function<void(RcLink&)> drain;
   size_t links_off_roce = 0;               // that the control path serves, also while they begin
   std::unordered_set<RcLink*> with_timer;  // links with a deadline

@@ -134,7 +134,7 @@ void RcLink::go_down(Status why) {
 // On return neither the device nor the control path's peer can reach what was lent to us.
 void RcLink::abandon_lent_memory() {
   for (const auto& stream : streams_) stream->fail();
-  if (!drained()) context_.drain(*this);
+  context_.drain(*this);
   for (const auto& stream : streams_) stream->forget_writes();
   for (auto& [id, write] : writes_) {
     if (write->lease.held) context_.memory->give_back(write->lease);
