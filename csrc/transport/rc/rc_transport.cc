@@ -16,7 +16,7 @@ namespace {
 
 // Looks at the control path and at the device's health are system calls, each worth several looks
 // at the completion queue. While queue pairs carry all links, neither is on any message's way.
-constexpr Duration kControlInterval = std::chrono::microseconds(50);
+constexpr Duration kControlInterval = std::chrono::milliseconds(1);
 constexpr Duration kHealthInterval = std::chrono::milliseconds(1);
 // Looks at the completion queue before a failed queue pair is destroyed with requests outstanding.
 constexpr int kDrainLooks = 20000;
