@@ -188,10 +188,10 @@ size_t FailoverPort::send_over_ud(std::span<const TxDatagram> run) {
 
 size_t FailoverPort::receive(std::span<RxDatagram> batch) {
   now_ = clock_();
-  // Looking at UDP is a system call: seldom as long as UD brings something.
-  const bool look_at_udp = !ud_ || udp_more_ || now_ >= udp_at_;
-  std::array<bool, 2> more{true, ud_ != nullptr};  // of UDP, of UD
-  bool ud = ud_first_ || !look_at_udp;
+  const bool ud_is_busy = ud_ != nullptr && now_ < ud_heard_ + kUdBusy;
+  udp_skipped_ = ud_is_busy && !udp_more_ && now_ < udp_at_;
+  std::array<bool, 2> more{!udp_skipped_, ud_ != nullptr};  // of UDP, of UD
+  bool ud = ud_first_ || udp_skipped_;
   ud_first_ = !ud_first_;
   size_t count = 0;
   for (int round = 0; round < kMaxRounds && count < batch.size(); ++round) {
@@ -199,9 +199,10 @@ size_t FailoverPort::receive(std::span<RxDatagram> batch) {
     if (!more[ud]) break;
     const size_t room = batch.size() - count;
     const size_t share = more[!ud] ? (room + 1) / 2 : room;
+    const size_t before = count;
     count += receive_from(ud, batch.subspan(count, share), more[ud]);
+    if (ud && count > before) ud_heard_ = now_;
     if (!ud) udp_at_ = now_ + kUdpInterval;
-    if (ud && count > 0 && !look_at_udp) more[false] = false;
     ud = !ud;
   }
   udp_more_ = more[false];
@@ -328,6 +329,9 @@ void FailoverPort::flush() {
 bool FailoverPort::arm() {
   const bool udp = udp_->arm();
   const bool ud = !ud_ || ud_->arm();
+  // What ends the sleep may have come over UDP.
+  udp_at_ = {};
+  udp_skipped_ = false;
   return udp && ud && !more_waits_ && starting_.empty();
 }
 
@@ -335,6 +339,7 @@ Instant FailoverPort::next_deadline() const {
   if (more_waits_ || !starting_.empty()) return now_;
   Instant at = std::min(udp_->next_deadline(), deadlines_.next());
   if (!ud_) return at;
+  if (udp_skipped_) at = std::min(at, udp_at_);
   // The time of what was just sent is not known yet: looked at by then.
   if (!unheard_.empty()) at = std::min(at, now_ + PathChoice::kSilence);
   return std::min(at, ud_->next_deadline());

@@ -92,7 +92,10 @@ class FailoverPort final : public DatagramPort {
   // Strangers whose questions are answered: ports keep peers for good.
   static constexpr size_t kMaxStrangers = 4096;
   static constexpr Duration kHealthInterval = std::chrono::milliseconds(10);
-  static constexpr Duration kUdpInterval = std::chrono::microseconds(20);
+  // A look at UDP is a system call. While UD has brought something not longer ago than the first,
+  // it is taken only once in the second, and after every sleep.
+  static constexpr Duration kUdBusy = std::chrono::milliseconds(1);
+  static constexpr Duration kUdpInterval = std::chrono::microseconds(200);
   static constexpr uint32_t kUdLease = uint32_t{1} << 31;  // marks leases of the UD port
 
   FailoverPort(std::unique_ptr<DatagramPort> udp, std::unique_ptr<DatagramPort> ud,
@@ -151,6 +154,8 @@ class FailoverPort final : public DatagramPort {
   bool ud_first_ = false;               // whose turn it is
   bool udp_more_ = true;                // UDP may have more that its descriptor does not tell of
   Instant udp_at_{};                    // when to look at it again at the latest
+  Instant ud_heard_{};                  // when UD has brought something last
+  bool udp_skipped_ = false;            // by the latest receive()
   bool more_waits_ = false;             // received, but not yet handed out
   std::vector<Peer*> due_;              // within run_timers()
   std::vector<TxDatagram> translated_;  // within send()
