@@ -165,7 +165,8 @@ void RcLink::close(const Status& why) {
   } else {
     abandon_lent_memory();
     destroy_queue_pairs();
-    std::exchange(control_, nullptr)->close(why);
+    // A link that went down while its control path lives must not look like one that leaves.
+    std::exchange(control_, nullptr)->close(phase_ == Phase::kDown ? down_ : why);
   }
 }
 
