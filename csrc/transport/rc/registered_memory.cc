@@ -65,42 +65,39 @@ bool RegisteredMemory::lend_own(LocalSlice slice, Lease& lease) const {
   return true;
 }
 
-Result<RegisteredMemory::Lease> RegisteredMemory::lend_registered(LocalSlice slice,
-                                                                  RemoteAccess access) {
-  auto region = device_.register_memory({slice.data, slice.size}, access);
-  if (!region.ok()) return region.status();
+Result<RegisteredMemory::Lease> RegisteredMemory::lend(LocalSlice slice, BlockPool& pool,
+                                                       RemoteAccess access) {
   Lease lease;
-  lease.data = slice.data;
-  lease.region = region.value();
-  lease.local_key = lease.region.local_key;
-  lease.remote_key = lease.region.remote_key;
-  lease.registered = true;
+  if (lend_own(slice, lease)) return lease;
+  if (slice.size <= BlockPool::kLargestBytes) lease.block = pool.take(slice.size);
+  if (lease.block) {
+    lease.data = lease.block.data;
+    lease.local_key = lease.block.local_key;
+    lease.remote_key = lease.block.remote_key;
+    lease.writable = access == RemoteAccess::kWrite;
+  } else {
+    auto region = device_.register_memory({slice.data, slice.size}, access);
+    if (!region.ok()) return region.status();
+    lease.data = slice.data;
+    lease.region = region.value();
+    lease.local_key = lease.region.local_key;
+    lease.remote_key = lease.region.remote_key;
+    lease.registered = true;
+  }
   lease.held = true;
   return lease;
 }
 
 Result<RegisteredMemory::Lease> RegisteredMemory::lend_for_read(LocalSlice from) {
-  Lease lease;
-  if (lend_own(from, lease)) return lease;
-  if (from.size <= BlockPool::kLargestBytes) lease.block = sources_.take(from.size);
-  if (!lease.block) return lend_registered(from, RemoteAccess::kNone);
-  std::memcpy(lease.block.data, from.data, from.size);
-  lease.data = lease.block.data;
-  lease.local_key = lease.block.local_key;
-  lease.held = true;
+  auto lease = lend(from, sources_, RemoteAccess::kNone);
+  if (lease.ok() && lease.value().block) {
+    std::memcpy(lease.value().block.data, from.data, from.size);
+  }
   return lease;
 }
 
 Result<RegisteredMemory::Lease> RegisteredMemory::lend_for_write(LocalSlice into) {
-  Lease lease;
-  if (lend_own(into, lease)) return lease;
-  if (into.size <= BlockPool::kLargestBytes) lease.block = targets_.take(into.size);
-  if (!lease.block) return lend_registered(into, RemoteAccess::kWrite);
-  lease.data = lease.block.data;
-  lease.remote_key = lease.block.remote_key;
-  lease.writable = true;
-  lease.held = true;
-  return lease;
+  return lend(into, targets_, RemoteAccess::kWrite);
 }
 
 void RegisteredMemory::land(const Lease& lease, LocalSlice into) const {

@@ -55,7 +55,8 @@ class RegisteredMemory final : public MemoryDomain {
 
   // What needs no work: memory of this domain.
   bool lend_own(LocalSlice slice, Lease& lease) const;
-  Result<Lease> lend_registered(LocalSlice slice, RemoteAccess access);
+  // Through a block of the pool if the slice is small, else registered as a whole.
+  Result<Lease> lend(LocalSlice slice, BlockPool& pool, RemoteAccess access);
 
   RdmaDevice& device_;
   BlockPool frames_;
