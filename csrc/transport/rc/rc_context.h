@@ -49,6 +49,7 @@ struct RcContext {
   // Polls the device until nothing of the link's queue pairs is outstanding, then destroys them: on
   // several processors Soft-RoCE may still serve a packet of the peer after they have failed.
   std::function<void(RcLink&)> drain;
+  size_t finished_links = 0;               // to be destroyed
   size_t links_off_roce = 0;               // that the control path serves, also while they begin
   std::unordered_set<RcLink*> with_timer;  // links with a deadline
   std::unordered_map<uint32_t, RcLink*> by_queue_pair;

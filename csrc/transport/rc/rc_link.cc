@@ -16,7 +16,6 @@ RcLink::RcLink(RcContext& context, Link& control, const Address& peer)
 }
 
 RcLink::~RcLink() {
-  destroy_queue_pairs();
   give_up_streams();
   set_deadline(kNever);
   if (phase_ != Phase::kRoce) --context_.links_off_roce;
@@ -151,7 +150,6 @@ void RcLink::abandon_lent_memory() {
 void RcLink::close(const Status& why) {
   ROCECOLL_CHECK(!closed_);
   closed_ = true;
-  close_status_ = why;
   std::erase_if(context_.events, [this](const RcPendingEvent& pending) {
     if (pending.event.link != this) return false;
     if (pending.receive_id) {
@@ -164,9 +162,8 @@ void RcLink::close(const Status& why) {
     close_in_good_order();
   } else {
     abandon_lent_memory();
-    destroy_queue_pairs();
     // A link that went down while its control path lives must not look like one that leaves.
-    std::exchange(control_, nullptr)->close(phase_ == Phase::kDown ? down_ : why);
+    close_control(phase_ == Phase::kDown ? down_ : why);
   }
 }
 
@@ -178,7 +175,7 @@ void RcLink::close_in_good_order() {
     pump_control_queue();
     pump_control_frames();
     abandon_lent_memory();
-    std::exchange(control_, nullptr)->close({});
+    close_control({});
     return;
   }
   if (lent) {
@@ -196,6 +193,11 @@ void RcLink::close_in_good_order() {
   mark_dirty();
 }
 
+void RcLink::close_control(const Status& why) {
+  std::exchange(control_, nullptr)->close(why);
+  ++context_.finished_links;
+}
+
 // Once the peer has, or the control path will bring it, all that was accepted.
 void RcLink::finish_closing() {
   if (!closing() || !waiting_frames_.empty()) return;
@@ -209,7 +211,7 @@ void RcLink::finish_closing() {
   }
   if (!pump_control_queue()) return;
   destroy_queue_pairs();
-  std::exchange(control_, nullptr)->close({});
+  close_control({});
 }
 
 void RcLink::on_device_down() {

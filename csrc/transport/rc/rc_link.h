@@ -94,6 +94,7 @@ class RcLink final : public Link {
   void abandon_lent_memory();
   void close_in_good_order();
   void finish_closing();
+  void close_control(const Status& why);  // the link is finished()
   void go_down(Status why);
 
   // -- rc_link_control.cc: what goes over the control path
@@ -142,7 +143,6 @@ class RcLink final : public Link {
   Status status_;  // what the owner has been told
   Status down_;
   bool closed_ = false;
-  Status close_status_;
 
   Phase phase_ = Phase::kOffering;
   uint32_t generation_ = 0;

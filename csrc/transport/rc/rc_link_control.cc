@@ -169,7 +169,7 @@ void RcLink::on_peer_frame(std::span<const std::byte> frame) {
 void RcLink::on_control_down(const Status& why) {
   if (closed_) {
     destroy_queue_pairs();
-    std::exchange(control_, nullptr)->close({});
+    close_control({});
     return;
   }
   const bool more_to_come = why.code() == StatusCode::kPeerLeft && phase_ == Phase::kRoce &&

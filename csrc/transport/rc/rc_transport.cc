@@ -194,6 +194,7 @@ void RcTransport::pump() {
 }
 
 void RcTransport::reap() {
+  if (std::exchange(context_.finished_links, 0) == 0) return;
   std::erase_if(links_, [this](const auto& entry) {
     RcLink& link = *entry.second;
     if (!link.finished()) return false;
