@@ -14,7 +14,8 @@ from rocecoll import log_forwarding
 if TYPE_CHECKING:
     from rocecoll._c10d import Runtime
 
-EXIT_LIMIT = timedelta(seconds=2)
+# Links give up by themselves once their peer was silent for its timeout; this much later at the most.
+EXIT_MARGIN = timedelta(seconds=1)
 
 _runtime: Runtime | None = None
 _settings: dict[str, str] = {}
@@ -52,7 +53,7 @@ def shared_runtime(settings: dict[str, str]) -> Runtime:
                 stacklevel=2,
             )
         else:
-            _runtime.shutdown(EXIT_LIMIT)
+            _runtime.shutdown(_exit_limit())
             _runtime = None
     if _runtime is None:
         from rocecoll._c10d import Runtime
@@ -77,9 +78,14 @@ def failed_groups() -> int:
     return _runtime.failed_groups() if _runtime is not None else 0
 
 
+def _exit_limit() -> timedelta:
+    """How long the last messages may take: an outage that the peers survive must not lose them."""
+    return timedelta(microseconds=int(_settings["connection.peer_timeout_us"])) + EXIT_MARGIN
+
+
 def _shutdown() -> None:
     if _runtime is not None:
-        _runtime.shutdown(EXIT_LIMIT)
+        _runtime.shutdown(_exit_limit())
     log_forwarding.stop()
 
 

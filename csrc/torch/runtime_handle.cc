@@ -13,6 +13,9 @@
 namespace rocecoll::torch_adapter {
 namespace {
 
+// What callbacks of the program may still take when it ends.
+constexpr Duration kDrainLimit = std::chrono::seconds(2);
+
 thread_local int callback_depth = 0;
 
 constexpr const char* kForked =
@@ -91,7 +94,7 @@ void RuntimeHandle::shutdown(Duration limit) {
   }
   for (GroupId group : groups) remove_group(group);
   progress_->shutdown(limit);
-  CompletionPool::instance().drain(limit);
+  CompletionPool::instance().drain(kDrainLimit);
 }
 
 }  // namespace rocecoll::torch_adapter

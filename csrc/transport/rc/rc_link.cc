@@ -81,6 +81,8 @@ bool RcLink::write(const RemoteSlice& to, LocalSlice from, uint32_t token) {
 
 RemoteSlice RcLink::expose(LocalSlice into, uint32_t token) {
   ROCECOLL_CHECK(!closed_ && into.size > 0);
+  // After 2^32 exposures numbers come again, but for those of slices that are still exposed.
+  while (exposures_.contains(next_exposure_)) ++next_exposure_;
   const uint32_t number = next_exposure_++;
   Exposure& exposure = exposures_[number];
   exposure.into = into;

@@ -117,6 +117,13 @@ void Connection::Impl::close(Instant now, const Status& why) {
   ROCECOLL_CHECK(writes.empty() && events.empty());
 }
 
+// An outage that the peer survives must not cost it what was accepted for it.
+Instant Connection::Impl::linger_until() const {
+  const Duration limit = send_queue.empty() ? options.close_timeout
+                                            : std::max(options.close_timeout, options.peer_timeout);
+  return closing.progress_at + limit;
+}
+
 void Connection::Impl::maybe_finish_closing() {
   if (!closing.closed || finished) return;
   if (closing.close_acknowledged && send_queue.empty()) finish();
@@ -138,6 +145,13 @@ void Connection::Impl::declare_losses(Instant now) {
     }
     if (packet.close && !closing.close_acknowledged) closing.close_due = true;
   });
+}
+
+// Packets that ask for no acknowledgement are settled once everything before them is: an end that
+// only acknowledges sends any number of them, and nothing of its own is ever acknowledged.
+void Connection::Impl::forget_settled(Instant now) {
+  // An acknowledgement of a packet called lost comes within a round trip of the verdict or two.
+  if (sent.trim(now - 4 * path.rtt.smoothed() - options.max_ack_delay)) settled_due = true;
 }
 
 // Sends something that must be acknowledged at once: new content if there is any, else the oldest
@@ -165,7 +179,7 @@ void Connection::Impl::fire_probe(Instant now) {
 
 void Connection::Impl::on_timeout(Instant now) {
   if (finished) return;
-  if (closing.closed && now >= closing.progress_at + options.close_timeout) {
+  if (closing.closed && now >= linger_until()) {
     finish();
     return;
   }
@@ -196,7 +210,7 @@ void Connection::Impl::on_timeout(Instant now) {
 
 Instant Connection::Impl::next_deadline() const {
   if (finished) return kNever;
-  Instant at = closing.closed ? closing.progress_at + options.close_timeout : kNever;
+  Instant at = closing.closed ? linger_until() : kNever;
   if (handshake.established() && !lost_contact()) at = std::min(at, ack_tracker.deadline());
   if (down) return at;
   at = std::min({at, handshake.deadline(), liveness.deadline(path), loss_detector.deadline()});

@@ -28,8 +28,10 @@ struct ConnectionOptions {
   Duration connect_timeout = std::chrono::seconds(30);
   Duration heartbeat_interval = std::chrono::milliseconds(500);  // silence before a ping
   Duration peer_timeout = std::chrono::seconds(10);              // silence before kPeerLost
-  Duration close_timeout = std::chrono::seconds(1);  // lingering for the last acknowledgements
-  size_t frame_queue_bytes = 256 * 1024;             // bound of frames not yet acknowledged
+  // Lingering after close() for the acknowledgement of CLOSE alone. Frames that were accepted
+  // before linger until nothing has been acknowledged for peer_timeout.
+  Duration close_timeout = std::chrono::seconds(1);
+  size_t frame_queue_bytes = 256 * 1024;  // bound of frames not yet acknowledged
   uint32_t max_pending_writes = 256;
 };
 

@@ -56,6 +56,8 @@ struct Connection::Impl {
   void fire_probe(Instant now);
   void declare_losses(Instant now);
   void maybe_finish_closing();
+  Instant linger_until() const;
+  void forget_settled(Instant now);
   bool lost_contact() const { return down && !peer_close.received; }
   bool timers_run() const { return !finished && !down; }
   Instant next_deadline() const;

@@ -103,8 +103,7 @@ void Connection::Impl::on_ack(Instant now, uint64_t number, const AckFrame& ack)
   probe_timeout.on_progress();
   closing.progress_at = now;
   declare_losses(now);
-  // An acknowledgement of a packet called lost comes within a round trip of the verdict or two.
-  if (sent.trim(now - 4 * path.rtt.smoothed() - options.max_ack_delay)) settled_due = true;
+  forget_settled(now);
   maybe_finish_closing();
 }
 

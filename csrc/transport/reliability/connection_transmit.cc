@@ -33,7 +33,9 @@ bool Connection::Impl::window_nearly_used() const {
 
 bool Connection::Impl::poll_transmit(Instant now, std::span<std::byte> space, TxDatagram& out) {
   ROCECOLL_CHECK(space.size() >= max_datagram);
-  if (finished || lost_contact() || sent.full()) return false;
+  if (finished || lost_contact()) return false;
+  forget_settled(now);
+  if (sent.full()) return false;
   if (!down && handshake.init_due(now)) {
     build_init(now, space, out);
     return true;

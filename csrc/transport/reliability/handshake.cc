@@ -27,7 +27,8 @@ Handshake::Verdict Handshake::on_init(Instant now, const InitBody& init) {
 void Handshake::on_init_sent(Instant now) {
   ROCECOLL_CHECK(init_due(now));
   send_at_ = now + retry_;
-  retry_ = std::min(retry_ * 2, kLastRetry);
+  const Duration longest = std::clamp((now - opened_at_) / kWaitShare, kLastRetry, kLongestRetry);
+  retry_ = std::min(retry_ * 2, longest);
 }
 
 }  // namespace rocecoll

@@ -15,9 +15,12 @@ class Handshake {
  public:
   static constexpr Duration kFirstRetry = std::chrono::milliseconds(1);
   static constexpr Duration kLastRetry = std::chrono::milliseconds(50);
+  // A peer that opens after a long wait is waited for by at most a sixteenth of that wait more.
+  static constexpr int64_t kWaitShare = 16;
+  static constexpr Duration kLongestRetry = std::chrono::seconds(1);
 
   Handshake(const LinkId& link, uint64_t local_id, Instant now)
-      : link_(link), local_id_(local_id), send_at_(now) {}
+      : link_(link), local_id_(local_id), opened_at_(now), send_at_(now) {}
 
   uint64_t peer_id() const { return peer_id_; }
   bool established() const { return peer_id_ != 0; }
@@ -42,6 +45,7 @@ class Handshake {
   uint64_t local_id_;
   uint64_t peer_id_ = 0;
   bool peer_knows_us_ = false;
+  Instant opened_at_;
   Instant send_at_;
   Duration retry_ = kFirstRetry;
 };

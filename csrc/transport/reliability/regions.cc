@@ -8,8 +8,10 @@
 namespace rocecoll {
 namespace {
 
-uint32_t IndexOf(uint64_t id) { return static_cast<uint32_t>(id); }
-uint32_t GenerationOf(uint64_t id) { return static_cast<uint32_t>(id >> 32); }
+constexpr uint64_t kIndexMask = Regions::kMaxRegions - 1;
+
+uint32_t IndexOf(uint64_t id) { return static_cast<uint32_t>(id & kIndexMask); }
+uint64_t GenerationOf(uint64_t id) { return id >> Regions::kIndexBits; }
 
 }  // namespace
 
@@ -18,7 +20,7 @@ RemoteSlice Regions::expose(LocalSlice into, uint32_t token) {
   if (free_.empty()) {
     ROCECOLL_CHECK(slots_.size() < kMaxRegions);
     free_.push_back(static_cast<uint32_t>(slots_.size()));
-    slots_.emplace_back();
+    slots_.emplace_back().generation = first_generation_;
   }
   const uint32_t index = free_.back();
   free_.pop_back();
@@ -28,7 +30,7 @@ RemoteSlice Regions::expose(LocalSlice into, uint32_t token) {
   slot.token = token;
   slot.key = random_.next();
   slot.into = into;
-  return {uint64_t{slot.generation} << 32 | index, into.size, slot.key};
+  return {slot.generation << kIndexBits | index, into.size, slot.key};
 }
 
 void Regions::unexpose(const RemoteSlice& slice) {
@@ -43,7 +45,7 @@ bool Regions::is_valid(const DataField& data) const {
   const uint32_t index = IndexOf(data.region);
   if (index >= slots_.size()) return false;
   const Slot& slot = slots_[index];
-  const uint32_t generation = GenerationOf(data.region);
+  const uint64_t generation = GenerationOf(data.region);
   if (generation == 0 || generation > slot.generation) return false;
   if (generation < slot.generation) return true;  // of an earlier tenant: to be ignored
   return slot.exposed && data.key == slot.key && data.payload.size() <= slot.into.size &&
@@ -74,7 +76,7 @@ void Regions::release(uint32_t index) {
   slot.into = {};
   slot.landed.clear();
   ++slot.generation;
-  ROCECOLL_CHECK(slot.generation != 0);
+  ROCECOLL_CHECK(slot.generation <= kMaxGeneration);
   free_.push_back(index);
 }
 

@@ -16,9 +16,14 @@ namespace rocecoll {
 // again and guarded by a random key. This is the only place that writes into lent memory.
 class Regions {
  public:
-  static constexpr size_t kMaxRegions = 1u << 20;
+  static constexpr int kIndexBits = 20;
+  static constexpr size_t kMaxRegions = size_t{1} << kIndexBits;
+  // Enough for a million exposures a second, all in one slot, for half a year.
+  static constexpr uint64_t kMaxGeneration = UINT64_MAX >> kIndexBits;
 
-  explicit Regions(uint64_t seed) : random_(seed) {}
+  // `first_generation`: of every slot, at least 1.
+  explicit Regions(uint64_t seed, uint64_t first_generation = 1)
+      : random_(seed), first_generation_(first_generation) {}
 
   RemoteSlice expose(LocalSlice into, uint32_t token);
   // Checked: nothing has landed yet.
@@ -33,9 +38,9 @@ class Regions {
   void clear();
 
  private:
-  // The id is the generation in the upper half, the slot's index in the lower.
+  // The id is the slot's index in the lower kIndexBits and the generation above.
   struct Slot {
-    uint32_t generation = 1;
+    uint64_t generation = 1;
     bool exposed = false;
     uint32_t token = 0;
     uint64_t key = 0;
@@ -45,6 +50,7 @@ class Regions {
   void release(uint32_t index);
 
   Random random_;
+  uint64_t first_generation_;
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_;
 };

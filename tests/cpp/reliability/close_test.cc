@@ -101,6 +101,35 @@ TEST(Close, TowardsASilentPeerEndsAtTheCloseTimeout) {
   EXPECT_EQ(pair.now - start, seconds(1));
 }
 
+TEST(Close, AcceptedFramesOutliveAnOutageThatThePeerSurvives) {
+  ConnectionPair pair(1);
+  ASSERT_TRUE(pair.establish());
+  pair.run_for(seconds(1));
+  for (ChannelFaults* faults : {&pair.end(0).faults, &pair.end(1).faults}) {
+    faults->dark_from = pair.now;
+    faults->dark_until = pair.now + seconds(8);
+  }
+  ASSERT_TRUE(pair.at(0).send_frame(TestBytes(100, 1)));
+  pair.close(0);
+  ASSERT_TRUE(pair.run_until([&] { return pair.end(1).downs == 1; }));
+  EXPECT_EQ(pair.end(1).frames.size(), 1u);
+  EXPECT_EQ(pair.at(1).status().code(), StatusCode::kPeerLeft);
+}
+
+TEST(Close, AcceptedFramesLingerNoLongerThanASilentPeerIsWaitedFor) {
+  for (const bool opened : {true, false}) {
+    ConnectionPair pair(1, {}, {}, opened);
+    ASSERT_EQ(opened && pair.establish(), opened);
+    pair.run_for(seconds(1));
+    pair.end(0).faults.loss = 1;
+    const Instant start = pair.now;
+    ASSERT_TRUE(pair.at(0).send_frame(TestBytes(100, 1)));
+    pair.close(0);
+    ASSERT_TRUE(pair.run_until([&] { return pair.at(0).finished(); }));
+    EXPECT_LE(pair.now - start, seconds(10));
+  }
+}
+
 TEST(Close, TowardsAPeerThatIsGoneEndsWithItsReset) {
   ConnectionPair pair(1);
   ASSERT_TRUE(pair.establish());

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a connection meets only after hours: counters that rise for ever, one-sided traffic, waits.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "reliability/connection_pair.h"
+#include "transport/reliability/regions.h"
+#include "transport/reliability/sent_packets.h"
+
+namespace rocecoll {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+
+// Waits for the peer's opening for as long as a test wants.
+ConnectionOptions Patient() {
+  ConnectionOptions options;
+  options.connect_timeout = hours(24 * 365);
+  return options;
+}
+
+// The receiver of a long write sends nothing but acknowledgements, and nobody acknowledges those.
+TEST(LongLife, AReceiverAcknowledgesForAsLongAsDataComes) {
+  ConnectionOptions options;
+  options.max_datagram_bytes = 512;
+  ConnectionPair pair(1, {}, options);
+  pair.at(1).set_receive_window(0);  // every packet waits for its acknowledgement
+  const uint64_t acknowledgements = 2 * SentPackets::kMaxPackets;
+  std::vector<std::byte> source(acknowledgements * 400);
+  std::iota(reinterpret_cast<uint8_t*>(source.data()),
+            reinterpret_cast<uint8_t*>(source.data() + source.size()), uint8_t{0});
+  std::vector<std::byte> target(source.size());
+  ASSERT_TRUE(pair.at(0).write(pair.at(1).expose(SliceOf(target), 1), SliceOf(source), 1));
+  ASSERT_TRUE(pair.run_until([&] { return pair.end(0).written.size() == 1; }, hours(1)))
+      << pair.at(0).status().message();
+  EXPECT_GT(pair.end(1).sent, SentPackets::kMaxPackets);
+  EXPECT_TRUE(source == target);
+}
+
+TEST(LongLife, APeerThatOpensAfterDaysIsGreetedWithinASecond) {
+  ConnectionPair pair(2, {}, Patient(), false);
+  ASSERT_TRUE(pair.at(0).send_frame(TestBytes(1, 1)));
+  const Duration waited = hours(24 * 3);
+  pair.run_for(waited);
+  ASSERT_FALSE(pair.at(0).down());
+  // At most one INIT a second once a minute has passed, twenty a second before.
+  EXPECT_LE(pair.end(0).sent, static_cast<uint64_t>(waited / seconds(1)) + 20 * 60);
+  // Even if its own first INITs are lost.
+  pair.open(1);
+  pair.end(1).faults.drop_mask = 0xff;
+  ASSERT_TRUE(pair.run_until([&] { return pair.end(1).frames.size() == 1; }, milliseconds(1100)));
+}
+
+TEST(LongLife, ALostFirstContactIsRepeatedSoonAfterAShortWait) {
+  ConnectionPair pair(3, {}, Patient(), false);
+  const Instant start = pair.now;
+  Instant last = pair.now;
+  pair.on_sent = [&](int, std::span<const std::byte>) {
+    const Duration pause = pair.now - last;
+    EXPECT_LE(pause, std::max<Duration>(milliseconds(50), (pair.now - start) / 8));
+    last = pair.now;
+  };
+  pair.run_for(minutes(5));
+}
+
+DataField DataFor(const RemoteSlice& slice, const std::vector<std::byte>& payload) {
+  DataField data;
+  data.region = slice.base;
+  data.key = slice.key;
+  data.offset = 0;
+  data.payload = payload;
+  return data;
+}
+
+// 2^32 exposures in one slot are 60 hours at 20,000 a second.
+TEST(LongLife, ARegionIsExposedMoreThanTwoToTheThirtySecondTimes) {
+  Regions regions(1, (uint64_t{1} << 32) - 3);
+  std::vector<std::byte> into(8);
+  const std::vector<std::byte> payload = TestBytes(8, 1);
+  std::optional<RemoteSlice> previous;
+  for (uint32_t i = 0; i < 6; ++i) {
+    const RemoteSlice slice = regions.expose(SliceOf(into), i);
+    if (previous) {
+      EXPECT_NE(slice.base, previous->base);
+      ASSERT_TRUE(regions.is_valid(DataFor(*previous, payload)));
+      EXPECT_EQ(regions.write(DataFor(*previous, payload)), std::nullopt);  // late: ignored
+    }
+    ASSERT_TRUE(regions.is_valid(DataFor(slice, payload)));
+    EXPECT_EQ(regions.write(DataFor(slice, payload)), i);
+    previous = slice;
+  }
+}
+
+}  // namespace
+}  // namespace rocecoll
