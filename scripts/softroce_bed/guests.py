@@ -225,7 +225,8 @@ class Run:
             print(complaint, file=sys.stderr)
             return EXIT_BROKEN
         if how == warden.LIMIT:
-            say(f"guest {number}: ended at the time limit of {self.job.limit_s:g} s")
+            say(f"guest {number}: ended at the time limit of {self.job.limit_s:g} s; its console:")
+            print(console.tail(), file=sys.stderr)
             return EXIT_LIMIT
         if how == warden.KILLED:
             say(f"guest {number}: killed, as was asked for")

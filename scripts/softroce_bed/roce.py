@@ -17,6 +17,11 @@ from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, Bed, BedError, Job
 
 ROOT = Path(__file__).resolve().parents[2]
 PINGPONG = "python scripts/softroce_bed/pingpong.py"
+# Limits are there to end what hangs, so they are far above what a step takes beside other work.
+STEP_LIMIT_S = 900
+PYTEST_LIMIT_S = 3600
+TEST_LIMIT_S = 600  # of one test of pytest
+REPORT_LIMIT_S = 300  # for pytest to report what has finished
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Step:
     guests: int = 1
     netem: str = ""
     status: int = 0
-    limit_s: float = 120
+    limit_s: float = STEP_LIMIT_S
     cases: bool = False
     virtual: bool = False  # only where the bed has kernels of its own, as two guests always do
 
@@ -65,11 +70,16 @@ BED_STEPS = (
 PYTEST = "python -m pytest -p no:cacheprovider -q -ra --durations=5"
 
 
-def roce_step(name: str, *files: str, limit_s: float) -> Step:
-    """Files of tests/roce, all in one guest."""
+def roce_step(name: str, *files: str) -> Step:
+    """Files of tests/roce, all in one guest. Interrupted, pytest reports what has finished.
+
+    PYTEST_LIMIT_S and, in pytest-timeout's words, PYTEST_TIMEOUT come from run_step.
+    """
     paths = " ".join(f"tests/roce/test_{file}.py" for file in files)
-    command = f"{PYTEST} --junitxml=$SOFTROCE_OUT/{files[0]}.xml {paths}"
-    return Step(name, command, cases=True, limit_s=limit_s)
+    command = (
+        f"timeout -s INT $PYTEST_LIMIT_S {PYTEST} --junitxml=$SOFTROCE_OUT/{files[0]}.xml {paths}"
+    )
+    return Step(name, command, cases=True, limit_s=PYTEST_LIMIT_S + REPORT_LIMIT_S)
 
 
 def apart_step(name: str, arguments: str) -> Step:
@@ -89,7 +99,7 @@ def cpp_step(name: str, test: str, arguments: str = "", netem: str = "") -> Step
         "set -- $SOFTROCE_DEVICES $SOFTROCE_ADDRESSES; "
         f"exec {CPP_BUILD}/{test} --gtest_output=xml:$SOFTROCE_OUT/{test}.xml {arguments}"
     )
-    return Step(name, command, cases=True, netem=netem, limit_s=300)
+    return Step(name, command, cases=True, netem=netem)
 
 
 # What every transport is held to, over rc, ud and auto.
@@ -117,11 +127,11 @@ ROCE_STEPS = (
         cpp_step(f"conformance, {netem}", "conformance_test", CONFORMANCE, netem=netem)
         for netem in ("loss 1%", "loss 5%", "delay 2ms", "duplicate 2%", "corrupt 1%")
     ),
-    roce_step("every collective, clean and with faults", "matrix", limit_s=300),
-    roce_step("what others see", "witness", limit_s=120),
-    roce_step("RoCE goes away", "failover", limit_s=180),
-    roce_step("killed ranks, many links", "kills", "cycles", limit_s=300),
-    roce_step("training", "training_roce", limit_s=400),
+    roce_step("every collective, clean and with faults", "matrix"),
+    roce_step("what others see", "witness"),
+    roce_step("RoCE goes away", "failover"),
+    roce_step("killed ranks, many links", "kills", "cycles"),
+    roce_step("training", "training_roce"),
     apart_step("every collective, two guests", "together rc ud auto"),
     apart_step("a guest is killed under rc", "killed rc"),
     apart_step("a guest is killed under ud", "killed ud"),
@@ -152,32 +162,45 @@ def skipped(name: str, reason: str) -> ElementTree.Element:
 
 
 def run_tests(bed: Bed, steps: Iterable[Step], results: Path) -> None:
-    """Says how each went; leaves JUnit XML in `results`."""
-    cases = []
+    """Says how each went; leaves JUnit XML in `results`, at any time of what has finished."""
+    cases: list[ElementTree.Element] = []
     for step in steps:
         if (step.virtual or step.guests > 1) and not bed.is_virtual:
             cases.append(skipped(step.name, f"the {bed.name} bed is this machine's kernel"))
             continue
+        print(f"softroce: {bed.name}: {step.name}", flush=True)
+        write_cases(
+            [*cases, failed(bed, step, "it was running when the tests were ended")], results
+        )
         started = time.monotonic()
         problem = run_step(bed, step, results)
         seconds = time.monotonic() - started
         verdict = f"FAILED: {problem}" if problem else "passed"
         print(f"softroce: {bed.name}: {step.name}: {verdict} ({seconds:.1f} s)", flush=True)
         if problem or not step.cases:
-            case = ElementTree.Element("testcase", classname=f"softroce.{bed.name}", name=step.name)
-            if problem:
-                ElementTree.SubElement(case, "failure", message=problem)
-            cases.append(case)
+            cases.append(failed(bed, step, problem) if problem else case_of(bed, step))
     write_cases(cases, results)
+
+
+def case_of(bed: Bed, step: Step) -> ElementTree.Element:
+    return ElementTree.Element("testcase", classname=f"softroce.{bed.name}", name=step.name)
+
+
+def failed(bed: Bed, step: Step, problem: str) -> ElementTree.Element:
+    case = case_of(bed, step)
+    ElementTree.SubElement(case, "failure", message=problem)
+    return case
 
 
 def run_step(bed: Bed, step: Step, results: Path) -> str:
     """What is wrong, or ""."""
     out = results / re.sub(r"\W+", "_", step.name)
+    limits = {"PYTEST_TIMEOUT": TEST_LIMIT_S, "PYTEST_LIMIT_S": PYTEST_LIMIT_S}
     job = Job(
         command=("bash", "-c", step.command),
         directory=ROOT,
-        environment=dict(os.environ),
+        environment=os.environ
+        | {name: str(limit_s * bed.patience) for name, limit_s in limits.items()},
         guests=step.guests,
         netem=step.netem,
         limit_s=step.limit_s * bed.patience,
@@ -187,6 +210,8 @@ def run_step(bed: Bed, step: Step, results: Path) -> str:
         status = bed.run(job)
     except BedError as error:
         return str(error)
+    if status == EXIT_LIMIT != step.status:
+        return f"ended at its limit of {job.limit_s:g} s"
     if status != step.status:
         return f"exit status {status}, not {step.status}"
     return "no JUnit XML was left" if step.cases and not any(out.glob("*.xml")) else ""

@@ -18,11 +18,13 @@ from harness import Pool, PoolSpec, fresh_pool
 from launch import ROOT
 
 sys.path.append(str(ROOT / "scripts"))  # for their tests
+sys.path.append(str(ROOT / "tests"))
+pytest_plugins = ["running"]
 
 WORLD_SIZES = (1, 2, 3, 4, 5, 7, 8)
 QUICK_WORLD_SIZES = (1, 2, 3)
 LOSSY = "loss=0.05,reorder=0.02,duplicate=0.01,seed=7"
-TEST_LIMIT_S = 120
+NOTHING_LEFT_LIMIT_S = 60
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,9 +61,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(TEST_LIMIT_S))
     if config.getoption("quick"):
         dropped = [item for item in items if not is_quick(item)]
         config.hook.pytest_deselected(items=dropped)
@@ -160,7 +159,7 @@ def nothing_left_behind(pools: harness.Pools) -> Iterator[None]:
     yield
     pools.close()
     own_pid = psutil.Process().pid
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + NOTHING_LEFT_LIMIT_S
     while True:
         left = [
             child

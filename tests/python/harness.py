@@ -23,9 +23,11 @@ from typing import Any
 
 import worker
 
-CALL_LIMIT_S = 60.0
-AFTER_ERROR_S = 5.0  # once a rank has failed, the others may wait for it in vain
-OUTPUT_TAIL = 4000
+CALL_LIMIT_S = 300.0
+STACKS_LIMIT_S = 10.0
+AFTER_ERROR_S = 10.0  # once a rank has failed, the others may wait for it in vain
+OUTPUT_TAIL = 8000
+STACKS = "(most recent call first)"  # what faulthandler writes
 
 PRELOADED = ("torch", "torch.distributed", "numpy", "pytest")
 SLOW_IMPORTS = (
@@ -136,7 +138,7 @@ class Pool:
             for pipe in self._pipes:
                 with contextlib.suppress(OSError):  # a rank that a test has killed
                     pipe.send(None)
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             for process in self._processes:
                 process.join(max(0.0, deadline - time.monotonic()))
         self.kill()
@@ -177,7 +179,11 @@ class Pool:
         waiting = {self._pipes[rank]: rank for rank in ranks}
         deadline = time.monotonic() + limit_s
         while waiting:
-            ready = wait(list(waiting), timeout=max(0.0, deadline - time.monotonic()))
+            try:
+                ready = wait(list(waiting), timeout=max(0.0, deadline - time.monotonic()))
+            except BaseException:  # the limit of the test, or a key
+                print(self._end(sorted(waiting.values())), file=sys.stderr)
+                raise
             if not ready:
                 errors = "".join(f"\n{o.trace}" for o in outcomes.values() if o.error)
                 self._fail(f"{what}: no answer in time{errors}", sorted(waiting.values()))
@@ -195,10 +201,21 @@ class Pool:
         return [outcomes[rank] for rank in ranks]
 
     def _fail(self, why: str, ranks: Sequence[int]) -> None:
-        for rank in ranks:
-            worker.request_stacks(self._processes[rank])
+        raise RankError(f"ranks {list(ranks)}: {why}{self._end(ranks)}")
+
+    def _end(self, ranks: Sequence[int]) -> str:
+        """Ends the pool; the output of all, with the stacks of these ranks."""
+        asked = [rank for rank in ranks if worker.request_stacks(self._processes[rank])]
+        deadline = time.monotonic() + STACKS_LIMIT_S
+        while asked and time.monotonic() < deadline:
+            asked = [
+                rank
+                for rank in asked
+                if STACKS not in self._output(rank).read_text("utf8", "replace")
+            ]
+            time.sleep(0.02)
         self.kill()
-        raise RankError(f"ranks {list(ranks)}: {why}{self._outputs()}")
+        return self._outputs()
 
 
 class Pools:

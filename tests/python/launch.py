@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +17,8 @@ import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
-LIMIT_S = 100.0
+LIMIT_S = 400.0
+STACKS_LIMIT_S = 30.0
 LAUNCHERS = ("ROCECOLL_", "OMPI_", "PMI", "MPI_", "SLURM_", "TORCHELASTIC_")
 PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -25,7 +29,13 @@ def environment(**extra: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(LAUNCHERS) and name not in PLACE
     }
-    return {**kept, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **extra}
+    return {
+        **kept,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",
+        **extra,
+    }
 
 
 def free_port() -> int:
@@ -39,35 +49,43 @@ def run_programs(
     environments: Sequence[dict[str, str]],
     limit_s: float = LIMIT_S,
 ) -> list[subprocess.CompletedProcess[str]]:
-    """Starts all commands at once; ends them and their children at the limit."""
+    """Starts all commands at once; ends them and their children at the limit, with their stacks."""
     processes = [
         subprocess.Popen(
             command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         for command, env in zip(commands, environments, strict=True)
     ]
-    results = []
+    results, deadline = [], time.monotonic() + limit_s
     try:
         for process in processes:
-            output, _ = process.communicate(timeout=limit_s)
+            output, _ = process.communicate(timeout=max(0.0, deadline - time.monotonic()))
             results.append(subprocess.CompletedProcess(process.args, process.returncode, output))
     finally:
+        # At the limit, also that of the test, which interrupts the wait.
         for process in processes:
             if process.poll() is None:
-                end_tree(process)
+                output = end_tree(process)
+                print(f"had not ended: {process.args}\n{output}", file=sys.stderr)
     return results
 
 
-def end_tree(process: subprocess.Popen[str]) -> None:
+def end_tree(process: subprocess.Popen[str]) -> str:
+    """What it has written, in the end the stacks of the programs that are Python's."""
+    root = psutil.Process(process.pid)
+    for program in [*root.children(recursive=True), root]:
+        # Those that others wait for would end them, too.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if not program.children() and "python" in program.name():
+                program.send_signal(signal.SIGABRT)  # environment() has faulthandler write them
     try:
-        tree = psutil.Process(process.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        tree = []
-    process.kill()
-    for child in tree:
-        if child.is_running():
-            child.kill()
-    process.communicate()
+        output, _ = process.communicate(timeout=STACKS_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for program in [*root.children(recursive=True), root]:
+                program.kill()
+        output, _ = process.communicate()
+    return output
 
 
 def run_program(command: Sequence[str], **extra: str) -> str:

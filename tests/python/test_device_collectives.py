@@ -12,7 +12,7 @@ import torch.distributed as dist
 from exact import assert_same
 from harness import Pool
 
-pytestmark = pytest.mark.timeout(300)  # the first one may build the fake accelerator
+pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accelerator
 
 DevicePool = Callable[[int], Pool]
 LARGE = 1_500_000  # elements: a dozen lanes of float32

@@ -19,8 +19,18 @@ GTEST = """<testsuites><testsuite name="Crc">
 <testcase name="Bare" classname="Crc" status="run" result="skipped">
 <skipped message="no offload"/></testcase></testsuite></testsuites>"""
 
-CTEST = """<testsuite><testcase name="base" status="{base}"/>
-<testcase name="engine" status="{engine}"/></testsuite>"""
+CTEST = """<testsuite>
+<testcase name="base.Crc.Good" status="run"><system-out>ok</system-out></testcase>
+<testcase name="base.Crc.Bad" status="fail"><failure message=""/></testcase>
+<testcase name="base.Crc.Slow" status="fail"><failure message="Timeout"/></testcase>
+<testcase name="base.Crc.Gone" status="notrun"><failure message="Unable to find it"/></testcase>
+<testcase name="base.Crc.Bare" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>
+<system-out>[ RUN      ] Crc.Bare
+crc_test.cc:12: Skipped
+no offload
+
+[  SKIPPED ] Crc.Bare (0 ms)
+</system-out></testcase></testsuite>"""
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +60,22 @@ def test_missing_or_broken_file_is_a_failure(report, tmp_path: Path, text: str |
     assert report.read_junit(path).summary() == "0 passed, 1 failed, 0 skipped"
 
 
-def test_crashed_executable_is_a_failure(report, tmp_path: Path) -> None:
-    (tmp_path / "base_test.xml").write_text(GTEST)
-    ctest = tmp_path / "ctest.xml"
-    ctest.write_text(CTEST.format(base="fail", engine="fail"))
-    tally = report.read_ctest(ctest, tmp_path)
-    # base says itself which test failed; engine wrote nothing.
-    assert tally.failures == ["Crc.Bad", "engine_test (crashed or ran out of time)"]
+def test_cases_of_ctest(report, tmp_path: Path) -> None:
+    path = tmp_path / "ctest.xml"
+    path.write_text(CTEST)
+    tally = report.read_ctest(path)
+    assert tally.summary() == "1 passed, 3 failed, 1 skipped"
+    assert tally.failures == [
+        "base.Crc.Bad",
+        "base.Crc.Slow (Timeout)",
+        "base.Crc.Gone (Unable to find it)",
+    ]
+    assert dict(tally.skips) == {"no offload": 1}
 
 
-def test_no_executable_is_a_failure(report, tmp_path: Path) -> None:
-    ctest = tmp_path / "ctest.xml"
-    ctest.write_text("<testsuite/>")
-    assert report.read_ctest(ctest, tmp_path).failures
+@pytest.mark.parametrize("text", [None, "<testsuite><testcase"])
+def test_missing_report_of_ctest_is_a_failure(report, tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "ctest.xml"
+    if text is not None:
+        path.write_text(text)
+    assert report.read_ctest(path).summary() == "0 passed, 1 failed, 0 skipped"

@@ -18,16 +18,24 @@ from softroce_bed import beds, cache, native, roce, uml, uml_kernel, wire
 from softroce_bed.bed import (
     EXIT_BROKEN,
     EXIT_IMPOSSIBLE,
+    EXIT_LIMIT,
     BedError,
     ImpossibleError,
     Job,
 )
 from softroce_bed.guests import Guest, run_guests
+from test_report import read_junit
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.quick
 
-DEADLINE_S = 30
+DEADLINE_S = 300
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling takes minutes, and what is compiled is for real guests."""
+    monkeypatch.setattr(roce, "build_cpp_tests", lambda: None)
 
 
 # Which bed.
@@ -107,6 +115,23 @@ def test_steps_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         assert run.exit_code == 1
         assert "otherwise: FAILED: exit status 3, not 0" in run.stdout
         assert run.stdout.endswith("1 passed, 1 failed, 1 skipped\n")
+
+
+def test_step_that_hangs_is_named_and_those_before_are_counted(tmp_path: Path) -> None:
+    """The report is whole before the next step begins, since nothing may come after it."""
+    seen: list[str] = []
+
+    class Bed(FakeBed):
+        def run(self, job: Job) -> int:
+            seen.append(read_junit(tmp_path / "bed.xml").summary())
+            return EXIT_LIMIT if "hangs" in job.command else super().run(job)
+
+    steps = [roce.Step("good", "", status=3), roce.Step("bad", "hangs", limit_s=7)]
+    roce.run_tests(Bed("native"), steps, tmp_path)
+    assert seen == ["0 passed, 1 failed, 0 skipped", "1 passed, 1 failed, 0 skipped"]
+    text = (tmp_path / "bed.xml").read_text()
+    assert "ended at its limit of 7 s" in text and "it was running" not in text
+    assert read_junit(tmp_path / "bed.xml").failures == ["softroce.native.bad"]
 
 
 def test_cases_of_a_step_are_counted(
@@ -275,7 +300,9 @@ def test_kernel_is_built_whole_or_not_at_all(
     merge.write_text("#!/bin/sh\n" + FAKE_MERGE)
     merge.chmod(0o755)
     archive = tmp_path / "linux-source-6.12.tar.gz"
-    subprocess.run(["tar", "-C", tmp_path, "-czf", archive, tree.name], check=True, timeout=30)
+    subprocess.run(
+        ["tar", "-C", tmp_path, "-czf", archive, tree.name], check=True, timeout=DEADLINE_S
+    )
     config = tmp_path / "uml.config"
     config.write_text(f"# why\n{fragment}\n")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -67,9 +67,10 @@ def _call(function: Any, args: tuple[Any, ...]) -> tuple[Any, str | None, str, f
     return value, error, trace, time.monotonic() - started
 
 
-def request_stacks(process: BaseProcess) -> None:
+def request_stacks(process: BaseProcess) -> bool:
     """Asks a process that hangs for the stacks of its threads, in its output file."""
     if process.is_alive() and process.pid:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGUSR1)
-        time.sleep(0.5)  # the handler writes while the process does whatever it hangs in
+            return True
+    return False

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 
 
 @dataclass(frozen=True)

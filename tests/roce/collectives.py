@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from job import Rank
 
-LIMIT_S = 120.0
+LIMIT_S = 200.0
 DTYPES = ("int32", "float64", "uint8", "float32", "int64")
 
 

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import bed
 import pytest
 
-TEST_LIMIT_S = 300
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+pytest_plugins = ["running"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,7 +22,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     outside = pytest.mark.skip(reason="not in a bed: run ./scripts/softroce test")
     for item in items:
-        item.add_marker(pytest.mark.timeout(TEST_LIMIT_S))
         if not bed.ends():
             item.add_marker(outside)
 

@@ -22,8 +22,8 @@ from typing import Any
 import bed
 from core_alone import core, options
 
-LIMIT_S = 90.0  # for anything that must come; no verdict depends on how soon it does
-CLOSING_S = 5.0
+LIMIT_S = 200.0  # for anything that must come; no verdict depends on how soon it does
+CLOSING_S = 30.0
 
 _fork = multiprocessing.get_context("fork")
 

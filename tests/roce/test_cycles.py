@@ -11,6 +11,7 @@ import pytest
 from job import Job, Rank
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("transport", ["rc", "ud"])
 def test_links_open_and_close(transport: str, request: pytest.FixtureRequest) -> None:
     cycles = request.config.getoption("cycles")
@@ -40,6 +41,6 @@ def test_links_open_and_close(transport: str, request: pytest.FixtureRequest) ->
         assert len(os.listdir("/proc/self/fd")) == descriptors
 
     with Job(2, body, transport) as job:
-        job.values(limit_s=240)
+        job.values(limit_s=1500)
     for outcome in job.outcomes():
         assert not any(severity == "warning" for severity, _ in outcome.log), outcome.log

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank is killed in the middle of operations: every survivor names it within 5 s."""
+"""A rank is killed in the middle of operations: its death itself is noticed, by every survivor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from job import Job, Rank
 
-LIMIT_S = 5.0
+# Far below the time after which silence would be taken for death.
+LIMIT_S = 60.0
+PATIENT = {"ROCECOLL_PEER_TIMEOUT": "150"}
 ELEMENTS = (1, 1000, 50_000, 400_000)
 
 
@@ -31,6 +33,7 @@ def operate_for_ever(rank: Rank) -> None:
             rank.tell("begun")
 
 
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize("transport", ["rc", "ud"])
 def test_killed_ranks_are_named(
     transport: str, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
@@ -39,7 +42,7 @@ def test_killed_ranks_are_named(
     for turn in range(request.config.getoption("kills")):
         size = (2, 3)[turn % 2]
         victim = turn // 2 % size
-        with Job(size, operate_for_ever, transport) as job:
+        with Job(size, operate_for_ever, transport, variables=PATIENT) as job:
             assert [job.told(rank) for rank in range(size)] == ["begun"] * size
             time.sleep(source.uniform(0, 0.05))  # so that it is in the middle of anything
             killed_at = job.kill(victim)

@@ -38,7 +38,7 @@ def run_matrix(ranks: int, transport: str, sizes: tuple[int, ...]) -> list[Outco
 
     before = [bed.sent_bytes(end.interface) for end in bed.ends()]
     with Job(ranks, body, transport) as job:
-        job.values(limit_s=240)
+        job.values(limit_s=500)
         outcomes = job.outcomes()
     for outcome in outcomes:
         assert is_carried_by_roce(outcome, transport), outcome.log

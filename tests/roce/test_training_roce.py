@@ -20,8 +20,8 @@ if "SOFTROCE_DEVICES" not in os.environ:
 PROGRAM = Path(__file__).with_name("programs") / "digits.py"
 NETWORKS = 3  # of the program
 RANKS = 2
-LIMIT_S = 260
-END_S = 20
+LIMIT_S = 500
+END_S = 60
 # The sums are equal but for the order of additions.
 LOSS_BAR = 1e-9
 MTU_BYTES = 4096

@@ -23,8 +23,8 @@ from core_alone import core
 from job import Rank, drain_log, settings_of
 
 PORT = 29500
-LIMIT_S = 60.0
-NAMED_WITHIN_S = 5.0
+LIMIT_S = 300.0
+NAMED_WITHIN_S = 60.0  # far below the limit of an operation
 SIZES = (0, 1, 511, 30_011)
 
 

@@ -24,7 +24,7 @@ import pytest
 from bed import End
 
 PACKAGES = Path("/usr/lib/python3/dist-packages")  # of Debian's python3-pyverbs
-LIMIT_S = 60.0
+LIMIT_S = 200.0
 ROCE_PORT = 4791
 UD_SEND_WITH_IMMEDIATE = 0x65  # opcode of the BTH
 ETH_BYTES, IP_BYTES, UDP_BYTES, ICRC_BYTES = 14, 20, 8, 4

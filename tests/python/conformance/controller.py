@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from launch import environment
 
-START_LIMIT_S = 180.0
+START_LIMIT_S = 300.0
 # Upstream ends a test's ranks at the limit and then collects their stacks, 5 s for each.
 GRACE_S = 60.0
 EXCEPTION = re.compile(r"^\s*([\w.]*(?:Error|Exception|Timeout|Exit)\b.*)", re.MULTILINE)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./scripts/test: a test that hangs fails alone and by name, and what has finished is reported."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from launch import ROOT, environment
+from test_report import Tally, read_ctest, read_junit
+
+DEADLINE_S = 300
+
+
+@pytest.fixture(scope="module")
+def runner() -> ModuleType:
+    """scripts/test.py; `test` is the name of another module."""
+    spec = importlib.util.spec_from_file_location("rocecoll_runner", ROOT / "scripts" / "test.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(command: list[str], directory: Path) -> str:
+    """Its output. That what hangs ends is what is tested, not how soon."""
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    return done.stdout
+
+
+CONFTEST = f"""
+import os, signal, sys
+import pytest
+sys.path.append({os.fspath(ROOT / "tests")!r})
+pytest_plugins = ["running"]
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logstart(nodeid):
+    if "interrupted" in nodeid and "PYTEST_XDIST_WORKER" not in os.environ:
+        os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def run_pytest(runner: ModuleType, directory: Path, tests: str, *options: str) -> tuple[Tally, str]:
+    (directory / "conftest.py").write_text(CONFTEST)
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    (directory / "test_it.py").write_text(f"import ctypes, time\n{tests}")
+    report = directory / "report.xml"
+    output = run([*runner.pytest_command("test_it.py", report), *options], directory)
+    return read_junit(report), output
+
+
+def test_python_test_that_hangs_fails_alone(runner: ModuleType, tmp_path: Path) -> None:
+    tests = (
+        "def test_before(): pass\n"
+        "def test_hangs():\n    stuck_here = time.sleep(600)\n"
+        "def test_after(): pass\n"
+    )
+    tally, output = run_pytest(runner, tmp_path, tests, "--timeout=2")
+    assert tally.summary() == "2 passed, 1 failed, 0 skipped", output
+    assert tally.failures == ["test_it.test_hangs"]
+    assert "Timeout" in output and "stuck_here" in output
+
+
+def test_python_test_that_hangs_in_c_fails_alone(runner: ModuleType, tmp_path: Path) -> None:
+    """With the interpreter's lock held, so that no handler of a signal runs."""
+    tests = (
+        "def test_before(): pass\n"
+        "def test_hangs(): ctypes.PyDLL(None).sleep(600)\n"
+        "def test_after(): pass\n"
+    )
+    options = ("-o", "faulthandler_timeout=3")
+    tally, output = run_pytest(runner, tmp_path, tests, *options)
+    assert tally.summary() == "2 passed, 1 failed, 0 skipped", output
+    assert tally.failures == ["test_it.test_hangs"]
+    assert 'test_it.py", line 3 in test_hangs' in output
+
+
+def test_interrupted_python_tests_are_reported(runner: ModuleType, tmp_path: Path) -> None:
+    """As at the guard: in the process that reports, while another runs the tests."""
+    tests = (
+        "def test_before(): pass\ndef test_interrupted(): time.sleep(600)\ndef test_after(): pass\n"
+    )
+    tally, output = run_pytest(runner, tmp_path, tests)
+    assert tally.summary() == "1 passed, 1 failed, 0 skipped", output
+    assert tally.failures == ["test_it.test_interrupted"]
+    assert "it was running when the tests were ended" in output
+
+
+CASES = """
+add_test(quick sh -c "echo fine")
+add_test(hangs sh -c "echo '[ RUN      ] A.Hangs'; exec sleep 600")
+set_tests_properties(hangs PROPERTIES TIMEOUT 1)
+add_test(crashes sh -c "kill -SEGV $$")
+"""
+
+
+def test_case_of_googletest_that_hangs_fails_alone(runner: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "CTestTestfile.cmake").write_text(CASES)
+    report = tmp_path / "ctest.xml"
+    output = run(runner.ctest_command(tmp_path, report, "2"), tmp_path)
+    tally = read_ctest(report)
+    assert tally.summary() == "1 passed, 2 failed, 0 skipped", output
+    assert "hangs (Timeout)" in tally.failures
+    assert "A.Hangs" in output
+
+
+def test_no_case_of_googletest_is_no_failure(runner: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "CTestTestfile.cmake").write_text(CASES)
+    report = tmp_path / "ctest.xml"
+    run([*runner.ctest_command(tmp_path, report, "2"), "--tests-regex", "absent"], tmp_path)
+    assert read_ctest(report).summary() == "0 passed, 0 failed, 0 skipped"
+
+
+def test_what_is_ended_at_the_guard_may_report(
+    runner: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ready, reported = tmp_path / "ready", tmp_path / "reported"
+    program = (
+        "import pathlib, sys, time\n"
+        "try:\n    pathlib.Path(sys.argv[1]).touch(); time.sleep(600)\n"
+        "except KeyboardInterrupt: pathlib.Path(sys.argv[2]).touch()\n"
+    )
+    wait = subprocess.Popen.wait
+
+    def wait_until_ready(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        """The guard, hours away, comes once the program is ready for it."""
+        if timeout != runner.GUARD_S:
+            return wait(process, timeout)
+        deadline = time.monotonic() + DEADLINE_S
+        while not ready.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        raise subprocess.TimeoutExpired(process.args, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait_until_ready)
+    command = [sys.executable, "-c", program, os.fspath(ready), os.fspath(reported)]
+    assert runner.run_step("it hangs", command) != 0
+    assert reported.exists()
