@@ -28,13 +28,17 @@ void EngineLock::lock() {
   contenders_.fetch_sub(1);
 }
 
-// Lets go, and steps for mail that came meanwhile unless another thread does.
+// Lets go, and steps for mail that came meanwhile unless another thread does. Such a step may bring
+// the next deadline forward: the outcome tells the new one, and a caller that was about to sleep
+// until the old one looks again first.
 void EngineLock::unlock(Outcome& outcome) {
   collect(outcome);
   mutex_.unlock();
   while (!mailbox_.empty() && mutex_.try_lock()) {
     take_mail(outcome);
-    if (engine_.step(MonotonicNow())) outcome.moved = true;
+    engine_.step(MonotonicNow());
+    outcome.moved = true;
+    outcome.next_deadline = engine_.next_deadline();
     collect(outcome);
     mutex_.unlock();
   }

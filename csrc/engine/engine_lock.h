@@ -47,11 +47,12 @@ class EngineLock {
     bool moved = false;
     bool pending = false;     // operations not complete, or links lingering
     Instant now{};            // when the step ran
-    Instant next_deadline{};  // of step() with a mark, submit() and with()
+    Instant next_deadline{};  // after the last step; of step() with a mark, submit() and with()
     std::vector<OperationPtr> completed;
   };
   // Steps once. With `mark`, and if nothing moved, marks the caller as asleep until the next
-  // deadline before the lock is let go.
+  // deadline before the lock is let go. The caller may sleep unless the outcome says that something
+  // has moved, which may be after the mark was set.
   Outcome step(SleepMark* mark = nullptr);
   // Takes the operation and steps, if the lock is free; else leaves it in the mailbox. Then a
   // refusal shows as the operation's status.
