@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <map>
 #include <new>
 #include <unordered_map>
@@ -64,16 +65,17 @@ struct Engine::Impl {
     return it == groups.end() ? nullptr : it->second.get();
   }
 
-  // Runs what may hit a failed check: a bug, after which no group can be trusted.
+  // Runs what may throw: a failed check, or what the standard library or a device's copies throw.
+  // After it no group can be trusted.
   template <typename Body>
   bool guarded(Body&& body) {
     try {
       body();
       return true;
-    } catch (const CheckFailure& failure) {
-      fail_all(failure.what());
     } catch (const std::bad_alloc&) {
       fail_all("out of memory");
+    } catch (const std::exception& failure) {
+      fail_all(failure.what());
     }
     return false;
   }

@@ -20,27 +20,29 @@ Instant MonotonicNow() {
 }
 
 // A mutex is not fair: a driver that unlocks and locks again at once would starve others.
-void EngineLock::lock() {
+EngineLock::Held EngineLock::lock() {
   for (int i = 0; i < kStandBack && contenders_.load() > 0; ++i) std::this_thread::yield();
-  if (mutex_.try_lock()) return;
+  Held held(mutex_, std::try_to_lock);
+  if (held) return held;
   contenders_.fetch_add(1);
-  mutex_.lock();
+  held.lock();
   contenders_.fetch_sub(1);
+  return held;
 }
 
 // Lets go, and steps for mail that came meanwhile unless another thread does. Such a step may bring
 // the next deadline forward: the outcome tells the new one, and a caller that was about to sleep
 // until the old one looks again first.
-void EngineLock::unlock(Outcome& outcome) {
+void EngineLock::unlock(Held held, Outcome& outcome) {
   collect(outcome);
-  mutex_.unlock();
-  while (!mailbox_.empty() && mutex_.try_lock()) {
+  held.unlock();
+  while (!mailbox_.empty() && held.try_lock()) {
     take_mail(outcome);
     engine_.step(MonotonicNow());
     outcome.moved = true;
     outcome.next_deadline = engine_.next_deadline();
     collect(outcome);
-    mutex_.unlock();
+    held.unlock();
   }
 }
 
@@ -70,7 +72,7 @@ void EngineLock::take_mail(Outcome& outcome) {
 
 EngineLock::Outcome EngineLock::step(SleepMark* mark) {
   Outcome outcome;
-  lock();
+  Held held = lock();
   take_mail(outcome);
   outcome.now = MonotonicNow();
   if (engine_.step(outcome.now)) outcome.moved = true;
@@ -79,7 +81,7 @@ EngineLock::Outcome EngineLock::step(SleepMark* mark) {
     outcome.next_deadline = engine_.next_deadline();
     mark->set_asleep(outcome.next_deadline);
   }
-  unlock(outcome);
+  unlock(std::move(held), outcome);
   return outcome;
 }
 
@@ -87,11 +89,12 @@ EngineLock::Outcome EngineLock::submit(GroupId group, const OperationPtr& operat
                                        Status& refused) {
   Outcome outcome;
   bool mailed = false;
-  if (!mutex_.try_lock()) {
+  Held held(mutex_, std::try_to_lock);
+  if (!held) {
     mailed = mailbox_.push({group, operation});
     if (!mailed) {
-      lock();
-    } else if (!mutex_.try_lock()) {
+      held = lock();
+    } else if (!held.try_lock()) {
       outcome.next_deadline = kNever;
       outcome.pending = true;
       return outcome;
@@ -102,17 +105,17 @@ EngineLock::Outcome EngineLock::submit(GroupId group, const OperationPtr& operat
   if (!mailed) refused = engine_.submit(outcome.now, group, operation);
   engine_.step(outcome.now);
   outcome.next_deadline = engine_.next_deadline();
-  unlock(outcome);
+  unlock(std::move(held), outcome);
   return outcome;
 }
 
 EngineLock::Outcome EngineLock::with(const std::function<void(Engine&)>& call) {
   Outcome outcome;
-  lock();
+  Held held = lock();
   take_mail(outcome);
   call(engine_);
   outcome.next_deadline = engine_.next_deadline();
-  unlock(outcome);
+  unlock(std::move(held), outcome);
   return outcome;
 }
 

@@ -63,8 +63,10 @@ class EngineLock {
   bool lingering() const { return lingering_.load(); }
 
  private:
-  void lock();
-  void unlock(Outcome& outcome);
+  // Whatever is thrown while it is held lets it go.
+  using Held = std::unique_lock<std::mutex>;
+  Held lock();
+  void unlock(Held held, Outcome& outcome);
   void take_mail(Outcome& outcome);
   void collect(Outcome& outcome);
   void refuse(const OperationPtr& operation, Status why, Outcome& outcome);

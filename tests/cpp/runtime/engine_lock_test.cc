@@ -7,6 +7,8 @@
 
 #include <future>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -106,6 +108,29 @@ TEST_F(Lock, KeepsAThreadAwakeWhenMailCameAfterItHadArmed) {
   const auto outcome = lock_.step(&mark);
   ASSERT_TRUE(mailed_);
   EXPECT_TRUE(outcome.moved);
+}
+
+// Whoever finds the lock taken leaves mail and gets no deadline.
+TEST_F(Lock, IsFreeAfterSomethingWasThrownUnderIt) {
+  EXPECT_THROW(lock_.with([](Engine&) { throw std::runtime_error("thrown"); }), std::runtime_error);
+  transport_.on_arm = [] { throw std::runtime_error("thrown"); };
+  SleepMark mark;
+  EXPECT_THROW(lock_.step(&mark), std::runtime_error);
+  transport_.on_arm = nullptr;
+  Status refused;
+  const auto outcome = lock_.submit(group_, Receive(received_, kTimeout), refused);
+  EXPECT_TRUE(refused.ok()) << refused.message();
+  EXPECT_LE(outcome.next_deadline, MonotonicNow() + kTimeout);
+}
+
+TEST_F(Lock, GroupsFailWithWhateverAStepThrows) {
+  transport_.on_poll = [] { throw std::length_error("too long by far"); };
+  lock_.step();
+  lock_.with([&](Engine& engine) {
+    const Status status = engine.group_status(group_);
+    EXPECT_EQ(status.code(), StatusCode::kInternal);
+    EXPECT_NE(status.message().find("too long by far"), std::string::npos) << status.message();
+  });
 }
 
 // A driver sleeps until its own deadline, far away. Mail with a near one is left by a thread that
