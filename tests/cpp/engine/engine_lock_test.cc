@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "engine/progress.h"
-#include "runtime/mute_transport.h"
+#include "engine/mute_transport.h"
 
 namespace rocecoll {
 namespace {
