@@ -19,6 +19,7 @@ enum class StatusCode : uint8_t {
   kTimeout,          // the deadline of an operation or of a connection passed
   kPeerLost,         // a rank died or became unreachable
   kPeerLeft,         // a rank closed its side in good order
+  kNoContact,        // nothing ever came from a rank
   kAborted,          // the user, or another rank, aborted the group
   kNetwork,          // the local network or socket refused to work
   kUnsupported,      // not offered for these arguments
@@ -40,6 +41,8 @@ constexpr std::string_view ToString(StatusCode code) {
       return "peer lost";
     case StatusCode::kPeerLeft:
       return "peer left";
+    case StatusCode::kNoContact:
+      return "no contact";
     case StatusCode::kAborted:
       return "aborted";
     case StatusCode::kNetwork:

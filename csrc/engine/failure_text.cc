@@ -23,6 +23,9 @@ std::string_view Advice(StatusCode code) {
              "give the group a longer timeout";
     case StatusCode::kPeerLost:
       return "see that rank's own log: its process died, or the network to its host is cut";
+    case StatusCode::kNoContact:
+      return "the causes are a firewall (open the UDP ports both ways, ROCECOLL_PORT_RANGE), the "
+             "wrong interface (ROCECOLL_SOCKET_IFNAME), the MTU, or that its process has ended";
     case StatusCode::kPeerLeft:
       return "that rank ended before its peers were done with it; make all ranks wait for each "
              "other (a barrier) before they end";
@@ -98,6 +101,10 @@ std::string FailureText::link_cause(const MessengerFailure& failure) const {
       return IsReport(why) ? why : who + " aborted: " + why;
     case StatusCode::kPeerLost:
       return "lost " + who + ": " + why;
+    case StatusCode::kNoContact:
+      return who + " met this rank in the store, but no UDP packet came back (" +
+             group_.addresses[group_.rank].text() + " to " + group_.addresses[failure.peer].text() +
+             "): " + why;
     default:
       return who + ": " + why;
   }

@@ -42,6 +42,8 @@ void BindErrors(py::module_& module) {
       "A rank died or became unreachable.");
   add(StatusCode::kPeerLeft, "PeerLeftError", PyExc_ConnectionError,
       "A rank closed its side in good order while it was still needed.");
+  add(StatusCode::kNoContact, "NoContactError", PyExc_ConnectionError,
+      "Nothing ever came from a rank: a firewall, the wrong interface, or it died early.");
   add(StatusCode::kAborted, "AbortedError", nullptr, "Some rank aborted the group.");
   add(StatusCode::kNetwork, "NetworkError", PyExc_OSError,
       "The local network or socket refused to work.");

@@ -61,6 +61,7 @@ c10d::ErrorType Backend::getError() {
       return c10d::ErrorType::TIMEOUT;
     case StatusCode::kPeerLost:
     case StatusCode::kPeerLeft:
+    case StatusCode::kNoContact:
     case StatusCode::kAborted:
     case StatusCode::kMismatch:
       return c10d::ErrorType::REMOTE_ERROR;

@@ -111,3 +111,13 @@ def test_a_host_that_falls_off_the_network_is_named_on_both_sides(hosts: tuple[H
         other = 1 - rank
         assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
         assert f"rank {other} ({hosts[other].ipv4}:" in result.stdout
+
+
+def test_a_link_that_flaps_is_no_death(hosts: tuple[Host, ...]) -> None:
+    """Meanwhile ARP fails and there is no route: every packet comes back with an error."""
+    store = f"tcp://{hosts[0].ipv4}:{free_port()}"
+    arguments = [[str(PROGRAMS / "unplug.py"), store, host.interface, "6"] for host in hosts]
+    results = run_on_hosts(hosts, 1, arguments, ROCECOLL_PEER_TIMEOUT="20")
+    for rank, result in enumerate(results):
+        assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
+        assert "all well again" in result.stdout

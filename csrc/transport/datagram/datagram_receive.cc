@@ -133,7 +133,7 @@ void DatagramTransport::take_hints() {
     PeerPath* path = table_.find_path(hint.peer);
     if (path == nullptr) continue;
     for (Endpoint* e = path->endpoints.front(); e != nullptr; e = PathList::next(*e)) {
-      e->connection.on_unreachable_hint(now_);
+      e->connection.on_unreachable_hint(now_, hint.obstacle);
       touch(*e);
     }
   }

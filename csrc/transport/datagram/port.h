@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "transport/address.h"
+#include "transport/obstacle.h"
 #include "transport/wait_handle.h"
 
 namespace rocecoll {
@@ -43,10 +44,11 @@ struct RxDatagram {
   uint32_t lease = 0;  // the port's own bookkeeping
 };
 
-// The network said that `peer` cannot be reached (e.g. ICMP port unreachable). A hint, forgeable,
-// never a verdict: the owner probes the peer.
+// The network said that `peer` cannot be reached, and how (e.g. ICMP port unreachable). A hint,
+// forgeable, never a verdict: the owner probes the peer.
 struct UnreachableHint {
   PeerHandle peer;
+  Obstacle obstacle = Obstacle::kPortRefused;
 };
 
 class DatagramPort {

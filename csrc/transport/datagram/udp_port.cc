@@ -40,7 +40,8 @@ UdpPort::UdpPort(UdpSocket socket, const UdpPortOptions& options)
       sender_(
           socket_.fd(), socket_.send_offload(),
           [this](PeerHandle peer) -> const UdpEndpoint& { return peers_[peer.index].endpoint; },
-          [this] { drain_errors(); }),
+          [this] { drain_errors(); },
+          [this](PeerHandle peer, int error) { note_refusal(peer, error); }),
       receiver_(
           socket_.fd(),
           [this](const UdpEndpoint& endpoint) {
@@ -93,12 +94,20 @@ void UdpPort::drain_errors() {
   while (unreachable_.size() > kMaxUnreachable) unreachable_.pop_front();
 }
 
+void UdpPort::note_refusal(PeerHandle peer, int error) {
+  const Obstacle obstacle = UdpSocket::ObstacleOf(static_cast<uint32_t>(error));
+  if (obstacle == Obstacle::kNone) return;
+  if (unreachable_.size() == kMaxUnreachable) unreachable_.pop_front();
+  unreachable_.push_back({peers_[peer.index].endpoint, obstacle});
+}
+
 bool UdpPort::poll_unreachable(UnreachableHint& hint) {
   while (!unreachable_.empty()) {
-    const auto found = peer_of_.find(unreachable_.front());
+    const UdpObstacle said = unreachable_.front();
     unreachable_.pop_front();
+    const auto found = peer_of_.find(said.destination);
     if (found == peer_of_.end()) continue;
-    hint.peer = {found->second};
+    hint = {{found->second}, said.obstacle};
     return true;
   }
   return false;

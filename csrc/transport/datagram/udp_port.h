@@ -42,6 +42,7 @@ class UdpPort final : public DatagramPort {
   };
   UdpPort(UdpSocket socket, const UdpPortOptions& options);
   void drain_errors();
+  void note_refusal(PeerHandle peer, int error);
 
   UdpSocket socket_;
   const size_t max_datagram_bytes_;
@@ -49,7 +50,7 @@ class UdpPort final : public DatagramPort {
   const Address address_;
   std::deque<Peer> peers_;  // a deque: elements stay where they are as it grows
   std::unordered_map<UdpEndpoint, uint32_t, UdpEndpointHash> peer_of_;
-  std::deque<UdpEndpoint> unreachable_;
+  std::deque<UdpObstacle> unreachable_;
   UdpSender sender_;
   UdpReceiver receiver_;
 };

@@ -20,11 +20,13 @@ size_t Size(const TxDatagram& datagram) { return datagram.header.size() + datagr
 }  // namespace
 
 UdpSender::UdpSender(int fd, bool offload, EndpointOf endpoint_of,
-                     std::function<void()> drain_errors)
+                     std::function<void()> drain_errors,
+                     std::function<void(PeerHandle, int)> refused)
     : fd_(fd),
       offload_(offload),
       endpoint_of_(std::move(endpoint_of)),
-      drain_errors_(std::move(drain_errors)) {}
+      drain_errors_(std::move(drain_errors)),
+      refused_(std::move(refused)) {}
 
 size_t UdpSender::send(std::span<const TxDatagram> batch) {
   size_t done = 0;
@@ -40,12 +42,14 @@ size_t UdpSender::send(std::span<const TxDatagram> batch) {
       if (static_cast<size_t>(sent) < planned) drain_errors_();
       continue;
     }
-    switch (judge(errno, ++attempts)) {
+    const int error = errno;
+    switch (judge(error, ++attempts)) {
       case Verdict::kRetry:
         break;
       case Verdict::kLater:
         return done;
       case Verdict::kLost:
+        refused_(batch[done].to, error);
         done += datagrams_[0];
         attempts = 0;
         break;

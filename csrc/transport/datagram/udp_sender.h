@@ -21,7 +21,9 @@ class UdpSender {
   using EndpointOf = std::function<const UdpEndpoint&(PeerHandle)>;
   // `endpoint_of` finds a peer's endpoint, which stays where it is. `drain_errors` empties the
   // socket's error queue: a report about one peer otherwise fails the next send to any other.
-  UdpSender(int fd, bool offload, EndpointOf endpoint_of, std::function<void()> drain_errors);
+  // `refused` is told the error number of a datagram that this host will not send.
+  UdpSender(int fd, bool offload, EndpointOf endpoint_of, std::function<void()> drain_errors,
+            std::function<void(PeerHandle, int)> refused);
 
   // As DatagramPort::send; lends nothing beyond the call.
   size_t send(std::span<const TxDatagram> batch);
@@ -49,6 +51,7 @@ class UdpSender {
   bool offload_;
   const EndpointOf endpoint_of_;
   const std::function<void()> drain_errors_;
+  const std::function<void(PeerHandle, int)> refused_;
   std::array<mmsghdr, kMaxMessages> messages_{};
   std::array<size_t, kMaxMessages> datagrams_{};  // in each message
   std::array<SegmentControl, kMaxMessages> controls_{};

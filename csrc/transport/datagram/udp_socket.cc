@@ -37,11 +37,6 @@ void SetBuffer(int fd, int forced, int ordinary, size_t bytes) {
   if (!SetOption(fd, SOL_SOCKET, forced, value)) SetOption(fd, SOL_SOCKET, ordinary, value);
 }
 
-bool SaysUnreachable(uint32_t error) {
-  return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
-         error == EHOSTDOWN;
-}
-
 }  // namespace
 
 Result<UdpSocket> UdpSocket::Open(const UdpPortOptions& options) {
@@ -107,7 +102,26 @@ Status UdpSocket::bind(const UdpPortOptions& options) {
                       std::to_string(options.port_high));
 }
 
-void UdpSocket::drain_errors(std::deque<UdpEndpoint>& unreachable) const {
+Obstacle UdpSocket::ObstacleOf(uint32_t error) {
+  switch (error) {
+    case ECONNREFUSED:
+      return Obstacle::kPortRefused;
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+      return Obstacle::kHostUnreachable;
+    case ENETUNREACH:
+    case ENETDOWN:
+      return Obstacle::kNetworkUnreachable;
+    case EACCES:
+      return Obstacle::kProhibited;
+    case EPERM:
+      return Obstacle::kProhibitedHere;
+    default:
+      return Obstacle::kNone;
+  }
+}
+
+void UdpSocket::drain_errors(std::deque<UdpObstacle>& unreachable) const {
   for (int i = 0; i < kMaxErrorsPerDrain; ++i) {
     UdpEndpoint destination;
     alignas(cmsghdr) std::array<char, 512> control;
@@ -123,7 +137,8 @@ void UdpSocket::drain_errors(std::deque<UdpEndpoint>& unreachable) const {
       if (!is_error) continue;
       sock_extended_err error;
       std::memcpy(&error, CMSG_DATA(item), sizeof(error));
-      if (SaysUnreachable(error.ee_errno)) unreachable.push_back(destination);
+      const Obstacle obstacle = ObstacleOf(error.ee_errno);
+      if (obstacle != Obstacle::kNone) unreachable.push_back({destination, obstacle});
     }
   }
 }

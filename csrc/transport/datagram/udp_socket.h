@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "transport/datagram/udp_address.h"
+#include "transport/obstacle.h"
 
 namespace rocecoll {
 
@@ -19,6 +20,11 @@ struct UdpPortOptions {
   size_t max_datagram_bytes = 8192;  // cap; the route's MTU may be less
   size_t socket_buffer_bytes = 4 * 1024 * 1024;
   bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
+};
+
+struct UdpObstacle {
+  UdpEndpoint destination;
+  Obstacle obstacle = Obstacle::kNone;
 };
 
 class UdpSocket {
@@ -41,7 +47,9 @@ class UdpSocket {
 
   // Takes the errors that the network reported for earlier datagrams off the socket's error queue,
   // and appends the endpoints they say cannot be reached. Bounded per call.
-  void drain_errors(std::deque<UdpEndpoint>& unreachable) const;
+  void drain_errors(std::deque<UdpObstacle>& unreachable) const;
+  // What an error number says of a datagram's destination; kNone if nothing.
+  static Obstacle ObstacleOf(uint32_t error);
 
  private:
   explicit UdpSocket(int fd) : fd_(fd) {}

@@ -177,6 +177,28 @@ void Connection::Impl::fire_probe(Instant now) {
   }
 }
 
+void Connection::Impl::on_unreachable_hint(Instant now, Obstacle obstacle) {
+  path.obstacle = obstacle;
+  path.obstacle_at = now;
+  if (obstacle == Obstacle::kPortRefused && timers_run()) liveness.on_hint(now, path);
+}
+
+Status Connection::Impl::silent_status() const {
+  std::string text = "nothing heard for " + InSeconds(options.peer_timeout);
+  if (path.current_obstacle() != Obstacle::kNone) {
+    text += "; " + std::string(Describe(path.current_obstacle()));
+  }
+  return {StatusCode::kPeerLost, std::move(text)};
+}
+
+// Of a process that was never heard nobody can tell whether it died or a firewall rejects for it.
+Status Connection::Impl::refused_status() const {
+  if (path.ever_heard()) {
+    return {StatusCode::kPeerLost, "no process listens at its address any more"};
+  }
+  return {StatusCode::kNoContact, std::string(Describe(Obstacle::kPortRefused))};
+}
+
 void Connection::Impl::on_timeout(Instant now) {
   if (finished) return;
   if (closing.closed && now >= linger_until()) {
@@ -196,10 +218,10 @@ void Connection::Impl::on_timeout(Instant now) {
       ping_due = true;
       break;
     case Liveness::Verdict::kSilent:
-      lose_contact({StatusCode::kPeerLost, "nothing heard for " + InSeconds(options.peer_timeout)});
+      lose_contact(silent_status());
       return;
     case Liveness::Verdict::kUnreachable:
-      lose_contact({StatusCode::kPeerLost, "no process listens at its address any more"});
+      lose_contact(refused_status());
       return;
   }
   if (now >= loss_detector.deadline()) declare_losses(now);
@@ -254,8 +276,8 @@ void Connection::on_datagram(Instant now, std::span<const std::byte> bytes) {
   impl_->on_datagram(now, bytes);
 }
 
-void Connection::on_unreachable_hint(Instant now) {
-  if (impl_->timers_run()) impl_->liveness.on_hint(now, impl_->path);
+void Connection::on_unreachable_hint(Instant now, Obstacle obstacle) {
+  impl_->on_unreachable_hint(now, obstacle);
 }
 
 bool Connection::send_frame(std::span<const std::byte> frame) {

@@ -60,8 +60,10 @@ class Connection {
   // `bytes` must stay until poll_event() returned false. A polled frame stays lent until the first
   // on_datagram() after that.
   void on_datagram(Instant now, std::span<const std::byte> bytes);
-  void on_timeout(Instant now);           // call when now >= next_deadline()
-  void on_unreachable_hint(Instant now);  // starts fast probing; death is proven by silence
+  void on_timeout(Instant now);  // call when now >= next_deadline()
+  // A refused port starts fast probing, death is proven by silence; other obstacles pass, and are
+  // told should the peer timeout pass first.
+  void on_unreachable_hint(Instant now, Obstacle obstacle);
   // The peer answered with RESET: it knows no such connection (it restarted, or has long closed).
   void on_reset(Instant now);
 

@@ -47,6 +47,9 @@ struct Connection::Impl {
 
   // -- connection.cc
   void on_timeout(Instant now);
+  void on_unreachable_hint(Instant now, Obstacle obstacle);
+  Status silent_status() const;
+  Status refused_status() const;
   void on_reset();
   void close(Instant now, const Status& why);
   void set_down(Status why);

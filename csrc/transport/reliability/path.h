@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/time.h"
+#include "transport/obstacle.h"
 #include "transport/reliability/congestion.h"
 #include "transport/reliability/rtt_estimator.h"
 
@@ -17,6 +18,15 @@ struct Path {
   CongestionController congestion;
   Instant last_heard{};
   Instant last_ping{};  // a heartbeat on any of its connections
+  // The latest word of the network that the peer cannot be reached.
+  Obstacle obstacle = Obstacle::kNone;
+  Instant obstacle_at{};
+
+  bool ever_heard() const { return last_heard != Instant{}; }
+  // What stands in the way as far as anybody said; kNone once the peer was heard again.
+  Obstacle current_obstacle() const {
+    return obstacle_at > last_heard ? obstacle : Obstacle::kNone;
+  }
 };
 
 }  // namespace rocecoll

@@ -41,11 +41,13 @@ void SimNetwork::set_all(const SimWire& wire) {
   for (auto& [ends, direction] : directions_) direction.wire = wire;
 }
 
-void SimNetwork::set_partition(uint32_t boundary, bool blocked) {
+void SimNetwork::set_partition(uint32_t boundary, bool blocked, Obstacle obstacle) {
   for (uint32_t a = 0; a < boundary && a < ports_.size(); ++a) {
     for (uint32_t b = boundary; b < ports_.size(); ++b) {
-      wire(a, b).blocked = blocked;
-      wire(b, a).blocked = blocked;
+      for (SimWire* way : {&wire(a, b), &wire(b, a)}) {
+        way->blocked = blocked;
+        way->obstacle = obstacle;
+      }
     }
   }
 }
@@ -58,6 +60,8 @@ void SimNetwork::transmit(uint32_t from, uint32_t to, std::span<const std::byte>
   const Instant now = queue_.now();
   if (wire.blocked || random_.chance(wire.loss)) {
     ++stats_.dropped;
+    const bool reports = wire.blocked && wire.obstacle != Obstacle::kNone;
+    if (reports && ports_[from] != nullptr) ports_[from]->report(to, wire.obstacle);
     return;
   }
   const size_t size = header.size() + payload.size();
@@ -106,7 +110,7 @@ void SimNetwork::deliver(uint32_t from, uint32_t to, Bytes bytes) {
   }
   ++stats_.dropped;
   const bool unreachable = receiver == nullptr && report_unreachable_;
-  if (unreachable && ports_[from] != nullptr) ports_[from]->report_unreachable(to);
+  if (unreachable && ports_[from] != nullptr) ports_[from]->report(to, Obstacle::kPortRefused);
 }
 
 void SimNetwork::detach(uint32_t endpoint) { ports_[endpoint] = nullptr; }

@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "base/time.h"
+#include "transport/obstacle.h"
 #include "transport/sim/event_queue.h"
 
 namespace rocecoll {
@@ -30,6 +31,7 @@ struct SimWire {
   Duration reorder_delay = std::chrono::microseconds(200);
   double corrupt = 0;  // probability of flipping one bit
   bool blocked = false;
+  Obstacle obstacle = Obstacle::kNone;  // what the sender's port reports while blocked
 };
 
 struct SimPortOptions {
@@ -62,7 +64,7 @@ class SimNetwork {
   SimWire& wire(uint32_t from, uint32_t to);
   void set_all(const SimWire& wire);
   // Blocks (or opens) both directions between every endpoint below `boundary` and every other.
-  void set_partition(uint32_t boundary, bool blocked);
+  void set_partition(uint32_t boundary, bool blocked, Obstacle obstacle = Obstacle::kNone);
 
   Instant now() const { return queue_.now(); }
   const SimNetworkStats& stats() const { return stats_; }

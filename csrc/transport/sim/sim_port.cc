@@ -91,14 +91,14 @@ void SimPort::release(std::span<const RxDatagram> batch) {
   }
 }
 
-void SimPort::report_unreachable(uint32_t endpoint) {
+void SimPort::report(uint32_t endpoint, Obstacle obstacle) {
   if (unreachable_.size() == kMaxHints) unreachable_.pop_front();
-  unreachable_.push_back(endpoint);
+  unreachable_.push_back({{endpoint}, obstacle});
 }
 
 bool SimPort::poll_unreachable(UnreachableHint& hint) {
   if (unreachable_.empty()) return false;
-  hint.peer = {unreachable_.front()};
+  hint = unreachable_.front();
   unreachable_.pop_front();
   return true;
 }

@@ -51,7 +51,7 @@ class SimPort final : public DatagramPort {
   };
 
   bool accept(uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes);
-  void report_unreachable(uint32_t endpoint);
+  void report(uint32_t endpoint, Obstacle obstacle);
 
   SimNetwork& network_;
   const uint32_t endpoint_;
@@ -60,7 +60,7 @@ class SimPort final : public DatagramPort {
   size_t waiting_bytes_ = 0;    // sum over arrivals_
   std::deque<Arrival> leases_;  // a deque: addresses of elements are stable as it grows
   std::vector<uint32_t> free_leases_;
-  std::deque<uint32_t> unreachable_;
+  std::deque<UnreachableHint> unreachable_;
   size_t send_room_ = SIZE_MAX;
   Status health_;
 };

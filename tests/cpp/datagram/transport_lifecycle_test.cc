@@ -86,6 +86,20 @@ TEST(DatagramLifecycle, AHintFromTheNetworkShortensTheWait) {
   EXPECT_LT(world.now() - start, seconds(1));
 }
 
+TEST(DatagramLifecycle, AFlapThatTheNetworkReportsIsNoDeath) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1);
+  Link* b = world.open(1, 0);
+  world.run_for(milliseconds(5));
+  world.network.set_partition(1, true, Obstacle::kHostUnreachable);
+  ASSERT_TRUE(a->send_frame(Text("are you there?")));
+  world.run_for(seconds(8));
+  EXPECT_TRUE(world[0].links[a].down.empty());
+  EXPECT_TRUE(world[1].links[b].frames.empty());
+  world.network.set_partition(1, false);
+  EXPECT_TRUE(world.run([&] { return world[1].links[b].frames.size() == 1; }, milliseconds(100)));
+}
+
 TEST(DatagramLifecycle, ARestartedPeerAnswersWithReset) {
   SimWorld world(2);
   Link* a = world.open(0, 1);

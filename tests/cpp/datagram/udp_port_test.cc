@@ -173,7 +173,10 @@ TEST(UdpPort, AClosedPeerIsReportedAndLosesNobodyElsesDatagrams) {
     EXPECT_FALSE(Readable(*a, 0));
     UnreachableHint hint;
     int hints = 0;
-    for (; a->poll_unreachable(hint); ++hints) EXPECT_EQ(hint.peer.index, to_dead.index);
+    for (; a->poll_unreachable(hint); ++hints) {
+      EXPECT_EQ(hint.peer.index, to_dead.index);
+      EXPECT_EQ(hint.obstacle, Obstacle::kPortRefused);
+    }
     EXPECT_GT(hints, 0);
   }
 }

@@ -94,7 +94,7 @@ TEST(UnreachableHint, IsAVerdictOnlyWhenSilenceFollows) {
   ASSERT_TRUE(pair.establish());
   pair.run_for(seconds(1));
   for (int i = 0; i < 20; ++i) {
-    pair.at(0).on_unreachable_hint(pair.now);
+    pair.at(0).on_unreachable_hint(pair.now, Obstacle::kPortRefused);
     pair.run_for(milliseconds(7));
   }
   EXPECT_EQ(pair.end(0).downs, 0);
@@ -110,9 +110,9 @@ TEST(UnreachableHint, RepeatedAndUnansweredMeansLostWithinMilliseconds) {
   pair.on_sent = [&](int from, std::span<const std::byte>) {
     if (from == 0) ++probes;
   };
-  pair.at(0).on_unreachable_hint(pair.now);
+  pair.at(0).on_unreachable_hint(pair.now, Obstacle::kPortRefused);
   pair.run_for(milliseconds(1));
-  pair.at(0).on_unreachable_hint(pair.now);
+  pair.at(0).on_unreachable_hint(pair.now, Obstacle::kPortRefused);
   ASSERT_TRUE(pair.run_until([&] { return pair.end(0).downs == 1; }));
   EXPECT_EQ(pair.at(0).status().code(), StatusCode::kPeerLost);
   EXPECT_NE(pair.at(0).status().message().find("no process listens"), std::string::npos);
@@ -127,7 +127,7 @@ TEST(UnreachableHint, SingleAndUnansweredMeansLostBeforeLong) {
   pair.run_for(seconds(1));
   GoDark(pair, Duration::max());
   const Instant start = pair.now;
-  pair.at(0).on_unreachable_hint(pair.now);
+  pair.at(0).on_unreachable_hint(pair.now, Obstacle::kPortRefused);
   ASSERT_TRUE(pair.run_until([&] { return pair.end(0).downs == 1; }));
   EXPECT_LE(pair.now - start, milliseconds(310));
   EXPECT_GE(pair.now - start, milliseconds(250));
@@ -136,11 +136,57 @@ TEST(UnreachableHint, SingleAndUnansweredMeansLostBeforeLong) {
 TEST(UnreachableHint, CountsWhileConnectingToo) {
   ConnectionPair pair(1, {}, {}, false);
   pair.run_for(milliseconds(10));
-  pair.at(0).on_unreachable_hint(pair.now);
+  pair.at(0).on_unreachable_hint(pair.now, Obstacle::kPortRefused);
   pair.run_for(milliseconds(15));
-  pair.at(0).on_unreachable_hint(pair.now);
+  pair.at(0).on_unreachable_hint(pair.now, Obstacle::kPortRefused);
   ASSERT_TRUE(pair.run_until([&] { return pair.end(0).downs == 1; }, seconds(1)));
-  EXPECT_EQ(pair.at(0).status().code(), StatusCode::kPeerLost);
+  // Nothing tells a process that died early from one behind a firewall.
+  EXPECT_EQ(pair.at(0).status().code(), StatusCode::kNoContact);
+  EXPECT_EQ(pair.at(0).status().message(), Describe(Obstacle::kPortRefused));
+}
+
+constexpr Obstacle kSoftObstacles[] = {Obstacle::kHostUnreachable, Obstacle::kNetworkUnreachable,
+                                       Obstacle::kProhibited, Obstacle::kProhibitedHere};
+
+// RFC 1122, section 4.2.3.9: a flap of the link makes each packet come back with such an error.
+TEST(SoftObstacle, ThatPassesIsSurvivedAndTrafficResumesSoon) {
+  for (const Obstacle obstacle : kSoftObstacles) {
+    ConnectionPair pair(1);
+    ASSERT_TRUE(pair.establish());
+    auto source = TestBytes(4000000, 3);
+    std::vector<std::byte> target(source.size());
+    const auto remote = pair.at(1).expose(SliceOf(target), 1);
+    ASSERT_TRUE(pair.at(0).write(remote, SliceOf(source), 1));
+    GoDark(pair, seconds(8));
+    pair.on_sent = [&](int from, std::span<const std::byte>) {
+      if (pair.now < pair.end(from).faults.dark_until) {
+        pair.at(from).on_unreachable_hint(pair.now, obstacle);
+      }
+    };
+    pair.run_for(seconds(8));
+    const Instant healed = pair.now;
+    ASSERT_TRUE(pair.run_until([&] { return pair.end(0).written.size() == 1; }));
+    EXPECT_LE(pair.now - healed, milliseconds(100));
+    EXPECT_TRUE(source == target);
+    EXPECT_EQ(pair.end(0).downs + pair.end(1).downs, 0);
+  }
+}
+
+TEST(SoftObstacle, IsToldOnceThePeerTimeoutHasPassed) {
+  for (const Obstacle obstacle : kSoftObstacles) {
+    ConnectionPair pair(1);
+    ASSERT_TRUE(pair.establish());
+    GoDark(pair, Duration::max());
+    const Instant start = pair.now;
+    pair.on_sent = [&](int from, std::span<const std::byte>) {
+      if (from == 0) pair.at(0).on_unreachable_hint(pair.now, obstacle);
+    };
+    ASSERT_TRUE(pair.run_until([&] { return pair.end(0).downs == 1; }));
+    EXPECT_GE(pair.now - start, milliseconds(9900));
+    EXPECT_EQ(pair.at(0).status().code(), StatusCode::kPeerLost);
+    const std::string text = pair.at(0).status().message();
+    EXPECT_NE(text.find(Describe(obstacle)), std::string::npos) << text;
+  }
 }
 
 TEST(Liveness, OnePingServesAllConnectionsOfAPath) {

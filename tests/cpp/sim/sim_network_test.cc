@@ -161,6 +161,7 @@ TEST(SimNetwork, ADeadEndpointIsReportedOnRequestAndMayReturn) {
   queue.run_until(Instant(milliseconds(2)));
   ASSERT_TRUE(a->poll_unreachable(hint));
   EXPECT_EQ(hint.peer.index, peer.index);
+  EXPECT_EQ(hint.obstacle, Obstacle::kPortRefused);
   EXPECT_FALSE(a->poll_unreachable(hint));
   auto again = network.restart_endpoint(1);
   EXPECT_EQ(again->address(), address);
