@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/pause_detector.h"
 #include "engine/abort_notice.h"
 #include "engine/group.h"
 #include "engine/roll_call.h"
@@ -86,6 +87,7 @@ struct Engine::Impl {
   void dispatch(Instant now, const Event& event);
   void handle_notices();
   bool step(Instant now);
+  Instant next_deadline() const;
 
   Transport& transport;
   const EngineOptions options;
@@ -96,6 +98,7 @@ struct Engine::Impl {
   std::map<GroupId, std::unique_ptr<Group>> groups;
   std::unordered_map<GroupKey, Group*, GroupKeyHash> by_key;
   GroupId last_id = 0;
+  PauseDetector pauses;  // between steps
 };
 
 Engine::Engine(Transport& transport, const EngineOptions& options)
@@ -200,6 +203,9 @@ void Engine::Impl::handle_notices() {
 }
 
 bool Engine::Impl::step(Instant now) {
+  if (const Duration pause = pauses.on_call(now); pause > Duration{0}) {
+    for (auto& [id, group] : groups) group->on_pause(pause);
+  }
   std::array<Event, kEventsPerStep> events;
   const size_t count = transport.poll(now, events);
   // No group fails before the whole batch is handed out: failing closes links, and later events of
@@ -210,6 +216,7 @@ bool Engine::Impl::step(Instant now) {
   for (auto& [id, group] : groups) {
     if (group->step(now)) moved = true;
   }
+  pauses.expect(now, next_deadline());
   return moved;
 }
 
@@ -228,11 +235,13 @@ bool Engine::has_pending() const {
 
 bool Engine::lingering() const { return impl_->transport.lingering(); }
 
-Instant Engine::next_deadline() const {
-  Instant next = impl_->transport.next_deadline();
-  for (const auto& [id, group] : impl_->groups) next = std::min(next, group->next_deadline());
+Instant Engine::Impl::next_deadline() const {
+  Instant next = transport.next_deadline();
+  for (const auto& [id, group] : groups) next = std::min(next, group->next_deadline());
   return next;
 }
+
+Instant Engine::next_deadline() const { return impl_->next_deadline(); }
 
 WaitHandle Engine::wait_handle() const { return impl_->transport.wait_handle(); }
 

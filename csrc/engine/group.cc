@@ -225,6 +225,15 @@ void Group::check_deadlines(Instant now) {
   }
 }
 
+void Group::on_pause(Duration length) {
+  for (const auto& running : running_) {
+    running->entry.deadline = After(running->entry.deadline, length);
+  }
+  for (Entry& entry : queue_) entry.deadline = After(entry.deadline, length);
+  earliest_deadline_ = After(earliest_deadline_, length);
+  if (roll_call_.active()) roll_call_.on_pause(length);
+}
+
 Instant Group::next_deadline() const {
   if (!status_.ok()) return floods_left_ > 0 ? next_flood_ : kNever;
   Instant next = std::min(next_timeout(), messenger_->next_deadline());

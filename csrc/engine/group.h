@@ -43,6 +43,8 @@ class Group {
   void on_notice(const AbortNotice& notice);
   void on_roll_call(const RollCallNotice& notice);
   bool step(Instant now);
+  // This process did not run for so long, which no deadline counts.
+  void on_pause(Duration length);
   // Fails the group for good. `cause` without prefix; also what the other ranks are told.
   void fail(StatusCode code, const std::string& cause);
   // As fail(), where the message is the caller's own.

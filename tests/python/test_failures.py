@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 from datetime import timedelta
 
@@ -123,6 +124,21 @@ def test_killed_peer(own_pool, name: str, size: int) -> None:
             assert f"rank {victim}" in outcome.error, outcome.error
             assert ADDRESS.search(outcome.error), outcome.error
             assert name.split()[-1] in outcome.error, outcome.error
+
+
+@pytest.mark.quick
+def test_a_pause_of_all_ranks_is_no_silence(own_pool) -> None:
+    """As by a container's freezer or a migration: for longer than the peer timeout."""
+    size = 3
+    with own_pool(size, timeout_s=120, ROCECOLL_PEER_TIMEOUT="2") as pool:
+        for _ in range(2):
+            processes = pool.run(warm_up)
+            for process in processes:
+                os.kill(process, signal.SIGSTOP)
+            time.sleep(5)  # what is tested: nobody runs for so long
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
+        pool.run(warm_up)
 
 
 def in_subgroup(members: list[int]) -> None:

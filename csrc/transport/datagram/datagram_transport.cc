@@ -93,6 +93,7 @@ void DatagramTransport::notify(const Address& peer, std::span<const std::byte> n
 
 size_t DatagramTransport::poll(Instant now, std::span<Event> events) {
   now_ = std::max(now_, now);
+  if (const Duration pause = pauses_.on_call(now_); pause > Duration{0}) stand_still(pause);
   closed_links_.clear();
   transmit();
   // What the last batch caused and the caller had no room for comes first: it may lend from the
@@ -107,7 +108,20 @@ size_t DatagramTransport::poll(Instant now, std::span<Event> events) {
   run_timers();
   transmit();
   reap();
-  return take_events(events);
+  const size_t count = take_events(events);
+  pauses_.expect(now_, next_deadline());
+  return count;
+}
+
+// What peers said in a pause of this process lies in the socket's buffer, and whoever was paused
+// with it said nothing: only from now on may silence be counted again.
+void DatagramTransport::stand_still(Duration pause) {
+  table_.for_each_path([&](PeerPath& path) {
+    path.path.on_pause(now_, pause);
+    for (Endpoint* e = path.endpoints.front(); e != nullptr; e = PathList::next(*e)) {
+      e->connection.on_pause(pause);
+    }
+  });
 }
 
 void DatagramTransport::wants_to_transmit(Endpoint& endpoint) {

@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/pause_detector.h"
 #include "transport/datagram/answer_limiter.h"
 #include "transport/datagram/datagram_endpoint.h"
 #include "transport/datagram/deadline_heap.h"
@@ -72,6 +73,7 @@ class DatagramTransport final : public Transport {
   void take_hints();
 
   // -- datagram_transport.cc
+  void stand_still(Duration pause);
   void touch(Endpoint& endpoint);
   void wake_waiting(PeerPath& path);
   void run_timers();
@@ -87,6 +89,7 @@ class DatagramTransport final : public Transport {
   PlainMemoryDomain memory_;
   TransportStats stats_;  // but for what connections count
   Instant now_{};         // of the latest call that told the time
+  PauseDetector pauses_;  // between calls of poll()
 
   EndpointTable table_;
   DeadlineHeap<Endpoint, &Endpoint::deadline> deadlines_;    // current for all that settled

@@ -35,6 +35,10 @@ class EndpointTable {
   // The connection has learned the peer's id.
   void set_peer_id(Endpoint& endpoint, uint64_t peer_id);
 
+  template <typename F>
+  void for_each_path(F&& function) const {
+    for (const auto& [handle, path] : paths_) function(*path);
+  }
   size_t size() const { return by_local_id_.size(); }
   template <typename F>
   void for_each(F&& function) const {

@@ -268,6 +268,11 @@ void Connection::set_max_datagram_bytes(size_t bytes) {
 void Connection::set_receive_window(uint64_t bytes) { impl_->receive_window = bytes; }
 Instant Connection::next_deadline() const { return impl_->next_deadline(); }
 void Connection::on_timeout(Instant now) { impl_->on_timeout(now); }
+void Connection::on_pause(Duration length) {
+  impl_->liveness.on_pause(length);
+  impl_->closing.progress_at += length;
+  impl_->connect_deadline = std::min(impl_->connect_deadline, kNever - length) + length;
+}
 void Connection::on_reset(Instant) { impl_->on_reset(); }
 void Connection::close(Instant now, const Status& why) { impl_->close(now, why); }
 

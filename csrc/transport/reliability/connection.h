@@ -64,6 +64,9 @@ class Connection {
   // A refused port starts fast probing, death is proven by silence; other obstacles pass, and are
   // told should the peer timeout pass first.
   void on_unreachable_hint(Instant now, Obstacle obstacle);
+  // This process did not run for so long, which ends now: no timeout counts it. Path::on_pause()
+  // is the owner's to call, once for all connections.
+  void on_pause(Duration length);
   // The peer answered with RESET: it knows no such connection (it restarted, or has long closed).
   void on_reset(Instant now);
 

@@ -87,7 +87,8 @@ void Connection::Impl::on_ack(Instant now, uint64_t number, const AckFrame& ack)
   }
   if (sent.contains(ack.largest())) {
     const SentPacket& packet = sent[ack.largest()];
-    if (packet.state == SentPacket::State::kInFlight) {
+    // The round trip of what was sent before a pause of ours contains the pause.
+    if (packet.state == SentPacket::State::kInFlight && packet.sent_at >= path.resumed_at) {
       path.rtt.on_sample(now, now - packet.sent_at, ack.delay);
     }
   }

@@ -20,6 +20,11 @@ void Liveness::on_hint(Instant now, const Path& path) {
   hint_probes_ = 0;
 }
 
+void Liveness::on_pause(Duration length) {
+  if (established_at_) *established_at_ += length;
+  if (hinted_at_) *hinted_at_ += length;
+}
+
 Liveness::Verdict Liveness::check(Instant now, Path& path) {
   if (hinted_at_ && path.last_heard > *hinted_at_) hinted_at_.reset();
   if (hinted_at_) {

@@ -30,6 +30,8 @@ class Liveness {
 
   void on_established(Instant now) { established_at_ = now; }
   void on_hint(Instant now, const Path& path);
+  // As Path::on_pause().
+  void on_pause(Duration length);
 
   enum class Verdict : uint8_t { kQuiet, kProbe, kSilent, kUnreachable };
   // Advances; call at deadline(). After kProbe a probe must be sent.

@@ -21,7 +21,15 @@ struct Path {
   // The latest word of the network that the peer cannot be reached.
   Obstacle obstacle = Obstacle::kNone;
   Instant obstacle_at{};
+  Instant resumed_at{};  // the end of this process's latest pause (pause_detector.h)
 
+  // This process did not run for so long: the peer was not silent in that time.
+  void on_pause(Instant now, Duration length) {
+    resumed_at = now;
+    if (ever_heard()) last_heard += length;
+    last_ping += length;
+    obstacle_at += length;
+  }
   bool ever_heard() const { return last_heard != Instant{}; }
   // What stands in the way as far as anybody said; kNone once the peer was heard again.
   Obstacle current_obstacle() const {

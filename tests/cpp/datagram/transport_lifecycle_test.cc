@@ -100,6 +100,52 @@ TEST(DatagramLifecycle, AFlapThatTheNetworkReportsIsNoDeath) {
   EXPECT_TRUE(world.run([&] { return world[1].links[b].frames.size() == 1; }, milliseconds(100)));
 }
 
+TEST(DatagramLifecycle, APauseOfAllIsNobodysSilence) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1);
+  Link* b = world.open(1, 0);
+  world.run_for(seconds(2));
+  for (const Duration pause : {seconds(12), seconds(3600)}) {
+    world.run([] { return false; }, pause, {0, 1});  // nobody polls, as by a freezer
+    world.run_for(seconds(20));
+    EXPECT_TRUE(world[0].links[a].down.empty());
+    EXPECT_TRUE(world[1].links[b].down.empty());
+  }
+  world.run([] { return false; }, seconds(12), {0, 1});
+  world.kill(1);  // silence is counted again
+  const Instant resumed = world.now();
+  ASSERT_TRUE(world.run([&] { return !world[0].links[a].down.empty(); }, seconds(15)));
+  EXPECT_GE(world.now() - resumed, seconds(9));
+  EXPECT_LE(world.now() - resumed, milliseconds(10100));
+}
+
+TEST(DatagramLifecycle, APauseOfOneIsSilenceForTheOther) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1);
+  Link* b = world.open(1, 0);
+  world.run_for(seconds(2));
+  world.run([] { return false; }, seconds(12), {1});
+  ASSERT_EQ(world[0].links[a].down.size(), 1u);
+  EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
+  // It learns that it was given up.
+  EXPECT_TRUE(world.run([&] { return !world[1].links[b].down.empty(); }, seconds(15)));
+}
+
+TEST(DatagramLifecycle, ASleepUntilTheDeadlineIsNoPause) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1);
+  world.open(1, 0);
+  world.run_for(seconds(2));
+  world.kill(1);
+  const Instant killed = world.now();
+  // As a driver does that wakes up for deadlines only.
+  while (world[0].links[a].down.empty()) {
+    world.run([] { return false; }, world[0].transport->next_deadline() - world.now(), {0});
+    world[0].poll(world.now());
+    ASSERT_LE(world.now() - killed, seconds(11));
+  }
+}
+
 TEST(DatagramLifecycle, ARestartedPeerAnswersWithReset) {
   SimWorld world(2);
   Link* a = world.open(0, 1);
