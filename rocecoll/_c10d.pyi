@@ -48,6 +48,7 @@ def make_backend(
     key: bytes,
     rank: int,
     addresses: list[str],
+    known_as: list[str],
     global_ranks: list[int],
     timeout: timedelta,
     algorithms: dict[str, str],

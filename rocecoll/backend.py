@@ -57,6 +57,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         key=meeting.key,
         rank=group.group_rank,
         addresses=list(meeting.addresses),
+        known_as=[record.address for record in meeting.records],
         global_ranks=list(group.global_ranks_in_group),
         timeout=group.timeout,
         algorithms=settings["algorithm"],

@@ -23,7 +23,9 @@ struct GroupSpec {
   uint64_t key_high = 0;  // 128 bits that all ranks of the group agree on, never reused
   uint64_t key_low = 0;
   Rank rank = 0;
-  std::vector<Address> addresses;  // by group rank
+  std::vector<Address> addresses;  // by group rank, as this rank reaches them
+  // By group rank, as other hosts reach them, for messages; empty: as this rank does.
+  std::vector<std::string> known_as;
   std::vector<Rank> global_ranks;  // by group rank; empty: the same numbers
   Duration timeout = std::chrono::minutes(30);
   MessengerOptions messenger;

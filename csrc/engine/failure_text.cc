@@ -64,10 +64,21 @@ std::string FailureText::peer(Rank group_rank) const {
   const Rank global =
       group_rank < group_.global_ranks.size() ? group_.global_ranks[group_rank] : group_rank;
   std::string text = "rank " + std::to_string(global);
-  if (group_rank < group_.addresses.size() && !group_.addresses[group_rank].text().empty()) {
-    text += " (" + group_.addresses[group_rank].text() + ")";
+  if (group_rank < group_.addresses.size() && !address(group_rank).empty()) {
+    text += " (" + address(group_rank) + ")";
   }
   return text;
+}
+
+const std::string& FailureText::address(Rank group_rank) const {
+  return group_.known_as.empty() ? group_.addresses[group_rank].text()
+                                 : group_.known_as[group_rank];
+}
+
+// Over loopback this rank has a loopback address, too.
+const std::string& FailureText::own_address(Rank towards) const {
+  const bool directly = group_.addresses[towards].text() == address(towards);
+  return directly ? address(group_.rank) : group_.addresses[group_.rank].text();
 }
 
 std::string FailureText::peers(const std::vector<Rank>& group_ranks) const {
@@ -103,7 +114,7 @@ std::string FailureText::link_cause(const MessengerFailure& failure) const {
       return "lost " + who + ": " + why;
     case StatusCode::kNoContact:
       return who + " met this rank in the store, but no UDP packet came back (" +
-             group_.addresses[group_.rank].text() + " to " + group_.addresses[failure.peer].text() +
+             own_address(failure.peer) + " to " + group_.addresses[failure.peer].text() +
              "): " + why;
     default:
       return who + ": " + why;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What people read when a group fails:
 //   rocecoll: group "default": all_reduce #17 (SUM, float32, 1024 elements): <cause>; <what to do>
-// Ranks are global ones, with the address they are reached at.
+// Ranks are global ones, with the address that every host knows them by: what one rank reports is
+// read on all others.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,8 @@ class FailureText {
  public:
   explicit FailureText(const GroupSpec& group) : group_(group) {}
 
+  // "10.0.0.3:40123", or empty.
+  const std::string& address(Rank group_rank) const;
   // "rank 2 (10.0.0.3:40123)".
   std::string peer(Rank group_rank) const;
   std::string peers(const std::vector<Rank>& group_ranks) const;
@@ -34,6 +37,8 @@ class FailureText {
   std::string report(StatusCode code, const std::string& cause) const;
 
  private:
+  const std::string& own_address(Rank towards) const;
+
   const GroupSpec& group_;
 };
 

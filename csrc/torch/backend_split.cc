@@ -100,6 +100,7 @@ c10::intrusive_ptr<Backend> Backend::part(
   own->global_ranks_in_group.clear();
   for (Rank member : members) {
     group.addresses.push_back(spec_.addresses[member]);
+    group.known_as.push_back(spec_.known_as[member]);
     group.global_ranks.push_back((*global_ranks_)[member]);
     own->global_ranks_in_group.push_back(group.global_ranks.back());
   }

@@ -63,9 +63,9 @@ AlgorithmTable MakeAlgorithmTable(const std::map<std::string, std::string>& name
 
 c10::intrusive_ptr<CoalescingBackend> MakeBackend(
     const std::shared_ptr<RuntimeHandle>& runtime, const std::string& name, const std::string& key,
-    Rank rank, const std::vector<std::string>& addresses, const std::vector<Rank>& global_ranks,
-    std::chrono::milliseconds timeout, const std::map<std::string, std::string>& algorithms,
-    const Options& chosen) {
+    Rank rank, const std::vector<std::string>& addresses, const std::vector<std::string>& known_as,
+    const std::vector<Rank>& global_ranks, std::chrono::milliseconds timeout,
+    const std::map<std::string, std::string>& algorithms, const Options& chosen) {
   if (key.size() != 16) throw py::value_error("a group's key has 16 bytes");
   const RuntimeOptions& options = runtime->options();
   GroupSpec group;
@@ -77,6 +77,7 @@ c10::intrusive_ptr<CoalescingBackend> MakeBackend(
   for (const std::string& address : addresses) {
     group.addresses.push_back(ValueOrRaise(ParseAddress(address)));
   }
+  group.known_as = known_as;
   group.global_ranks = global_ranks;
   group.timeout = timeout;
   group.messenger = options.messenger;
@@ -113,8 +114,9 @@ PYBIND11_MODULE(_c10d, module) {
       // torch calls it on ranks outside of a group that new_group() makes, where others split.
       .def("perform_nocolor_split", [](CoalescingBackend&, const py::object& /*device*/) {});
   module.def("make_backend", &MakeBackend, py::kw_only(), py::arg("runtime"), py::arg("name"),
-             py::arg("key"), py::arg("rank"), py::arg("addresses"), py::arg("global_ranks"),
-             py::arg("timeout"), py::arg("algorithms"), py::arg("options"));
+             py::arg("key"), py::arg("rank"), py::arg("addresses"), py::arg("known_as"),
+             py::arg("global_ranks"), py::arg("timeout"), py::arg("algorithms"),
+             py::arg("options"));
   BindRecorder(module);
 }
 
