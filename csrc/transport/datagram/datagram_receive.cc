@@ -134,6 +134,7 @@ void DatagramTransport::take_hints() {
     if (path == nullptr) continue;
     for (Endpoint* e = path->endpoints.front(); e != nullptr; e = PathList::next(*e)) {
       e->connection.on_unreachable_hint(now_, hint.obstacle);
+      keep_timers(*e);
       touch(*e);
     }
   }

@@ -7,15 +7,13 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace rocecoll {
 namespace {
 
 // Batches that one poll sends before it looks at what has arrived: about the window of one path.
 constexpr int kMaxBatches = 4;
-// When to try again after the port's buffers were full: about what a 10 Gbit/s device needs for
-// half a batch.
-constexpr Duration kRetrySending = std::chrono::microseconds(50);
 // Longest connect timeout, so that adding it to an instant cannot overflow.
 constexpr Duration kMaxTimeout = std::chrono::hours(24 * 365);
 // Copying a frame twice costs less than the round trip of a placed write up to about this size.
@@ -72,6 +70,7 @@ Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
   endpoint.advertised_bytes = shares_.share_bytes();
   endpoint.connection.set_receive_window(endpoint.advertised_bytes);
   endpoint.link = std::make_unique<DatagramLink>(*this, endpoint);
+  keep_timers(endpoint);
   wants_to_transmit(endpoint);
   return static_cast<Link*>(endpoint.link.get());
 }
@@ -146,15 +145,39 @@ void DatagramTransport::run_timers() {
   shares_.expire(now_);
   while (deadlines_.next() <= now_) {
     Endpoint& endpoint = *deadlines_.first();
-    deadlines_.erase(endpoint);  // settle() puts it back
     endpoint.connection.on_timeout(now_);
+    keep_timers(endpoint);
     touch(endpoint);
   }
 }
 
+// For a connection that has yet to be asked what it sends, which may take long while the port is
+// full: its deadline may be to send something, so it has passed and stays so. Its other timers go
+// on, and all such connections' on one tick.
+void DatagramTransport::keep_timers(Endpoint& endpoint) {
+  const Instant tick = Instant((now_.time_since_epoch() / SendRetry::kMost + 1) * SendRetry::kMost);
+  deadlines_.set(endpoint, std::max(endpoint.connection.next_deadline(), tick));
+}
+
+// True if everything has gone.
+bool DatagramTransport::send_batch() {
+  const size_t waiting = batch_.size();
+  const bool all = batch_.send();
+  if (all || batch_.size() < waiting) retry_.on_accepted();
+  if (all) return true;
+  retry_.on_refused(now_);
+  if (retry_.poll_worth_telling(now_)) {
+    Log(Severity::kWarning,
+        "the port " + address().text() +
+            " has taken no packet for a second: the network device sends nothing (its link is "
+            "down, or flow control has paused it), or others keep it busy");
+  }
+  return false;
+}
+
 // Round robin over the connections, a batch each.
 void DatagramTransport::transmit() {
-  if (batch_.blocked() && !batch_.send()) return;
+  if (batch_.blocked() && !send_batch()) return;
   for (int batches = 0; batches < kMaxBatches && !transmit_.empty();) {
     Endpoint& endpoint = *transmit_.front();
     transmit_.erase(endpoint);
@@ -162,12 +185,12 @@ void DatagramTransport::transmit() {
     if (more) {
       transmit_.push_back(endpoint);
       ++batches;
-      if (!batch_.send()) return;
+      if (!send_batch()) return;
     } else {
       settle(endpoint);
     }
   }
-  batch_.send();
+  send_batch();
 }
 
 // False if the connection has nothing more to send now, true if the batch is full.
@@ -220,6 +243,7 @@ void DatagramTransport::close_link(Endpoint& endpoint, const Status& why) {
   port_->flush();
   closed_links_.push_back(std::move(endpoint.link));
   closing_.push_back(&endpoint);
+  keep_timers(endpoint);
   wants_to_transmit(endpoint);
   wake_waiting(endpoint.path);
 }
@@ -248,9 +272,7 @@ bool DatagramTransport::lingering() const {
 Instant DatagramTransport::next_deadline() const {
   const bool work_left = more_to_receive_ || !all_events_taken();
   if (work_left || (!transmit_.empty() && !batch_.blocked())) return now_;
-  Instant next = std::min(deadlines_.next(), port_->next_deadline());
-  if (batch_.blocked()) next = std::min(next, now_ + kRetrySending);
-  return next;
+  return std::min({deadlines_.next(), port_->next_deadline(), retry_.at()});
 }
 
 }  // namespace rocecoll

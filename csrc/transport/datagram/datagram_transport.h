@@ -20,6 +20,7 @@
 #include "transport/datagram/endpoint_table.h"
 #include "transport/datagram/port.h"
 #include "transport/datagram/receive_shares.h"
+#include "transport/datagram/send_retry.h"
 #include "transport/datagram/transmit_batch.h"
 #include "transport/plain_memory.h"
 #include "transport/reliability/connection.h"
@@ -77,6 +78,8 @@ class DatagramTransport final : public Transport {
   void touch(Endpoint& endpoint);
   void wake_waiting(PeerPath& path);
   void run_timers();
+  void keep_timers(Endpoint& endpoint);
+  bool send_batch();
   void transmit();
   bool transmit_from(Endpoint& endpoint);
   void settle(Endpoint& endpoint);
@@ -99,6 +102,7 @@ class DatagramTransport final : public Transport {
   std::vector<std::unique_ptr<DatagramLink>> closed_links_;  // until no polled event names them
 
   TransmitBatch batch_;
+  SendRetry retry_;  // of batch_
   ReceiveShares shares_;
   // Packets that name no connection come from peers that outlived us, or from anybody.
   AnswerLimiter resets_{kResetBurst, std::chrono::milliseconds(1)};

@@ -64,9 +64,11 @@ class DatagramPort {
   virtual size_t peer_limit(PeerHandle peer) const = 0;
   // No network lies between us and this peer: only its receive buffer limits what may be in flight.
   virtual bool on_this_host(PeerHandle /*peer*/) const { return false; }
-  // Sends a prefix of the batch and returns its length; less than the whole when buffers are full
-  // (try again later; wait_handle does not announce this, the caller retries on its next timer).
-  // A datagram the network refuses for good counts as sent and lost.
+  // Sends a prefix of the batch and returns its length; less than the whole when the port's own
+  // buffers, which all peers share, are full (try again later; wait_handle does not announce room,
+  // the caller retries on a timer). Nothing is lost then. What only concerns one peer never holds
+  // up the others: a datagram that the network refuses for good, or that the queue of the device on
+  // the way to its peer has no room for, counts as sent and lost.
   virtual size_t send(std::span<const TxDatagram> batch) = 0;
   // Fills a prefix of `batch` and returns its length; 0 when nothing waits.
   virtual size_t receive(std::span<RxDatagram> batch) = 0;

@@ -27,7 +27,7 @@ class TransmitBatch {
   void add(const TxDatagram& datagram, const Endpoint* owner);
   // True if everything has gone. Otherwise nothing may be added until it has.
   bool send();
-  bool empty() const { return first_ == datagrams_.size(); }
+  size_t size() const { return datagrams_.size() - first_; }
   bool blocked() const { return blocked_; }
   // Forgets the owner's datagrams that lend its memory.
   void drop_lent(const Endpoint* owner);

@@ -60,10 +60,11 @@ size_t UdpSender::send(std::span<const TxDatagram> batch) {
 
 UdpSender::Verdict UdpSender::judge(int error, int attempts) {
   switch (error) {
-    case EAGAIN:
-    case ENOBUFS:
+    case EAGAIN:  // the socket's buffer is full
     case ENOMEM:
       return Verdict::kLater;
+    case ENOBUFS:  // the device's queue on the way to this peer was full, and has dropped it
+      return Verdict::kLost;
     case EINTR:
       return Verdict::kRetry;
     case EIO:

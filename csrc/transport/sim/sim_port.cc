@@ -53,6 +53,7 @@ size_t SimPort::send(std::span<const TxDatagram> batch) {
   for (const TxDatagram& datagram : batch.first(count)) {
     ROCECOLL_CHECK(datagram.header.size() + datagram.payload.size() <= options_.max_datagram_bytes);
     if (datagram.to.index >= network_.endpoints()) continue;  // no such host: sent and lost
+    if (refused_.contains(datagram.to.index)) continue;
     network_.transmit(endpoint_, datagram.to.index, datagram.header, datagram.payload);
   }
   return count;

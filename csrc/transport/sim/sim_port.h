@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -29,6 +30,12 @@ class SimPort final : public DatagramPort {
   size_t leased() const { return leases_.size() - free_leases_.size(); }
   // From now on at most `count` datagrams are accepted by each send(), as by a full socket buffer.
   void set_send_room(size_t count) { send_room_ = count; }
+  // Whether datagrams for `endpoint` are refused from now on, as by a full queue of the device on
+  // the way to it: they are lost.
+  void set_refused(uint32_t endpoint, bool refused) {
+    if (refused) refused_.insert(endpoint);
+    if (!refused) refused_.erase(endpoint);
+  }
   void set_health(Status health) { health_ = std::move(health); }
 
   PortLimits limits() const override;
@@ -62,6 +69,7 @@ class SimPort final : public DatagramPort {
   std::vector<uint32_t> free_leases_;
   std::deque<UnreachableHint> unreachable_;
   size_t send_room_ = SIZE_MAX;
+  std::set<uint32_t> refused_;
   Status health_;
 };
 

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ports that take no datagrams for long: a device that is paused, a full socket buffer.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "datagram/transport_world.h"
+
+namespace rocecoll {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// What is waiting in the log.
+std::vector<LogEntry> TakeLog() {
+  std::vector<LogEntry> entries;
+  while (auto entry = TakeLogEntry(Duration{0})) entries.push_back(std::move(*entry));
+  return entries;
+}
+
+// Runs the world until `done`, at most for `limit`. Returns how often the first node, which does
+// nothing but wait for its transport, was woken.
+size_t CountWakes(SimWorld& world, const std::function<bool()>& done, Duration limit) {
+  const Instant end = world.now() + limit;
+  size_t wakes = 0;
+  while (!done() && world.now() < end) {
+    ++wakes;
+    while (world[0].poll(world.now()) > 0) {
+    }
+    for (size_t i = 1; i < world.nodes.size(); ++i) {
+      if (world[i].transport != nullptr) world[i].poll(world.now());
+    }
+    Instant next = std::min(end, world[0].transport->next_deadline());
+    for (size_t i = 1; i < world.nodes.size(); ++i) {
+      if (world[i].transport != nullptr) {
+        next = std::min(next, world[i].transport->next_deadline());
+      }
+    }
+    world.wait(next);
+  }
+  return wakes;
+}
+
+TEST(FullPort, SilentPeersAreFoundInTimeAndWithoutSpinning) {
+  for (const bool busy : {false, true}) {
+    SimWorld world(4);
+    std::vector<Link*> links;
+    for (uint32_t i = 1; i < 4; ++i) {
+      links.push_back(world.open(0, i));
+      world.open(i, 0);
+    }
+    world.run_for(milliseconds(600));
+    world.ports[0]->set_send_room(0);
+    for (uint32_t i = 1; i < 4; ++i) world.kill(i);
+    if (busy) {
+      for (Link* link : links) ASSERT_TRUE(link->send_frame(Text("anybody there?")));
+    }
+    const Instant start = world.now();
+    const auto all_down = [&] {
+      return std::ranges::all_of(links, [&](Link* link) { return world.is_down(link); });
+    };
+    const size_t wakes = CountWakes(world, all_down, seconds(60));
+    ASSERT_TRUE(all_down());
+    for (Link* link : links) EXPECT_EQ(link->status().code(), StatusCode::kPeerLost);
+    // They were last heard up to a heartbeat before.
+    EXPECT_GE(world.now() - start, milliseconds(9400));
+    EXPECT_LE(world.now() - start, milliseconds(10'100));
+    EXPECT_LE(wakes, 2500u);  // of 200,000 at 50 us
+  }
+}
+
+TEST(FullPort, ALinkThatCannotEvenAskTimesOut) {
+  SimWorld world(2);
+  world.ports[0]->set_send_room(0);
+  Link* other = world.open(0, 1, 1);
+  world.run_for(milliseconds(100));
+  Link* link = world.open(0, 1, 2, milliseconds(500));
+  const Instant start = world.now();
+  ASSERT_TRUE(world.run([&] { return world.is_down(link); }, seconds(5)));
+  EXPECT_EQ(link->status().code(), StatusCode::kTimeout);
+  EXPECT_LE(world.now() - start, milliseconds(600));
+  EXPECT_FALSE(world.is_down(other));
+}
+
+TEST(FullPort, AfterALongRefusalEverythingGoesOn) {
+  SimWorld world(2);
+  auto [out, in] = world.connect(0, 1);
+  world.run_for(milliseconds(5));
+  const Bytes source = RandomBytes(200'000, 1);
+  Bytes target(source.size());
+  const RemoteSlice slice = in->expose({target.data(), target.size()}, 1);
+  world.ports[0]->set_send_room(0);
+  ASSERT_TRUE(out->write(slice, {const_cast<std::byte*>(source.data()), source.size()}, 2));
+  world.run_for(seconds(8));
+  world.ports[0]->set_send_room(SIZE_MAX);
+  const Instant start = world.now();
+  ASSERT_TRUE(world.run([&] { return world.transferred(out, in, 1); }));
+  EXPECT_LE(world.now() - start, milliseconds(100));
+  EXPECT_EQ(source, target);
+  EXPECT_FALSE(world.is_down(out));
+}
+
+TEST(FullPort, SaysSoOnceWhenItLasts) {
+  SimWorld world(2);
+  auto [out, in] = world.connect(0, 1);
+  world.run_for(milliseconds(5));
+  TakeLog();
+  for (int i = 0; i < 2; ++i) {
+    world.ports[0]->set_send_room(0);
+    ASSERT_TRUE(out->send_frame(Text("hello")));
+    world.run_for(milliseconds(900));
+    EXPECT_TRUE(TakeLog().empty());
+    world.run_for(seconds(5));
+    const auto log = TakeLog();
+    ASSERT_EQ(log.size(), 1u);
+    EXPECT_EQ(log[0].severity, Severity::kWarning);
+    EXPECT_NE(log[0].text.find(world.addresses[0].text()), std::string::npos) << log[0].text;
+    EXPECT_NE(log[0].text.find("has taken no packet"), std::string::npos) << log[0].text;
+    world.ports[0]->set_send_room(SIZE_MAX);
+    world.run_for(milliseconds(100));
+  }
+  EXPECT_EQ(world.record(in).frames.size(), 2u);
+}
+
+TEST(FullPort, RefusedTowardsOnePeerTheOthersGoOn) {
+  SimWorld world(3);
+  auto [to_refused, refused] = world.connect(0, 1);
+  auto [out, in] = world.connect(0, 2);
+  world.run_for(milliseconds(5));
+  world.ports[0]->set_refused(1, true);
+  world.network.wire(1, 0).blocked = true;
+  Bytes lent(1 << 20);
+  const RemoteSlice slice = refused->expose({lent.data(), lent.size()}, 1);
+  ASSERT_TRUE(to_refused->write(slice, {lent.data(), lent.size()}, 2));
+  const Instant start = world.now();
+  Bytes source = RandomBytes(64 * 1024, 3);
+  Bytes target(source.size());
+  for (uint32_t i = 1; i <= 100; ++i) {
+    const RemoteSlice to = in->expose({target.data(), target.size()}, i);
+    ASSERT_TRUE(out->write(to, {source.data(), source.size()}, i));
+    ASSERT_TRUE(world.run([&] { return world.transferred(out, in, i); }));
+  }
+  EXPECT_EQ(source, target);
+  EXPECT_LE(world.now() - start, milliseconds(500));
+  ASSERT_TRUE(world.run([&] { return world.is_down(to_refused); }));
+  EXPECT_EQ(to_refused->status().code(), StatusCode::kPeerLost);
+  EXPECT_LE(world.now() - start, milliseconds(10'600));
+  EXPECT_FALSE(world.is_down(out));
+}
+
+}  // namespace
+}  // namespace rocecoll
