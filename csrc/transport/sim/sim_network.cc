@@ -5,9 +5,17 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/crc32c.h"
 #include "transport/sim/sim_port.h"
 
 namespace rocecoll {
+namespace {
+
+void Note(uint64_t& digest, uint64_t value) {
+  digest = (digest ^ value) * 0x100000001b3ull;  // FNV-1a
+}
+
+}  // namespace
 
 SimNetwork::SimNetwork(EventQueue& queue, uint64_t seed, const SimWire& wire)
     : queue_(queue), random_(seed), default_wire_(wire), alive_(std::make_shared<bool>(true)) {}
@@ -100,9 +108,12 @@ void SimNetwork::carry(uint32_t from, uint32_t to, const SimWire& wire, Instant 
 }
 
 void SimNetwork::deliver(uint32_t from, uint32_t to, Bytes bytes) {
-  note(static_cast<uint64_t>(queue_.now().time_since_epoch().count()));
-  note(static_cast<uint64_t>(from) << 32 | to);
-  for (std::byte byte : *bytes) note(static_cast<uint64_t>(byte));
+  for (uint64_t* digest : {&digest_, &timing_digest_}) {
+    Note(*digest, static_cast<uint64_t>(queue_.now().time_since_epoch().count()));
+    Note(*digest, static_cast<uint64_t>(from) << 32 | to);
+    Note(*digest, bytes->size());
+  }
+  Note(digest_, Crc32c(*bytes));
   SimPort* receiver = ports_[to];
   if (receiver != nullptr && receiver->accept(from, std::move(bytes))) {
     ++stats_.delivered;
@@ -114,7 +125,5 @@ void SimNetwork::deliver(uint32_t from, uint32_t to, Bytes bytes) {
 }
 
 void SimNetwork::detach(uint32_t endpoint) { ports_[endpoint] = nullptr; }
-
-void SimNetwork::note(uint64_t value) { digest_ = (digest_ ^ value) * 0x100000001b3ull; }  // FNV-1a
 
 }  // namespace rocecoll

@@ -70,6 +70,9 @@ class SimNetwork {
   const SimNetworkStats& stats() const { return stats_; }
   // A digest of all deliveries so far: who, when, what.
   uint64_t trace_digest() const { return digest_; }
+  // The same but for what: runs that differ in random connection ids and keys alone have equal
+  // ones.
+  uint64_t timing_digest() const { return timing_digest_; }
 
  private:
   friend class SimPort;
@@ -85,7 +88,6 @@ class SimNetwork {
   void deliver(uint32_t from, uint32_t to, Bytes bytes);
   void detach(uint32_t endpoint);
   Direction& direction(uint32_t from, uint32_t to);
-  void note(uint64_t value);
 
   EventQueue& queue_;
   Random random_;
@@ -97,6 +99,7 @@ class SimNetwork {
   bool report_unreachable_ = false;
   SimNetworkStats stats_;
   uint64_t digest_ = 0xcbf29ce484222325ull;
+  uint64_t timing_digest_ = 0xcbf29ce484222325ull;
 };
 
 }  // namespace rocecoll

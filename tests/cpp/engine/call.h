@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,7 +21,8 @@ struct CallSpec {
   uint64_t elements = 0;  // of one rank's whole vector; alltoall, gather, scatter: rounded up
   Rank root = 0;
   bool in_place = false;
-  bool uniform = true;  // false: the v-variant, with blocks of different sizes
+  bool uniform = true;         // false: the v-variant, with blocks of different sizes
+  uint64_t part_elements = 1;  // of which the blocks of v-variants hold 0 to 6
   std::string_view algorithm = {};
   std::function<DeviceScript(Rank)> device = {};  // set: buffers lie on devices that answer so
 };
@@ -38,7 +41,8 @@ class Call {
   void submit_all() {
     for (Rank rank = 0; rank < ranks_; ++rank) submit(rank);
   }
-  void submit(Rank rank) {
+  // `refused`: see EngineCluster::submit().
+  OperationPtr submit(Rank rank, Status* refused = nullptr) {
     OperationSpec op;
     op.collective = spec_.collective;
     op.type = DataType::kInt32;
@@ -57,14 +61,15 @@ class Call {
     }
     originals_[rank] = input;
     op.input.data = input.data();
-    op.output.data = spec_.in_place && !output.empty() ? input.data() : output.data();
+    op.output.data = lies_in_place(rank) ? input.data() : output.data();
     if (spec_.device) {
       devices_[rank] = std::make_unique<FakeDevice>(spec_.device(rank));
       devices_[rank]->mirror(input);
       devices_[rank]->mirror(output);
       op.staged = devices_[rank].get();
     }
-    operations_.push_back(cluster_.submit(rank, std::move(op), group_));
+    operations_.push_back(cluster_.submit(rank, std::move(op), group_, refused));
+    return operations_.back();
   }
 
   const std::vector<OperationPtr>& operations() const { return operations_; }
@@ -77,21 +82,29 @@ class Call {
     }
     for (Rank rank = 0; rank < ranks_; ++rank) {
       if (devices_[rank]) devices_[rank]->take_back();
-      const bool in_place = spec_.in_place && !outputs_[rank].empty();
-      const auto& result = in_place ? inputs_[rank] : outputs_[rank];
-      ASSERT_EQ(result, expected(rank)) << "rank " << rank;
-      if (!in_place) {
-        ASSERT_EQ(inputs_[rank], originals_[rank]) << "input of rank " << rank;
-      }
+      ASSERT_EQ(result(rank), expected(rank)) << "rank " << rank;
+      ASSERT_TRUE(input_is_intact(rank)) << "input of rank " << rank;
     }
   }
+  // Those of a rank that has called it.
+  bool is_right(Rank rank) const { return result(rank) == expected(rank) && input_is_intact(rank); }
+  std::array<std::span<int32_t>, 2> memory(Rank rank) { return {inputs_[rank], outputs_[rank]}; }
 
  private:
+  bool lies_in_place(Rank rank) const { return spec_.in_place && !outputs_[rank].empty(); }
+  const std::vector<int32_t>& result(Rank rank) const {
+    return lies_in_place(rank) ? inputs_[rank] : outputs_[rank];
+  }
+  bool input_is_intact(Rank rank) const {
+    return lies_in_place(rank) || inputs_[rank] == originals_[rank];
+  }
   static int32_t value(Rank rank, size_t i) {
     return static_cast<int32_t>((rank + 1) * 1000 + i % 997);
   }
   // The v-variants: what rank `from` has for rank `to`; some of it nothing.
-  uint64_t part(Rank from, Rank to) const { return (from * 3 + to * 5 + spec_.elements) % 7; }
+  uint64_t part(Rank from, Rank to) const {
+    return (from * 3 + to * 5 + spec_.elements) % 7 * spec_.part_elements;
+  }
   uint64_t block() const { return (spec_.elements + ranks_ - 1) / ranks_; }
 
   template <typename Count>

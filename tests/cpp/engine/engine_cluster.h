@@ -38,6 +38,7 @@ class EngineCluster {
       EXPECT_TRUE(added.ok()) << added.status().message();
       id = added.value();
     }
+    last_group_ = id;
     return id;
   }
 
@@ -91,6 +92,16 @@ class EngineCluster {
   void start() { group_ = add_group("default", 1); }
   // Before the transport goes.
   void remove_rank(Rank rank) { engines_[rank].reset(); }
+  // A new process in the place of one that has gone, in no group yet.
+  void replace_rank(Rank rank, Transport& transport, const EngineOptions& options) {
+    engines_[rank] = std::make_unique<Engine>(transport, options);
+    // Ids count on, so that a later group has the same one on all ranks.
+    for (GroupId id = 0; id < last_group_; ++id) {
+      GroupSpec alone;
+      alone.addresses = {addresses_[rank]};
+      engines_[rank]->remove_group(engines_[rank]->add_group(alone).value());
+    }
+  }
   bool has_engine(Rank rank) const { return engines_[rank] != nullptr; }
   // Returns when it wants to be called again at the latest.
   Instant step(Rank rank, Instant time) {
@@ -115,6 +126,7 @@ class EngineCluster {
   std::unordered_set<const Operation*> done_;
   size_t next_to_check_ = 0;
   GroupId group_ = 0;
+  GroupId last_group_ = 0;
 };
 
 }  // namespace rocecoll
