@@ -13,8 +13,6 @@
 
 namespace rocecoll {
 
-inline constexpr bool Contains(RankSet set, Rank rank) { return (set >> rank & 1) != 0; }
-
 class SwarmCluster final : public EngineCluster {
  public:
   explicit SwarmCluster(const SwarmPlan& plan)

@@ -16,6 +16,9 @@ namespace rocecoll {
 
 // A set of ranks, bit by bit.
 using RankSet = uint32_t;
+inline RankSet One(Rank rank) { return RankSet{1} << rank; }
+inline RankSet All(uint32_t ranks) { return One(ranks) - 1; }
+inline bool Contains(RankSet set, Rank rank) { return (set >> rank & 1) != 0; }
 
 struct SwarmFault {
   enum class Kind : uint8_t {
@@ -76,9 +79,5 @@ struct SwarmPlan {
     heal_at += by;
   }
 };
-
-SwarmPlan DrawPlan(uint64_t seed);
-std::string Describe(const SwarmFault& fault);
-std::string Describe(const SwarmPlan& plan);
 
 }  // namespace rocecoll

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <string_view>
 
+#include "swarm/describe_plan.h"
+#include "swarm/draw_plan.h"
 #include "swarm/swarm_run.h"
 
 namespace rocecoll {

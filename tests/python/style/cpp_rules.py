@@ -44,8 +44,8 @@ MAY_INCLUDE = {
     "python": {"base", "transport", "messenger", "collectives", "engine", "runtime"},
     "torch": {"base", "transport", "messenger", "collectives", "engine", "runtime"},
 }
-# Tests of what every implementation of a layer's contracts has to do.
-SUITES = {"conformance": "transport"}
+# Tests of what every implementation of a layer's contracts has to do, and of layers together.
+SUITES = {"conformance": "transport", "longlife": "engine", "swarm": "engine"}
 TORCH_HEADER = re.compile(r"^(torch|c10|ATen|caffe2)/")
 CORE = tuple(f"csrc/{name}/" for name in ("base", "collectives", "transport", "engine", "runtime"))
 # Who holds the progress lock tells the engine the time; the bindings measure what they wait for.

@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "swarm/swarm_plan.h"
+// From a seed to a plan.
+#pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <sstream>
+
+#include "swarm/swarm_plan.h"
 
 namespace rocecoll {
-namespace {
+namespace swarm {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Moved by all jobs of a plan together: a seed takes about a tenth of a second.
-constexpr uint64_t kBudgetElements = 1500 * 1000;
-constexpr uint64_t kMaxElements = 150 * 1000;
+inline constexpr uint64_t kBudgetElements = 1500 * 1000;
+inline constexpr uint64_t kMaxElements = 150 * 1000;
 
 template <typename T>
-T Pick(Random& random, std::initializer_list<T> values) {
+inline T Pick(Random& random, std::initializer_list<T> values) {
   return values.begin()[random.below(values.size())];
 }
 
 // Evenly among the orders of magnitude.
-double Between(Random& random, double low, double high) {
+inline double Between(Random& random, double low, double high) {
   return low * std::pow(high / low, random.uniform());
 }
-Duration Between(Random& random, Duration low, Duration high) {
+inline Duration Between(Random& random, Duration low, Duration high) {
   return Duration(static_cast<int64_t>(
       Between(random, static_cast<double>(low.count()), static_cast<double>(high.count()))));
 }
 
-RankSet One(Rank rank) { return RankSet{1} << rank; }
-RankSet All(uint32_t ranks) { return One(ranks) - 1; }
-RankSet SomeOf(Random& random, uint32_t ranks) {
+inline RankSet SomeOf(Random& random, uint32_t ranks) {
   RankSet some = 0;
   while (some == 0 || some == All(ranks)) some = static_cast<RankSet>(random.below(All(ranks) + 1));
   return some;
 }
 
-SimWire DrawWire(Random& random) {
+inline SimWire DrawWire(Random& random) {
   SimWire wire;
   wire.latency = Between(random, microseconds(2), milliseconds(20));
   if (random.chance(0.6)) wire.bytes_per_second = Between(random, 2e7, 5e9);
@@ -52,7 +52,7 @@ SimWire DrawWire(Random& random) {
   return wire;
 }
 
-void DrawProcesses(Random& random, SwarmPlan& plan) {
+inline void DrawProcesses(Random& random, SwarmPlan& plan) {
   plan.ranks = Pick(random, {2u, 2u, 3u, 3u, 4u, 4u, 5u, 6u, 7u, 8u});
   plan.groups = random.chance(0.3) ? 2 : 1;
   plan.port.max_datagram_bytes = Pick<size_t>(random, {600, 1452, 1452, 4096, 8952, 8952});
@@ -74,7 +74,7 @@ void DrawProcesses(Random& random, SwarmPlan& plan) {
   plan.max_think = Between(random, microseconds(10), milliseconds(100));
 }
 
-SwarmJob DrawJob(Random& random, const SwarmPlan& plan, uint64_t budget_elements) {
+inline SwarmJob DrawJob(Random& random, const SwarmPlan& plan, uint64_t budget_elements) {
   SwarmJob job;
   job.group = static_cast<uint32_t>(random.below(plan.groups));
   job.root = static_cast<Rank>(random.below(plan.ranks));
@@ -105,7 +105,7 @@ SwarmJob DrawJob(Random& random, const SwarmPlan& plan, uint64_t budget_elements
   return job;
 }
 
-void DrawJobs(Random& random, SwarmPlan& plan) {
+inline void DrawJobs(Random& random, SwarmPlan& plan) {
   uint64_t budget = kBudgetElements;
   for (uint64_t left = 1 + random.below(30); left > 0; --left) {
     plan.jobs.push_back(DrawJob(random, plan, budget));
@@ -114,7 +114,7 @@ void DrawJobs(Random& random, SwarmPlan& plan) {
 }
 
 // `limit`: of what keeps a rank from hearing another.
-SwarmFault DrawFault(Random& random, const SwarmPlan& plan, Duration limit, bool may_kill) {
+inline SwarmFault DrawFault(Random& random, const SwarmPlan& plan, Duration limit, bool may_kill) {
   using Kind = SwarmFault::Kind;
   SwarmFault fault;
   fault.kind = Pick(random, {Kind::kStorm, Kind::kSlow, Kind::kPause, Kind::kPause, Kind::kCut,
@@ -154,7 +154,7 @@ SwarmFault DrawFault(Random& random, const SwarmPlan& plan, Duration limit, bool
 
 // In most plans no group may end: what keeps ranks apart is, all together, shorter than what they
 // take for a death. In the others anything goes.
-void DrawFaults(Random& random, SwarmPlan& plan) {
+inline void DrawFaults(Random& random, SwarmPlan& plan) {
   const bool harmless = random.chance(0.6);
   const Duration span = Between(random, milliseconds(1), seconds(3));
   Duration limit = harmless ? plan.connection.peer_timeout - seconds(2) : Duration(seconds(20));
@@ -178,70 +178,16 @@ void DrawFaults(Random& random, SwarmPlan& plan) {
   plan.heal_at += Duration(static_cast<int64_t>(random.below(1'000'000'000)));
 }
 
-std::string Ranks(RankSet set) {
-  std::string text = "{";
-  for (Rank rank = 0; set >> rank != 0; ++rank) {
-    if ((set & One(rank)) != 0) text += (text.size() > 1 ? "," : "") + std::to_string(rank);
-  }
-  return text + "}";
-}
+}  // namespace swarm
 
-std::string Describe(const SwarmJob& job) {
-  std::ostringstream text;
-  if (job.kind == SwarmJob::Kind::kMessages) {
-    text << "messages " << Ranks(job.senders) << " to " << (job.any_source ? "any-source " : "");
-  } else {
-    text << ToString(job.collective) << (job.in_place ? " in place" : "")
-         << (job.uniform ? "" : " of uneven blocks") << " root ";
-  }
-  text << job.root << ", " << job.elements << " elements, group " << job.group;
-  return text.str();
-}
-
-}  // namespace
-
-SwarmPlan DrawPlan(uint64_t seed) {
+inline SwarmPlan DrawPlan(uint64_t seed) {
   Random random(seed);
   SwarmPlan plan;
   plan.seed = seed;
-  DrawProcesses(random, plan);
-  DrawJobs(random, plan);
-  DrawFaults(random, plan);
+  swarm::DrawProcesses(random, plan);
+  swarm::DrawJobs(random, plan);
+  swarm::DrawFaults(random, plan);
   return plan;
-}
-
-std::string Describe(const SwarmFault& fault) {
-  constexpr const char* kNames[] = {"storm", "slow", "pause", "cut", "refuse", "kill", "restart"};
-  std::ostringstream text;
-  text << Seconds(fault.at) << " s + " << Seconds(fault.length)
-       << " s: " << kNames[static_cast<size_t>(fault.kind)] << " " << Ranks(fault.from);
-  if (fault.kind <= SwarmFault::Kind::kSlow || fault.kind == SwarmFault::Kind::kCut) {
-    text << " to " << Ranks(fault.to);
-  }
-  if (fault.kind == SwarmFault::Kind::kStorm) text << ", loss " << fault.wire.loss;
-  if (fault.kind == SwarmFault::Kind::kSlow) text << ", by " << Seconds(fault.wire.latency) << " s";
-  return text.str();
-}
-
-std::string Describe(const SwarmPlan& plan) {
-  std::ostringstream text;
-  const SimWire& wire = plan.wire;
-  text << "seed " << plan.seed << ": " << plan.ranks << " ranks, " << plan.groups
-       << " groups, datagrams of " << plan.port.max_datagram_bytes << ", receive buffer "
-       << plan.port.receive_buffer_bytes << ", peer timeout "
-       << Seconds(plan.connection.peer_timeout) << " s\n  wire: latency "
-       << Microseconds(wire.latency) << " us, " << wire.bytes_per_second << " B/s, queue "
-       << wire.queue_bytes << ", loss " << wire.loss << ", duplicate " << wire.duplicate
-       << ", reorder " << wire.reorder << ", corrupt " << wire.corrupt << "\n  lanes of "
-       << plan.engine.lane_bytes << ", eager " << plan.messenger.eager_bytes << " on "
-       << plan.messenger.eager_credits << " credits, depth " << plan.depth << ", thinks up to "
-       << Seconds(plan.max_think) << " s" << (plan.warm ? ", warm" : "") << "\n";
-  for (const SwarmFault& fault : plan.faults) text << "  " << Describe(fault) << "\n";
-  text << "  healed at " << Seconds(plan.heal_at) << " s\n";
-  for (size_t i = 0; i < plan.jobs.size(); ++i) {
-    text << "  job " << i << ": " << Describe(plan.jobs[i]) << "\n";
-  }
-  return text.str();
 }
 
 }  // namespace rocecoll
