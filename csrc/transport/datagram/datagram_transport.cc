@@ -36,7 +36,7 @@ DatagramTransport::~DatagramTransport() {
 
 TransportLimits DatagramTransport::limits() const {
   TransportLimits limits;
-  limits.max_frame_bytes = Connection::MaxFrameBytes(port_limits_.min_datagram_bytes);
+  limits.max_frame_bytes = Connection::MaxFrameBytes(port_limits_.guaranteed_datagram_bytes);
   limits.preferred_eager_bytes = std::min(limits.max_frame_bytes, kMaxPreferredFrameBytes);
   return limits;
 }
@@ -63,6 +63,7 @@ Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
   ConnectionOptions options = options_;
   options.max_datagram_bytes = port_->peer_limit(handle.value());
   options.min_datagram_bytes = port_limits_.min_datagram_bytes;
+  options.guaranteed_datagram_bytes = port_limits_.guaranteed_datagram_bytes;
   options.connect_timeout = std::min(connect_timeout, kMaxTimeout);
   PeerPath& path = table_.path(handle.value(), port_limits_.receive_buffer_bytes,
                                !port_->on_this_host(handle.value()));

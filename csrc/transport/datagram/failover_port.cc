@@ -86,6 +86,7 @@ Status FailoverPort::make_wait_handle() {
 PortLimits FailoverPort::limits() const {
   PortLimits limits = udp_->limits();
   limits.min_datagram_bytes = std::min(limits.min_datagram_bytes, kUdDatagramBytes);
+  limits.guaranteed_datagram_bytes = std::min(limits.guaranteed_datagram_bytes, kUdDatagramBytes);
   if (!ud_) return limits;
   const PortLimits ud = ud_->limits();
   limits.max_datagram_bytes = std::max(limits.max_datagram_bytes, own_ud_bytes_);

@@ -17,8 +17,11 @@
 namespace rocecoll {
 
 struct PortLimits {
-  size_t max_datagram_bytes = 0;      // largest datagram towards any peer (see peer_limit)
-  size_t min_datagram_bytes = 0;      // every peer_limit() is at least this, at any time
+  size_t max_datagram_bytes = 0;  // largest datagram towards any peer (see peer_limit)
+  size_t min_datagram_bytes = 0;  // every peer_limit() is at least this, at any time
+  // Up to this size datagrams get through to any peer, whatever its peer_limit() is, if need be in
+  // fragments, which costs more. At least min_datagram_bytes.
+  size_t guaranteed_datagram_bytes = 0;
   size_t max_burst = 0;               // datagrams worth handing to one send()
   size_t receive_buffer_bytes = 0;    // payload that may be in flight towards us without drops
   bool segmentation_offload = false;  // equal-sized datagrams to one peer cost about one

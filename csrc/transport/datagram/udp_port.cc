@@ -33,15 +33,14 @@ Result<std::unique_ptr<UdpPort>> UdpPort::Open(const UdpPortOptions& options) {
 UdpPort::UdpPort(UdpSocket socket, const UdpPortOptions& options)
     : socket_(std::move(socket)),
       max_datagram_bytes_(std::min(options.max_datagram_bytes, kMaxDatagramBytes)),
-      min_datagram_bytes_(socket_.endpoint().is_loopback()
-                              ? max_datagram_bytes_
-                              : std::min(max_datagram_bytes_, kAnyRouteDatagramBytes)),
+      min_datagram_bytes_(std::min(max_datagram_bytes_, kAnyRouteDatagramBytes)),
       address_(ToAddress(socket_.endpoint())),
       sender_(
           socket_.fd(), socket_.send_offload(),
-          [this](PeerHandle peer) -> const UdpEndpoint& { return peers_[peer.index].endpoint; },
+          [this](PeerHandle peer) -> UdpDestination& { return peers_[peer.index].destination; },
           [this] { drain_errors(); },
-          [this](PeerHandle peer, int error) { note_refusal(peer, error); }),
+          [this](PeerHandle peer, int error) { note_refusal(peer, error); },
+          [this](PeerHandle peer) { look_at_route(peer); }),
       receiver_(
           socket_.fd(),
           [this](const UdpEndpoint& endpoint) {
@@ -54,11 +53,14 @@ PortLimits UdpPort::limits() const {
   PortLimits limits;
   limits.max_datagram_bytes = max_datagram_bytes_;
   limits.min_datagram_bytes = min_datagram_bytes_;
+  // Fragments of a datagram are not lost on loopback.
+  limits.guaranteed_datagram_bytes =
+      socket_.endpoint().is_loopback() ? max_datagram_bytes_ : min_datagram_bytes_;
   limits.max_burst = kMaxBurst;
   // The kernel counts packet memory, not payload: an Ethernet-sized datagram takes 1.6 times its
   // bytes, and up to a quarter of the whole may stay charged after it was read.
   limits.receive_buffer_bytes = socket_.receive_memory_bytes() / 4;
-  limits.segmentation_offload = sender_.offload();
+  limits.segmentation_offload = socket_.send_offload();
   return limits;
 }
 
@@ -72,21 +74,28 @@ Result<PeerHandle> UdpPort::add_peer(const Address& address) {
   const auto index = static_cast<uint32_t>(peers_.size());
   const auto [at, added] = peer_of_.try_emplace(endpoint.value(), index);
   if (added) {
-    const size_t route = UdpSocket::RoutePayloadBytes(endpoint.value());  // 0: none at the moment
-    peers_.push_back({endpoint.value(), ToAddress(endpoint.value()),
-                      std::clamp(route, min_datagram_bytes_, max_datagram_bytes_)});
+    peers_.push_back({{endpoint.value()}, ToAddress(endpoint.value())});
+    look_at_route({index});
   }
   return PeerHandle{at->second};
 }
 
 size_t UdpPort::peer_limit(PeerHandle peer) const {
   ROCECOLL_CHECK(peer.index < peers_.size());
-  return peers_[peer.index].max_datagram_bytes;
+  return peers_[peer.index].destination.max_datagram_bytes;
+}
+
+void UdpPort::look_at_route(PeerHandle peer) {
+  UdpDestination& to = peers_[peer.index].destination;
+  const size_t route = UdpSocket::RoutePayloadBytes(to.endpoint);  // 0: none at the moment
+  const size_t limit = std::clamp(route, min_datagram_bytes_, max_datagram_bytes_);
+  if (limit != to.max_datagram_bytes) to.segments = true;
+  to.max_datagram_bytes = limit;
 }
 
 bool UdpPort::on_this_host(PeerHandle peer) const {
   ROCECOLL_CHECK(peer.index < peers_.size());
-  return peers_[peer.index].endpoint.is_loopback();
+  return peers_[peer.index].destination.endpoint.is_loopback();
 }
 
 void UdpPort::drain_errors() {
@@ -98,7 +107,7 @@ void UdpPort::note_refusal(PeerHandle peer, int error) {
   const Obstacle obstacle = UdpSocket::ObstacleOf(static_cast<uint32_t>(error));
   if (obstacle == Obstacle::kNone) return;
   if (unreachable_.size() == kMaxUnreachable) unreachable_.pop_front();
-  unreachable_.push_back({peers_[peer.index].endpoint, obstacle});
+  unreachable_.push_back({peers_[peer.index].destination.endpoint, obstacle});
 }
 
 bool UdpPort::poll_unreachable(UnreachableHint& hint) {

@@ -36,13 +36,13 @@ class UdpPort final : public DatagramPort {
 
  private:
   struct Peer {
-    UdpEndpoint endpoint;
+    UdpDestination destination;
     Address address;
-    size_t max_datagram_bytes = 0;
   };
   UdpPort(UdpSocket socket, const UdpPortOptions& options);
   void drain_errors();
   void note_refusal(PeerHandle peer, int error);
+  void look_at_route(PeerHandle peer);
 
   UdpSocket socket_;
   const size_t max_datagram_bytes_;

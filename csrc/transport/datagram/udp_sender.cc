@@ -19,14 +19,16 @@ size_t Size(const TxDatagram& datagram) { return datagram.header.size() + datagr
 
 }  // namespace
 
-UdpSender::UdpSender(int fd, bool offload, EndpointOf endpoint_of,
+UdpSender::UdpSender(int fd, bool offload, DestinationOf destination_of,
                      std::function<void()> drain_errors,
-                     std::function<void(PeerHandle, int)> refused)
+                     std::function<void(PeerHandle, int)> refused,
+                     std::function<void(PeerHandle)> look_at_route)
     : fd_(fd),
       offload_(offload),
-      endpoint_of_(std::move(endpoint_of)),
+      destination_of_(std::move(destination_of)),
       drain_errors_(std::move(drain_errors)),
-      refused_(std::move(refused)) {}
+      refused_(std::move(refused)),
+      look_at_route_(std::move(look_at_route)) {}
 
 size_t UdpSender::send(std::span<const TxDatagram> batch) {
   size_t done = 0;
@@ -43,7 +45,7 @@ size_t UdpSender::send(std::span<const TxDatagram> batch) {
       continue;
     }
     const int error = errno;
-    switch (judge(error, ++attempts)) {
+    switch (judge(error, ++attempts, batch[done])) {
       case Verdict::kRetry:
         break;
       case Verdict::kLater:
@@ -58,7 +60,8 @@ size_t UdpSender::send(std::span<const TxDatagram> batch) {
   return done;
 }
 
-UdpSender::Verdict UdpSender::judge(int error, int attempts) {
+UdpSender::Verdict UdpSender::judge(int error, int attempts, const TxDatagram& first) {
+  const bool segmented = datagrams_[0] > 1;
   switch (error) {
     case EAGAIN:  // the socket's buffer is full
     case ENOMEM:
@@ -67,15 +70,17 @@ UdpSender::Verdict UdpSender::judge(int error, int attempts) {
       return Verdict::kLost;
     case EINTR:
       return Verdict::kRetry;
-    case EIO:
+    case EMSGSIZE:
     case EINVAL:
+    case EIO:
     case ENOPROTOOPT:
     case EOPNOTSUPP:
-      if (datagrams_[0] > 1) {  // this device or kernel does not segment
-        offload_ = false;
-        return Verdict::kRetry;
-      }
-      break;
+      drain_errors_();
+      // One by one the kernel may cut them into fragments.
+      if (is_too_large(first) && segmented) return Verdict::kRetry;
+      if (!segmented || error == EMSGSIZE) break;
+      destination_of_(first.to).segments = false;  // what lies on this way does not segment
+      return Verdict::kRetry;
     default:
       break;
   }
@@ -83,6 +88,13 @@ UdpSender::Verdict UdpSender::judge(int error, int attempts) {
   // does not tell, trying again does.
   drain_errors_();
   return attempts < kMaxAttempts ? Verdict::kRetry : Verdict::kLost;
+}
+
+// For the route as it is now: Linux refuses segments above its MTU with EINVAL, or EMSGSIZE.
+bool UdpSender::is_too_large(const TxDatagram& datagram) {
+  const UdpDestination& to = destination_of_(datagram.to);
+  if (Size(datagram) <= to.max_datagram_bytes) look_at_route_(datagram.to);
+  return Size(datagram) > to.max_datagram_bytes;
 }
 
 size_t UdpSender::plan(std::span<const TxDatagram> batch) {
@@ -98,8 +110,9 @@ size_t UdpSender::plan(std::span<const TxDatagram> batch) {
 }
 
 size_t UdpSender::run_length(std::span<const TxDatagram> batch) const {
-  if (!offload_) return 1;
+  const UdpDestination& to = destination_of_(batch[0].to);
   const size_t segment = Size(batch[0]);
+  if (!offload_ || !to.segments || segment > to.max_datagram_bytes) return 1;
   size_t total = segment;
   size_t length = 1;
   const size_t most = std::min(batch.size(), kMaxSegments);
@@ -116,7 +129,7 @@ size_t UdpSender::run_length(std::span<const TxDatagram> batch) const {
 }
 
 void UdpSender::add_message(size_t index, std::span<const TxDatagram> run) {
-  const UdpEndpoint& to = endpoint_of_(run[0].to);
+  const UdpEndpoint& to = destination_of_(run[0].to).endpoint;
   msghdr& header = messages_[index].msg_hdr;
   header = {};
   header.msg_name = const_cast<sockaddr*>(&to.generic);  // the kernel only reads it

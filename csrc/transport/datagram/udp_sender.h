@@ -16,19 +16,26 @@
 
 namespace rocecoll {
 
+// Where datagrams to one peer go, and what the way there takes.
+struct UdpDestination {
+  UdpEndpoint endpoint;
+  size_t max_datagram_bytes = 0;  // of the route, when last looked at
+  bool segments = true;           // until the kernel refuses to segment on this way
+};
+
 class UdpSender {
  public:
-  using EndpointOf = std::function<const UdpEndpoint&(PeerHandle)>;
-  // `endpoint_of` finds a peer's endpoint, which stays where it is. `drain_errors` empties the
-  // socket's error queue: a report about one peer otherwise fails the next send to any other.
-  // `refused` is told the error number of a datagram that this host will not send.
-  UdpSender(int fd, bool offload, EndpointOf endpoint_of, std::function<void()> drain_errors,
-            std::function<void(PeerHandle, int)> refused);
+  using DestinationOf = std::function<UdpDestination&(PeerHandle)>;
+  // `destination_of` finds a peer's destination, which stays where it is. `drain_errors` empties
+  // the socket's error queue: a report about one peer otherwise fails the next send to any other.
+  // `refused` is told the error number of a datagram that this host will not send. `look_at_route`
+  // brings a destination up to date.
+  UdpSender(int fd, bool offload, DestinationOf destination_of, std::function<void()> drain_errors,
+            std::function<void(PeerHandle, int)> refused,
+            std::function<void(PeerHandle)> look_at_route);
 
   // As DatagramPort::send; lends nothing beyond the call.
   size_t send(std::span<const TxDatagram> batch);
-  // False from the start, or since the kernel refused it.
-  bool offload() const { return offload_; }
 
  private:
   static constexpr size_t kMaxMessages = 16;
@@ -43,15 +50,17 @@ class UdpSender {
   size_t plan(std::span<const TxDatagram> batch);
   size_t run_length(std::span<const TxDatagram> batch) const;
   void add_message(size_t index, std::span<const TxDatagram> run);
-  // What to do about the refusal of the first message: how many datagrams count as done.
+  // What to do about the refusal of the first message, which begins with `first`.
   enum class Verdict { kRetry, kLater, kLost };
-  Verdict judge(int error, int attempts);
+  Verdict judge(int error, int attempts, const TxDatagram& first);
+  bool is_too_large(const TxDatagram& datagram);
 
   const int fd_;
-  bool offload_;
-  const EndpointOf endpoint_of_;
+  const bool offload_;
+  const DestinationOf destination_of_;
   const std::function<void()> drain_errors_;
   const std::function<void(PeerHandle, int)> refused_;
+  const std::function<void(PeerHandle)> look_at_route_;
   std::array<mmsghdr, kMaxMessages> messages_{};
   std::array<size_t, kMaxMessages> datagrams_{};  // in each message
   std::array<SegmentControl, kMaxMessages> controls_{};

@@ -29,6 +29,7 @@ Connection::Impl::Impl(const ConnectionOptions& options, const LinkId& link, uin
     : options(options),
       max_datagram(options.max_datagram_bytes),
       min_datagram(options.min_datagram_bytes == 0 ? max_datagram : options.min_datagram_bytes),
+      guaranteed_datagram(std::max(min_datagram, options.guaranteed_datagram_bytes)),
       link(link),
       local_id(local_id),
       path(path),
@@ -260,7 +261,7 @@ bool Connection::idle() const { return impl_->idle(); }
 bool Connection::finished() const { return impl_->finished; }
 uint64_t Connection::retransmitted_packets() const { return impl_->lost_packets; }
 uint64_t Connection::packets_invalid() const { return impl_->invalid_packets; }
-size_t Connection::max_frame_bytes() const { return MaxFrameBytes(impl_->min_datagram); }
+size_t Connection::max_frame_bytes() const { return MaxFrameBytes(impl_->guaranteed_datagram); }
 void Connection::set_max_datagram_bytes(size_t bytes) {
   ROCECOLL_CHECK(bytes >= impl_->min_datagram);
   impl_->max_datagram = bytes;

@@ -20,8 +20,10 @@ namespace rocecoll {
 
 struct ConnectionOptions {
   size_t max_datagram_bytes = 1452;  // towards this peer, from DatagramPort::peer_limit
-  // The least that set_max_datagram_bytes() will say: every frame fits. 0: max_datagram_bytes.
+  // The least that set_max_datagram_bytes() will say. 0: max_datagram_bytes.
   size_t min_datagram_bytes = 0;
+  // Every frame fits: as DatagramPort says, or 0 for min_datagram_bytes.
+  size_t guaranteed_datagram_bytes = 0;
   Duration max_ack_delay = std::chrono::milliseconds(1);
   Duration min_probe_timeout = std::chrono::milliseconds(5);
   Duration max_probe_timeout = std::chrono::milliseconds(50);  // back-off's cap, also in a blackout

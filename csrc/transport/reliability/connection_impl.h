@@ -92,10 +92,12 @@ struct Connection::Impl {
   bool window_nearly_used() const;
   bool close_sendable() const { return closing.close_due && !send_queue.has_pending(); }
   size_t datagram_limit() const { return std::min(max_datagram, peer_max_datagram); }
+  size_t largest_datagram() const { return std::max(max_datagram, guaranteed_datagram); }
 
   const ConnectionOptions options;
   size_t max_datagram;  // towards the peer, as the path is now
   const size_t min_datagram;
+  const size_t guaranteed_datagram;  // for a single frame that needs more
   const LinkId link;
   const uint64_t local_id;
   Path& path;

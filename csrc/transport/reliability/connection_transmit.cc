@@ -32,7 +32,7 @@ bool Connection::Impl::window_nearly_used() const {
 }
 
 bool Connection::Impl::poll_transmit(Instant now, std::span<std::byte> space, TxDatagram& out) {
-  ROCECOLL_CHECK(space.size() >= max_datagram);
+  ROCECOLL_CHECK(space.size() >= largest_datagram());
   if (finished || lost_contact()) return false;
   forget_settled(now);
   if (sent.full()) return false;
@@ -92,7 +92,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   // A frame accepted before the peer said it takes less may need our own limit.
   const size_t reserve = with_content ? content_reserve() : kPingBytes;
   const size_t limit =
-      std::min(max_datagram, std::max(datagram_limit(), header + AckBytes(1) + reserve));
+      std::min(largest_datagram(), std::max(datagram_limit(), header + AckBytes(1) + reserve));
   ByteWriter body(space.subspan(header, limit - header));
   write_ack(now, reserve, body);
   std::span<const std::byte> payload;

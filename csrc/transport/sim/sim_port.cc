@@ -34,6 +34,7 @@ PortLimits SimPort::limits() const {
   PortLimits limits;
   limits.max_datagram_bytes = options_.max_datagram_bytes;
   limits.min_datagram_bytes = options_.max_datagram_bytes;
+  limits.guaranteed_datagram_bytes = options_.max_datagram_bytes;
   limits.max_burst = options_.max_burst;
   limits.receive_buffer_bytes = options_.receive_buffer_bytes;
   return limits;

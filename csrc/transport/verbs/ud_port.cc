@@ -119,6 +119,7 @@ PortLimits UdPort::limits() const {
   PortLimits limits;
   limits.max_datagram_bytes = own_.mtu_bytes;
   limits.min_datagram_bytes = kMinMtuBytes;
+  limits.guaranteed_datagram_bytes = kMinMtuBytes;
   limits.max_burst = UdSender::kMaxBurst;
   // Short packets take a whole slot, and leased ones are not with the device.
   limits.receive_buffer_bytes = receiver_->slots() * own_.mtu_bytes / 2;
