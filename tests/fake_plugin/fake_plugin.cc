@@ -21,13 +21,16 @@ Result<std::unique_ptr<DatagramPort>> OpenDatagramPort(const RdmaOptions& option
   return NoDevice(options);
 }
 
-std::string Describe(const RdmaOptions& options) { return "fake0 port 1: not for " + options.host; }
+std::string DescribeOptions(const RdmaOptions& options) {
+  return "fake0 port 1: not for " + options.host;
+}
 
 }  // namespace
 }  // namespace rocecoll
 
 extern "C" __attribute__((visibility("default"))) const rocecoll::NetworkPlugin* FAKE_ENTRY() {
   static const rocecoll::NetworkPlugin plugin = {FAKE_VERSION, "fake", &rocecoll::OpenRdmaDevice,
-                                                 &rocecoll::OpenDatagramPort, &rocecoll::Describe};
+                                                 &rocecoll::OpenDatagramPort,
+                                                 &rocecoll::DescribeOptions};
   return &plugin;
 }
