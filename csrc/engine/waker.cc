@@ -14,11 +14,9 @@
 namespace rocecoll {
 
 Waker::Waker() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  const bool out_of_descriptors = fd_ < 0;
+  const bool out_of_descriptors = !fd_.valid();
   ROCECOLL_CHECK(!out_of_descriptors);
 }
-
-Waker::~Waker() { close(fd_); }
 
 void Waker::wake() {
   const uint64_t one = 1;

@@ -2,6 +2,7 @@
 // Sleeping on a descriptor, with a way to be woken by another thread.
 #pragma once
 
+#include "base/descriptor.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "transport/wait_handle.h"
@@ -11,9 +12,6 @@ namespace rocecoll {
 class Waker {
  public:
   Waker();  // a failed check when the process has no descriptor left
-  ~Waker();
-  Waker(const Waker&) = delete;
-  Waker& operator=(const Waker&) = delete;
 
   // Thread safe. Sticky: wakes the sleep() that is under way, else the next one.
   void wake();
@@ -22,7 +20,7 @@ class Waker {
   void sleep(WaitHandle handle, Duration limit);
 
  private:
-  int fd_ = -1;
+  const Descriptor fd_;
 };
 
 }  // namespace rocecoll

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/runtime.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <mutex>
 #include <new>
@@ -54,12 +56,17 @@ Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options) {
 Result<std::shared_ptr<Progress>> SharedRuntime(const RuntimeOptions& options) {
   static std::mutex mutex;
   static std::weak_ptr<Progress> shared;
+  static pid_t of_process = 0;
   const std::lock_guard lock(mutex);
-  if (auto running = shared.lock()) return running;
+  // In a forked child it is a copy of the parent's, without its thread and its descriptors.
+  if (of_process == getpid()) {
+    if (auto running = shared.lock()) return running;
+  }
   auto started = StartRuntime(options);
   if (!started.ok()) return started.status();
   std::shared_ptr<Progress> running = started.take();
   shared = running;
+  of_process = getpid();
   return running;
 }
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Children of fork(): they cannot use the group, say so at once, and end without hanging."""
+"""Children of fork(): they cannot use the group, say so at once, and end without hanging; and they
+keep nothing that would hide their parent's death."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from launch import PROGRAMS, environment, run_programs
 
@@ -23,3 +27,26 @@ def test_children(tmp_path: Path) -> None:
             "drop everything: 0 dropped",
             "done",
         ], result.stdout
+
+
+@pytest.mark.parametrize("way", ["fork", "loader"])
+def test_killed_parent_of_a_living_child(tmp_path: Path, way: str) -> None:
+    """The network tells of the death at once; silence would, long after the test's limit."""
+    program = str(PROGRAMS / "killed_parent.py")
+    command = [sys.executable, program, str(tmp_path / "store"), way, str(tmp_path)]
+    environments = [
+        environment(RANK=str(rank), ROCECOLL_PEER_TIMEOUT="600", ROCECOLL_TRANSPORT="udp")
+        for rank in range(2)
+    ]
+    try:
+        survivor, killed = run_programs([command, command], environments)
+        assert killed.returncode == -signal.SIGKILL, killed.stdout
+        child = int((tmp_path / "child").read_text())
+        living = psutil.Process(child).status() != psutil.STATUS_ZOMBIE
+        assert living, "the child has ended, so the test shows nothing"
+        assert survivor.returncode == 0, survivor.stdout
+        assert "rank 1" in survivor.stdout, survivor.stdout
+        assert "600 s" not in survivor.stdout, survivor.stdout
+    finally:
+        if (tmp_path / "child").exists():
+            os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)

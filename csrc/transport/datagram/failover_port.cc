@@ -2,7 +2,6 @@
 #include "transport/datagram/failover_port.h"
 
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -61,19 +60,15 @@ FailoverPort::FailoverPort(std::unique_ptr<DatagramPort> udp, std::unique_ptr<Da
       own_ud_bytes_(ud_ ? ud_->limits().max_datagram_bytes : 0),
       ud_burst_(ud_ ? std::max<size_t>(ud_->limits().max_burst, 1) : 0) {}
 
-FailoverPort::~FailoverPort() {
-  if (epoll_fd_ >= 0) close(epoll_fd_);
-}
-
 Status FailoverPort::make_wait_handle() {
   wait_handle_ = udp_->wait_handle();
   const int ud_fd = ud_ ? ud_->wait_handle().fd : -1;
   if (ud_fd < 0) return {};
-  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  epoll_fd_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   for (const int fd : {wait_handle_.fd, ud_fd}) {
     epoll_event event{};
     event.events = EPOLLIN;
-    if (epoll_fd_ < 0 || (fd >= 0 && epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0)) {
+    if (!epoll_fd_.valid() || (fd >= 0 && epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0)) {
       return Status(StatusCode::kNetwork,
                     std::string("cannot wait for a UDP and a UD port at once (epoll): ") +
                         std::strerror(errno));

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "transport/datagram/answer_limiter.h"
 #include "transport/datagram/deadline_heap.h"
 #include "transport/datagram/path_choice.h"
@@ -49,7 +50,6 @@ class FailoverPort final : public DatagramPort {
   static Result<std::unique_ptr<FailoverPort>> Make(std::unique_ptr<DatagramPort> udp,
                                                     std::unique_ptr<DatagramPort> ud,
                                                     const FailoverOptions& options, Clock clock);
-  ~FailoverPort() override;
   FailoverPort(const FailoverPort&) = delete;
   FailoverPort& operator=(const FailoverPort&) = delete;
 
@@ -134,7 +134,7 @@ class FailoverPort final : public DatagramPort {
   const size_t own_ud_bytes_;
   const size_t ud_burst_;
   WaitHandle wait_handle_;
-  int epoll_fd_ = -1;
+  Descriptor epoll_fd_;
   FailoverCounts counts_;
   Instant now_{};  // of the latest receive()
   Instant health_at_{};

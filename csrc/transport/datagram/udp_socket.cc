@@ -5,12 +5,10 @@
 #include <linux/errqueue.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <utility>
 
 namespace rocecoll {
 namespace {
@@ -44,21 +42,11 @@ Result<UdpSocket> UdpSocket::Open(const UdpPortOptions& options) {
   if (!host.ok()) return host.status();
   const int family = host.value().family();
   UdpSocket socket(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket.fd_ < 0) return NetworkError("cannot open a UDP socket");
+  if (!socket.fd_.valid()) return NetworkError("cannot open a UDP socket");
   socket.endpoint_ = host.value();
   if (Status status = socket.configure(options, family); !status.ok()) return status;
   if (Status status = socket.bind(options); !status.ok()) return status;
   return socket;
-}
-
-UdpSocket::UdpSocket(UdpSocket&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      endpoint_(other.endpoint_),
-      receive_memory_bytes_(other.receive_memory_bytes_),
-      send_offload_(other.send_offload_) {}
-
-UdpSocket::~UdpSocket() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 Status UdpSocket::configure(const UdpPortOptions& options, int family) {
@@ -146,7 +134,7 @@ void UdpSocket::drain_errors(std::deque<UdpObstacle>& unreachable) const {
 size_t UdpSocket::RoutePayloadBytes(const UdpEndpoint& endpoint) {
   const bool v6 = endpoint.family() == AF_INET6;
   const UdpSocket probe(::socket(endpoint.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (probe.fd_ < 0 || connect(probe.fd_, &endpoint.generic, endpoint.size()) != 0) return 0;
+  if (!probe.fd_.valid() || connect(probe.fd_, &endpoint.generic, endpoint.size()) != 0) return 0;
   const int mtu =
       v6 ? GetOption(probe.fd_, IPPROTO_IPV6, IPV6_MTU) : GetOption(probe.fd_, IPPROTO_IP, IP_MTU);
   const int headers = (v6 ? 40 : 20) + 8;

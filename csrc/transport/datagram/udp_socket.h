@@ -7,6 +7,7 @@
 #include <deque>
 #include <string>
 
+#include "base/descriptor.h"
 #include "base/status.h"
 #include "transport/datagram/udp_address.h"
 #include "transport/obstacle.h"
@@ -30,9 +31,8 @@ struct UdpObstacle {
 class UdpSocket {
  public:
   static Result<UdpSocket> Open(const UdpPortOptions& options);
-  UdpSocket(UdpSocket&& other) noexcept;
+  UdpSocket(UdpSocket&& other) noexcept = default;
   UdpSocket& operator=(UdpSocket&&) = delete;
-  ~UdpSocket();
 
   int fd() const { return fd_; }
   // The advertised host with the port that was bound.
@@ -56,7 +56,7 @@ class UdpSocket {
   Status configure(const UdpPortOptions& options, int family);
   Status bind(const UdpPortOptions& options);
 
-  int fd_ = -1;
+  Descriptor fd_;
   UdpEndpoint endpoint_;
   size_t receive_memory_bytes_ = 0;
   bool send_offload_ = false;

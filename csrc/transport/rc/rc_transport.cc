@@ -3,7 +3,6 @@
 
 #include <sched.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -44,18 +43,15 @@ RcTransport::RcTransport(std::unique_ptr<Transport> control, std::unique_ptr<Rdm
   make_wait_handle();
 }
 
-RcTransport::~RcTransport() {
-  links_.clear();
-  if (epoll_fd_ >= 0) ::close(epoll_fd_);
-}
+RcTransport::~RcTransport() { links_.clear(); }
 
 // One descriptor that is readable when either path has something.
 void RcTransport::make_wait_handle() {
   wait_handle_ = control_->wait_handle();
   const WaitHandle device = device_ == nullptr ? WaitHandle{} : device_->wait_handle();
   if (device.fd < 0 || wait_handle_.fd < 0) return;
-  epoll_fd_ = ::epoll_create1(EPOLL_CLOEXEC);
-  ROCECOLL_CHECK(epoll_fd_ >= 0);
+  epoll_fd_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
+  ROCECOLL_CHECK(epoll_fd_.valid());
   for (const int fd : {wait_handle_.fd, device.fd}) {
     epoll_event event{};
     event.events = EPOLLIN;

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "transport/rc/rc_context.h"
 #include "transport/rc/rc_link.h"
 #include "transport/rc/rc_options.h"
@@ -76,7 +77,7 @@ class RcTransport final : public Transport {
   Instant health_due_{};
   bool armed_ = false;  // the driver may have slept since the last poll()
   WaitHandle wait_handle_;
-  int epoll_fd_ = -1;
+  Descriptor epoll_fd_;
 };
 
 }  // namespace rocecoll

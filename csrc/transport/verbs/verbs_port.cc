@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -49,10 +48,6 @@ VerbsPort::VerbsPort(const RdmaOptions& options, PortChoice choice, ContextHandl
       health_(choice_.device + " port " + std::to_string(choice_.port)),
       context_(std::move(context)) {}
 
-VerbsPort::~VerbsPort() {
-  if (wait_fd_ >= 0) close(wait_fd_);
-}
-
 Status VerbsPort::prepare() {
   if (const int failed = ibv_query_device(context(), &attributes_); failed != 0) {
     return error("read the attributes", failed);
@@ -69,8 +64,8 @@ Status VerbsPort::prepare() {
   }
   protection_domain_.reset(ibv_alloc_pd(context()));
   if (protection_domain_ == nullptr) return error("make a protection domain", errno);
-  wait_fd_ = epoll_create1(EPOLL_CLOEXEC);
-  if (wait_fd_ < 0) return error("make an epoll descriptor", errno);
+  wait_fd_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  if (!wait_fd_.valid()) return error("make an epoll descriptor", errno);
   Status status = watch_descriptor(context()->async_fd);
   // It may have changed before anybody listened for events.
   if (port.state != IBV_PORT_ACTIVE) health_.on_event(IBV_EVENT_PORT_ERR);

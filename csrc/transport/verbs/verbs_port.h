@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/descriptor.h"
 #include "base/status.h"
 #include "transport/rdma.h"
 #include "transport/verbs/handles.h"
@@ -21,7 +22,6 @@ namespace rocecoll {
 class VerbsPort {
  public:
   static Result<std::unique_ptr<VerbsPort>> Open(const RdmaOptions& options);
-  ~VerbsPort();
   VerbsPort(const VerbsPort&) = delete;
   VerbsPort& operator=(const VerbsPort&) = delete;
 
@@ -61,7 +61,7 @@ class VerbsPort {
   size_t max_message_bytes_ = 0;
   bool relaxed_ordering_ = true;  // until the device refuses it
   uint64_t registered_bytes_ = 0;
-  int wait_fd_ = -1;
+  Descriptor wait_fd_;
   ContextHandle context_;
   ProtectionDomainHandle protection_domain_;
   std::unordered_map<ibv_mr*, MemoryRegionHandle> regions_;

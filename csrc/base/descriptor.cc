@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/descriptor.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <utility>
+
+#include "base/check.h"
+
+namespace rocecoll {
+
+// All of the process. The list is locked while the process forks, so that the child finds it whole;
+// there nothing but async-signal-safe calls are made (man 2 fork, pthread_atfork).
+struct OpenDescriptors {
+  static OpenDescriptors& instance() {
+    static auto* all = new OpenDescriptors;  // outlives the descriptors of other static objects
+    return *all;
+  }
+
+  OpenDescriptors() {
+    const int watching =
+        pthread_atfork([] { instance().mutex.lock(); }, [] { instance().mutex.unlock(); },
+                       [] { instance().close_in_child(); });
+    ROCECOLL_CHECK(watching == 0);
+  }
+
+  void add(Descriptor& descriptor) {
+    const std::lock_guard lock(mutex);
+    list.push_back(descriptor);
+  }
+  // Returns the descriptor's number.
+  int take(Descriptor& descriptor) {
+    const std::lock_guard lock(mutex);
+    list.erase(descriptor);
+    return std::exchange(descriptor.fd_, -1);
+  }
+  void close_in_child() {
+    while (Descriptor* descriptor = list.front()) {
+      list.erase(*descriptor);
+      ::close(std::exchange(descriptor->fd_, -1));
+    }
+    mutex.unlock();
+  }
+
+  std::mutex mutex;
+  IntrusiveList<Descriptor, &Descriptor::open_> list;
+};
+
+Descriptor::Descriptor(int fd) : fd_(fd) {
+  if (fd_ >= 0) OpenDescriptors::instance().add(*this);
+}
+
+Descriptor::Descriptor(Descriptor&& other) noexcept { *this = std::move(other); }
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  if (this == &other) return *this;
+  if (valid()) ::close(OpenDescriptors::instance().take(*this));
+  if (!other.valid()) return *this;
+  fd_ = OpenDescriptors::instance().take(other);
+  OpenDescriptors::instance().add(*this);
+  return *this;
+}
+
+Descriptor::~Descriptor() {
+  if (valid()) ::close(OpenDescriptors::instance().take(*this));
+}
+
+}  // namespace rocecoll
