@@ -37,7 +37,7 @@ using EventList = IntrusiveList<Endpoint, &Endpoint::event_hook>;
 using WaitList = IntrusiveList<Endpoint, &Endpoint::wait_hook>;
 using PathList = IntrusiveList<Endpoint, &Endpoint::path_hook>;
 
-// Stays for the transport's life: what was learned of the way to a peer serves its next group.
+// Outlives its endpoints, within bounds: see EndpointTable.
 struct PeerPath {
   PeerPath(PeerHandle peer, uint64_t max_window_bytes, bool steered)
       : peer(peer), path(max_window_bytes, steered) {}
@@ -49,7 +49,10 @@ struct PeerPath {
   WaitList waiting;
   bool sends_bulk = false;  // counted by ReceiveShares
   Instant bulk_heard{};
+  ListHook<PeerPath> idle_hook;
 };
+
+using IdlePathList = IntrusiveList<PeerPath, &PeerPath::idle_hook>;
 
 inline Endpoint::Endpoint(const ConnectionOptions& options, const LinkId& id, uint64_t local_id,
                           PeerPath& path, Instant now)

@@ -95,25 +95,14 @@ void DatagramTransport::on_init(const RxDatagram& datagram) {
   }
 }
 
-// Ports keep peers for good, so the number of those that anybody's packets add is bounded.
-bool DatagramTransport::may_answer(const Address& stranger) {
-  if (!resets_.allow(now_)) return false;
-  const auto bytes = stranger.bytes();
-  std::string key(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (answered_.contains(key)) return true;
-  return answered_.size() < kMaxAnswered && answered_.insert(std::move(key)).second;
-}
-
+// Remembers nothing of the sender, who may be anybody.
 void DatagramTransport::on_unknown(const RxDatagram& datagram, uint64_t connection_id) {
   ++stats_.packets_dropped_invalid;
-  if (connection_id == 0 || !may_answer(*datagram.from)) return;
-  const Result<PeerHandle> peer = port_->add_peer(*datagram.from);
-  if (!peer.ok()) return;
+  if (connection_id == 0 || !resets_.allow(now_)) return;
   std::array<std::byte, kPacketHeaderBytes> reset;
   WritePacketHeader(reset, {PacketType::kReset, connection_id, 0});
   SealPacket(reset, {});
-  const TxDatagram answer{peer.value(), reset, {}};
-  if (port_->send({&answer, 1}) == 0) return;
+  if (!port_->send_to(*datagram.from, reset)) return;  // the sender will repeat itself
   ++stats_.packets_sent;
   stats_.bytes_sent += reset.size();
 }

@@ -26,6 +26,7 @@ DatagramTransport::DatagramTransport(std::unique_ptr<DatagramPort> port,
     : port_(std::move(port)),
       options_(options),
       port_limits_(port_->limits()),
+      outgoing_notices_(*port_, stats_),
       batch_(*port_, stats_),
       shares_(port_limits_.receive_buffer_bytes, port_limits_.max_datagram_bytes) {}
 
@@ -78,17 +79,9 @@ Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
 
 void DatagramTransport::notify(const Address& peer, std::span<const std::byte> notice) {
   ROCECOLL_CHECK(!notice.empty() && notice.size() <= kMaxNoticeBytes);
-  const Result<PeerHandle> handle = port_->add_peer(peer);
-  if (!handle.ok()) return;  // best effort, and no such peer can be ours
-  std::array<std::byte, kPacketHeaderBytes> header;
-  WritePacketHeader(header, {PacketType::kNotice, 0, 0});
-  SealPacket(header, notice);
-  const TxDatagram datagram{handle.value(), header, notice};
-  if (port_->send({&datagram, 1}) == 1) {
-    ++stats_.packets_sent;
-    stats_.bytes_sent += header.size() + notice.size();
-  }
-  port_->flush();
+  const bool first = outgoing_notices_.empty();
+  outgoing_notices_.push(peer, notice);
+  if (first) send_waiting();
 }
 
 size_t DatagramTransport::poll(Instant now, std::span<Event> events) {
@@ -100,6 +93,7 @@ size_t DatagramTransport::poll(Instant now, std::span<Event> events) {
   // batch, which therefore stays.
   if (all_events_taken()) {
     release_leases();
+    forget_idle_paths();
     receive();
   } else {
     more_to_receive_ = true;
@@ -160,12 +154,12 @@ void DatagramTransport::keep_timers(Endpoint& endpoint) {
   deadlines_.set(endpoint, std::max(endpoint.connection.next_deadline(), tick));
 }
 
-// True if everything has gone.
-bool DatagramTransport::send_batch() {
-  const size_t waiting = batch_.size();
-  const bool all = batch_.send();
-  if (all || batch_.size() < waiting) retry_.on_accepted();
-  if (all) return true;
+void DatagramTransport::send_waiting() {
+  const size_t waiting = outgoing_notices_.size() + batch_.size();
+  const bool notices_gone = outgoing_notices_.send();
+  const bool all = batch_.send() && notices_gone;
+  if (all || outgoing_notices_.size() + batch_.size() < waiting) retry_.on_accepted();
+  if (all) return;
   retry_.on_refused(now_);
   if (retry_.poll_worth_telling(now_)) {
     Log(Severity::kWarning,
@@ -173,12 +167,12 @@ bool DatagramTransport::send_batch() {
             " has taken no packet for a second: the network device sends nothing (its link is "
             "down, or flow control has paused it), or others keep it busy");
   }
-  return false;
 }
 
 // Round robin over the connections, a batch each.
 void DatagramTransport::transmit() {
-  if (batch_.blocked() && !send_batch()) return;
+  if (batch_.blocked() || !outgoing_notices_.empty()) send_waiting();
+  if (batch_.blocked()) return;
   for (int batches = 0; batches < kMaxBatches && !transmit_.empty();) {
     Endpoint& endpoint = *transmit_.front();
     transmit_.erase(endpoint);
@@ -186,12 +180,13 @@ void DatagramTransport::transmit() {
     if (more) {
       transmit_.push_back(endpoint);
       ++batches;
-      if (!send_batch()) return;
+      send_waiting();
+      if (batch_.blocked()) return;
     } else {
       settle(endpoint);
     }
   }
-  send_batch();
+  send_waiting();
 }
 
 // False if the connection has nothing more to send now, true if the batch is full.
@@ -265,7 +260,19 @@ void DatagramTransport::reap() {
   });
 }
 
+// What peers left behind when they went, all but what their next group may have use for.
+void DatagramTransport::forget_idle_paths() {
+  while (const PeerPath* path = table_.surplus_path()) {
+    // Its last datagrams, or the count of those that send, still name it.
+    if (batch_.size() > 0 || path->sends_bulk) return;
+    const PeerHandle peer = path->peer;
+    table_.remove_path(peer);
+    port_->remove_peer(peer);
+  }
+}
+
 bool DatagramTransport::lingering() const {
+  if (!outgoing_notices_.empty()) return true;
   return std::any_of(closing_.begin(), closing_.end(),
                      [](const Endpoint* endpoint) { return !endpoint->connection.finished(); });
 }

@@ -9,8 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "base/pause_detector.h"
@@ -18,6 +16,7 @@
 #include "transport/datagram/datagram_endpoint.h"
 #include "transport/datagram/deadline_heap.h"
 #include "transport/datagram/endpoint_table.h"
+#include "transport/datagram/notice_queue.h"
 #include "transport/datagram/port.h"
 #include "transport/datagram/receive_shares.h"
 #include "transport/datagram/send_retry.h"
@@ -53,7 +52,6 @@ class DatagramTransport final : public Transport {
  private:
   friend class DatagramLink;
   static constexpr size_t kReceiveBatch = 128;
-  static constexpr size_t kMaxAnswered = 1024;
 
   // -- for links
   void wants_to_transmit(Endpoint& endpoint);
@@ -64,7 +62,6 @@ class DatagramTransport final : public Transport {
   void release_leases();
   void dispatch(const RxDatagram& datagram);
   void on_init(const RxDatagram& datagram);
-  bool may_answer(const Address& stranger);
   void on_unknown(const RxDatagram& datagram, uint64_t connection_id);
   void on_notice(const RxDatagram& datagram);
   bool all_events_taken() const {
@@ -79,12 +76,13 @@ class DatagramTransport final : public Transport {
   void wake_waiting(PeerPath& path);
   void run_timers();
   void keep_timers(Endpoint& endpoint);
-  bool send_batch();
+  void send_waiting();
   void transmit();
   bool transmit_from(Endpoint& endpoint);
   void settle(Endpoint& endpoint);
   size_t take_events(std::span<Event> events);
   void reap();
+  void forget_idle_paths();
 
   const std::unique_ptr<DatagramPort> port_;
   const ConnectionOptions options_;
@@ -101,12 +99,12 @@ class DatagramTransport final : public Transport {
   std::vector<Endpoint*> closing_;                           // without a link
   std::vector<std::unique_ptr<DatagramLink>> closed_links_;  // until no polled event names them
 
+  NoticeQueue outgoing_notices_;
   TransmitBatch batch_;
-  SendRetry retry_;  // of batch_
+  SendRetry retry_;  // of both
   ReceiveShares shares_;
   // Packets that name no connection come from peers that outlived us, or from anybody.
   AnswerLimiter resets_{kResetBurst, std::chrono::milliseconds(1)};
-  std::unordered_set<std::string> answered_;  // addresses that got a RESET, bounded
   // By the port, until all their events are taken.
   std::array<RxDatagram, kReceiveBatch> received_;
   size_t received_count_ = 0;

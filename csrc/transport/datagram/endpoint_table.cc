@@ -28,6 +28,24 @@ PeerPath& EndpointTable::path(PeerHandle peer, uint64_t max_window_bytes, bool s
   return *path;
 }
 
+void EndpointTable::set_idle(PeerPath& path, bool idle) {
+  if (IdlePathList::linked(path) == idle) return;
+  if (idle) {
+    idle_.push_back(path);
+    ++idle_count_;
+  } else {
+    idle_.erase(path);
+    --idle_count_;
+  }
+}
+
+void EndpointTable::remove_path(PeerHandle peer) {
+  PeerPath* path = find_path(peer);
+  ROCECOLL_CHECK(path != nullptr && path->endpoints.empty());
+  set_idle(*path, false);
+  paths_.erase(peer.index);
+}
+
 PeerPath* EndpointTable::find_path(PeerHandle peer) const { return FindOrNull(paths_, peer.index); }
 
 Endpoint& EndpointTable::add(const ConnectionOptions& options, const LinkId& id, PeerPath& path,
@@ -39,6 +57,7 @@ Endpoint& EndpointTable::add(const ConnectionOptions& options, const LinkId& id,
   by_local_id_[local_id] = std::move(endpoint);
   ROCECOLL_CHECK(by_link_.try_emplace(id, &added).second);
   path.endpoints.push_back(added);
+  set_idle(path, false);
   return added;
 }
 
@@ -46,6 +65,7 @@ void EndpointTable::remove(Endpoint& endpoint) {
   if (last_found_ == &endpoint) last_found_ = nullptr;
   endpoint.path.endpoints.erase(endpoint);
   endpoint.path.waiting.erase(endpoint);
+  set_idle(endpoint.path, endpoint.path.endpoints.empty());
   by_link_.erase(endpoint.connection.link());
   if (endpoint.peer_id != 0) by_peer_id_.erase(endpoint.peer_id);
   by_local_id_.erase(endpoint.connection.local_id());  // destroys it

@@ -19,10 +19,20 @@ struct LinkIdHash {
 // Owns a transport's endpoints and paths, and finds them by what packets carry.
 class EndpointTable {
  public:
+  // What was learned of the way to a peer serves its next group. But peers that come back after a
+  // restart do so under new addresses: of those without endpoints only this many are kept.
+  static constexpr size_t kMaxIdlePaths = 1024;
+
   // The path to the peer, made at first, with this window and steering (see CongestionController).
   PeerPath& path(PeerHandle peer, uint64_t max_window_bytes, bool steered);
   // Null if there is none.
   PeerPath* find_path(PeerHandle peer) const;
+
+  // The path that has had no endpoints for longest, if there are more than kMaxIdlePaths such.
+  const PeerPath* surplus_path() const {
+    return idle_count_ > kMaxIdlePaths ? idle_.front() : nullptr;
+  }
+  void remove_path(PeerHandle peer);
 
   Endpoint& add(const ConnectionOptions& options, const LinkId& id, PeerPath& path, Instant now);
   // Takes it out of its path's lists as well.
@@ -46,10 +56,14 @@ class EndpointTable {
   }
 
  private:
+  void set_idle(PeerPath& path, bool idle);
+
   std::unordered_map<uint32_t, std::unique_ptr<PeerPath>> paths_;  // by PeerHandle::index
   std::unordered_map<uint64_t, std::unique_ptr<Endpoint>> by_local_id_;
   std::unordered_map<LinkId, Endpoint*, LinkIdHash> by_link_;
   std::unordered_map<uint64_t, Endpoint*> by_peer_id_;
+  IdlePathList idle_;  // without endpoints, longest first
+  size_t idle_count_ = 0;
   mutable Endpoint* last_found_ = nullptr;  // packets of a connection come in trains
 };
 

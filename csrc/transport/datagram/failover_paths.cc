@@ -45,7 +45,7 @@ void FailoverPort::on_hello(const RxDatagram& datagram) {
   }
 }
 
-// Remembers nothing of the asker but how to answer it.
+// Remembers nothing of the asker.
 void FailoverPort::on_hello_question(const Address& from, const PathHello& question) {
   // By its UD address: UDP may know it under another address than its packets come from.
   const auto learned = by_ud_.find(question.address);
@@ -55,26 +55,12 @@ void FailoverPort::on_hello_question(const Address& from, const PathHello& quest
     ++counts_.ignored;
     return;
   }
-  PeerHandle to;
-  if (known != by_udp_.end()) {
-    to = known->second->udp;
-  } else if (const auto stranger = strangers_.find(from); stranger != strangers_.end()) {
-    to = stranger->second;
-  } else {
-    const bool room = strangers_.size() < kMaxStrangers;
-    const Result<PeerHandle> added =
-        room ? udp_->add_peer(from) : Status(StatusCode::kNetwork, "too many strangers");
-    if (!added.ok()) {
-      ++counts_.ignored;
-      return;
-    }
-    to = added.value();
-    strangers_.emplace(from, to);
-  }
   PathHello answer = own_hello(PathMessage::kAnswer, knows_asker);
   answer.nonce = question.nonce;
   answer.mark = question.mark;
-  send_hello(to, answer);
+  std::array<std::byte, PathHello::kWireBytes> bytes;
+  WriteHello(bytes, answer);
+  udp_->send_to(from, bytes);  // lost if it has no room: asked again
   if (!ud_ || (!knows_asker && known == by_udp_.end())) return;
   Peer& peer = knows_asker ? *learned->second : *known->second;
   peer.choice.on_question(now_, question.knows_receiver);
@@ -110,8 +96,7 @@ std::string FailoverPort::learn_ud_address(Peer& peer, const PathHello& answer) 
     const Address address(answer.address.bytes(), peer.udp_address.text() + " over RoCE");
     const Result<PeerHandle> handle = ud_->add_peer(address);
     if (!handle.ok()) return handle.status().message();
-    const auto former = by_ud_.find(peer.ud_address);
-    if (former != by_ud_.end() && former->second == &peer) by_ud_.erase(former);
+    forget_ud_address(peer);
     by_ud_[address] = &peer;
     last_heard_ = nullptr;
     peer.ud_address = address;
@@ -152,18 +137,14 @@ PathHello FailoverPort::own_hello(PathMessage message, bool knows_receiver) cons
   return hello;
 }
 
-void FailoverPort::send_hello(PeerHandle to, const PathHello& hello) {
-  std::array<std::byte, PathHello::kWireBytes> bytes;
-  WriteHello(bytes, hello);
-  const TxDatagram datagram{to, bytes, {}};
-  udp_->send({&datagram, 1});  // lost if it has no room: asked again
-}
-
 void FailoverPort::ask(Peer& peer, uint64_t nonce) {
   PathHello question = own_hello(PathMessage::kQuestion, peer.ud_bytes > 0);
   question.nonce = nonce;
   question.mark = peer.udp.index;
-  send_hello(peer.udp, question);
+  std::array<std::byte, PathHello::kWireBytes> bytes;
+  WriteHello(bytes, question);
+  const TxDatagram datagram{peer.udp, bytes, {}};
+  udp_->send({&datagram, 1});  // lost if it has no room: asked again
 }
 
 void FailoverPort::send_probe(Peer& peer, uint64_t nonce, bool full) {

@@ -101,6 +101,34 @@ Result<PeerHandle> FailoverPort::add_peer(const Address& address) {
   return handle;
 }
 
+void FailoverPort::remove_peer(PeerHandle handle) {
+  Peer& gone = peer(handle);
+  forget_ud_address(gone);
+  by_udp_.erase(gone.udp_address);
+  deadlines_.erase(gone);
+  std::erase(starting_, &gone);
+  std::erase(unheard_, &gone);
+  last_sent_to_ = nullptr;
+  peers_.erase(handle.index);
+  udp_->remove_peer(handle);
+}
+
+// A process that is known by two UDP addresses has one UD address.
+void FailoverPort::forget_ud_address(Peer& peer) {
+  if (peer.ud_address.empty()) return;
+  const auto other = std::ranges::find_if(peers_, [&peer](const auto& item) {
+    return item.second.get() != &peer && item.second->ud_address == peer.ud_address;
+  });
+  if (other == peers_.end()) {
+    by_ud_.erase(peer.ud_address);
+    ud_->remove_peer(peer.ud);
+  } else {
+    by_ud_[peer.ud_address] = other->second.get();
+  }
+  last_heard_ = nullptr;
+  peer.ud_address = {};
+}
+
 FailoverPort::Peer& FailoverPort::peer(PeerHandle handle) const {
   if (last_sent_to_ == nullptr || last_sent_to_->udp.index != handle.index) {
     const auto found = peers_.find(handle.index);
@@ -166,6 +194,13 @@ size_t FailoverPort::send(std::span<const TxDatagram> batch) {
     if (accepted < run.size()) break;
   }
   return sent;
+}
+
+bool FailoverPort::send_to(const Address& address, std::span<const std::byte> datagram) {
+  const auto known = by_udp_.find(address);
+  if (known == by_udp_.end()) return udp_->send_to(address, datagram);
+  const TxDatagram sent{known->second->udp, datagram, {}};
+  return send({&sent, 1}) == 1;
 }
 
 size_t FailoverPort::send_over_ud(std::span<const TxDatagram> run) {

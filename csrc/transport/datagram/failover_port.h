@@ -59,10 +59,12 @@ class FailoverPort final : public DatagramPort {
   PortLimits limits() const override;
   Address address() const override { return udp_->address(); }
   Result<PeerHandle> add_peer(const Address& address) override;
+  void remove_peer(PeerHandle peer) override;
   size_t peer_limit(PeerHandle peer) const override;
   // Never with a UD port: the pair may change over to it.
   bool on_this_host(PeerHandle peer) const override { return !ud_ && udp_->on_this_host(peer); }
   size_t send(std::span<const TxDatagram> batch) override;
+  bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
   void release(std::span<const RxDatagram> batch) override;
   bool poll_unreachable(UnreachableHint& hint) override;
@@ -89,8 +91,6 @@ class FailoverPort final : public DatagramPort {
   struct AddressHash {
     size_t operator()(const Address& address) const;
   };
-  // Strangers whose questions are answered: ports keep peers for good.
-  static constexpr size_t kMaxStrangers = 4096;
   static constexpr Duration kHealthInterval = std::chrono::milliseconds(10);
   // A look at UDP is a system call. While UD has brought something not longer ago than the first,
   // it is taken only once in the second, and after every sleep.
@@ -104,6 +104,7 @@ class FailoverPort final : public DatagramPort {
 
   // -- failover_port.cc
   Peer& peer(PeerHandle handle) const;
+  void forget_ud_address(Peer& peer);
   size_t ud_limit(const Peer& peer) const;
   Way choose(const TxDatagram& datagram);
   size_t send_over_ud(std::span<const TxDatagram> run);
@@ -122,7 +123,6 @@ class FailoverPort final : public DatagramPort {
   void on_probe(Peer& from, const RxDatagram& datagram);
   std::string learn_ud_address(Peer& peer, const PathHello& answer);
   PathHello own_hello(PathMessage message, bool knows_receiver) const;
-  void send_hello(PeerHandle to, const PathHello& hello);
   void ask(Peer& peer, uint64_t nonce);
   void send_probe(Peer& peer, uint64_t nonce, bool full);
   void report(const Peer& peer, PathNews news) const;
@@ -143,7 +143,6 @@ class FailoverPort final : public DatagramPort {
   std::unordered_map<uint32_t, std::unique_ptr<Peer>> peers_;  // by the handle's index
   std::unordered_map<Address, Peer*, AddressHash> by_udp_;
   std::unordered_map<Address, Peer*, AddressHash> by_ud_;
-  std::unordered_map<Address, PeerHandle, AddressHash> strangers_;
   mutable Peer* last_sent_to_ = nullptr;
   Peer* last_heard_ = nullptr;
   DeadlineHeap<Peer, &Peer::deadline> deadlines_;

@@ -22,6 +22,18 @@ FaultPort::FaultPort(std::unique_ptr<DatagramPort> inner, const FaultOptions& op
       clock_(std::move(clock)),
       random_(options.seed) {}
 
+void FaultPort::remove_peer(PeerHandle peer) {
+  std::erase_if(held_, [peer](const auto& held) { return held.second.to.index == peer.index; });
+  inner_->remove_peer(peer);
+}
+
+bool FaultPort::send_to(const Address& address, std::span<const std::byte> datagram) {
+  ++counts_.datagrams;
+  if (!random_.chance(options_.loss)) return inner_->send_to(address, datagram);
+  ++counts_.lost;
+  return true;
+}
+
 size_t FaultPort::send(std::span<const TxDatagram> batch) {
   const Instant now = clock_();
   for (const TxDatagram& datagram : batch) {

@@ -35,9 +35,12 @@ class FaultPort final : public DatagramPort {
   PortLimits limits() const override { return inner_->limits(); }
   Address address() const override { return inner_->address(); }
   Result<PeerHandle> add_peer(const Address& address) override { return inner_->add_peer(address); }
+  void remove_peer(PeerHandle peer) override;
   size_t peer_limit(PeerHandle peer) const override { return inner_->peer_limit(peer); }
   // Takes the whole batch: what the inner port has no room for waits among the delayed.
   size_t send(std::span<const TxDatagram> batch) override;
+  // These are only lost, as often as others.
+  bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
   void release(std::span<const RxDatagram> batch) override { inner_->release(batch); }
   bool poll_unreachable(UnreachableHint& hint) override { return inner_->poll_unreachable(hint); }

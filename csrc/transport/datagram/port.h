@@ -63,6 +63,8 @@ class DatagramPort {
   virtual Address address() const = 0;
   // Idempotent: the same address yields the same handle. kInvalidArgument for a foreign address.
   virtual Result<PeerHandle> add_peer(const Address& address) = 0;
+  // The handle is not used any more and may be another peer's later. Only while nothing is lent.
+  virtual void remove_peer(PeerHandle peer) = 0;
   // Largest datagram on the path to this peer (its route's MTU, capped by limits()). May change.
   virtual size_t peer_limit(PeerHandle peer) const = 0;
   // No network lies between us and this peer: only its receive buffer limits what may be in flight.
@@ -73,6 +75,9 @@ class DatagramPort {
   // up the others: a datagram that the network refuses for good, or that the queue of the device on
   // the way to its peer has no room for, counts as sent and lost.
   virtual size_t send(std::span<const TxDatagram> batch) = 0;
+  // Sends one datagram to an address that need not be a peer's, and remembers nothing of it. False
+  // if the port's own buffers are full; whatever else goes wrong loses the datagram.
+  virtual bool send_to(const Address& address, std::span<const std::byte> datagram) = 0;
   // Fills a prefix of `batch` and returns its length; 0 when nothing waits.
   virtual size_t receive(std::span<RxDatagram> batch) = 0;
   virtual void release(std::span<const RxDatagram> batch) = 0;

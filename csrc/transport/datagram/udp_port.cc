@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/datagram/udp_port.h"
 
+#include <errno.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -16,6 +18,7 @@ constexpr size_t kMaxDatagramBytes = 65'000;  // what UdpSender puts into one me
 constexpr size_t kAnyRouteDatagramBytes = 1280 - 48;
 constexpr size_t kMaxBurst = 128;  // 64 KiB of Ethernet-sized datagrams take 46
 constexpr size_t kMaxUnreachable = 64;
+constexpr int kMaxAttempts = 4;  // as in UdpSender
 
 }  // namespace
 
@@ -71,13 +74,43 @@ Result<PeerHandle> UdpPort::add_peer(const Address& address) {
     return Status(StatusCode::kInvalidArgument, "cannot reach " + address.text() + " from " +
                                                     address_.text() + ": one is IPv4, one IPv6");
   }
-  const auto index = static_cast<uint32_t>(peers_.size());
+  const auto index = free_.empty() ? static_cast<uint32_t>(peers_.size()) : free_.back();
   const auto [at, added] = peer_of_.try_emplace(endpoint.value(), index);
   if (added) {
-    peers_.push_back({{endpoint.value()}, ToAddress(endpoint.value())});
+    if (free_.empty()) {
+      peers_.emplace_back();
+    } else {
+      free_.pop_back();
+    }
+    peers_[index] = {{endpoint.value()}, ToAddress(endpoint.value())};
     look_at_route({index});
   }
   return PeerHandle{at->second};
+}
+
+void UdpPort::remove_peer(PeerHandle peer) {
+  ROCECOLL_CHECK(peer.index < peers_.size());
+  ROCECOLL_CHECK(peer_of_.erase(peers_[peer.index].destination.endpoint) == 1);
+  removed_.push_back(peer.index);
+}
+
+bool UdpPort::send_to(const Address& address, std::span<const std::byte> datagram) {
+  const Result<UdpEndpoint> to = ToUdpEndpoint(address);
+  if (!to.ok() || to.value().family() != socket_.endpoint().family()) return true;
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    if (socket_.send_to(to.value(), datagram)) return true;
+    if (errno == EAGAIN || errno == ENOMEM) return false;
+    drain_errors();  // it may have been a report about an earlier datagram
+  }
+  return true;
+}
+
+size_t UdpPort::receive(std::span<RxDatagram> batch) {
+  if (!removed_.empty() && receiver_.idle()) {
+    free_.insert(free_.end(), removed_.begin(), removed_.end());
+    removed_.clear();
+  }
+  return receiver_.receive(batch);
 }
 
 size_t UdpPort::peer_limit(PeerHandle peer) const {

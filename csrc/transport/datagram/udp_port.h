@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "transport/datagram/port.h"
 #include "transport/datagram/udp_address.h"
@@ -25,10 +26,12 @@ class UdpPort final : public DatagramPort {
   PortLimits limits() const override;
   Address address() const override { return address_; }
   Result<PeerHandle> add_peer(const Address& address) override;
+  void remove_peer(PeerHandle peer) override;
   size_t peer_limit(PeerHandle peer) const override;
   bool on_this_host(PeerHandle peer) const override;
   size_t send(std::span<const TxDatagram> batch) override { return sender_.send(batch); }
-  size_t receive(std::span<RxDatagram> batch) override { return receiver_.receive(batch); }
+  bool send_to(const Address& address, std::span<const std::byte> datagram) override;
+  size_t receive(std::span<RxDatagram> batch) override;
   void release(std::span<const RxDatagram> batch) override { receiver_.release(batch); }
   bool poll_unreachable(UnreachableHint& hint) override;
   void flush() override {}  // send() lends nothing beyond its return
@@ -50,6 +53,9 @@ class UdpPort final : public DatagramPort {
   const Address address_;
   std::deque<Peer> peers_;  // a deque: elements stay where they are as it grows
   std::unordered_map<UdpEndpoint, uint32_t, UdpEndpointHash> peer_of_;
+  // Places in peers_ for others. The receiver may still name a removed one's address.
+  std::vector<uint32_t> removed_;
+  std::vector<uint32_t> free_;
   std::deque<UdpObstacle> unreachable_;
   UdpSender sender_;
   UdpReceiver receiver_;

@@ -28,6 +28,8 @@ class UdpReceiver {
   // As in DatagramPort. Empty datagrams are skipped: no packet is empty.
   size_t receive(std::span<RxDatagram> batch);
   void release(std::span<const RxDatagram> batch);
+  // Nothing is lent, and nothing was fetched that has not been handed out.
+  bool idle() const { return free_.size() == kBuffers; }
 
  private:
   static constexpr size_t kBuffers = 64;

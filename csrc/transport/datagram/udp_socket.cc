@@ -109,6 +109,10 @@ Obstacle UdpSocket::ObstacleOf(uint32_t error) {
   }
 }
 
+bool UdpSocket::send_to(const UdpEndpoint& to, std::span<const std::byte> datagram) const {
+  return sendto(fd_, datagram.data(), datagram.size(), MSG_DONTWAIT, &to.generic, to.size()) >= 0;
+}
+
 void UdpSocket::drain_errors(std::deque<UdpObstacle>& unreachable) const {
   for (int i = 0; i < kMaxErrorsPerDrain; ++i) {
     UdpEndpoint destination;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 
 #include "base/descriptor.h"
@@ -44,6 +45,9 @@ class UdpSocket {
 
   // Largest UDP payload that the route to `endpoint` carries unfragmented; 0 without a route.
   static size_t RoutePayloadBytes(const UdpEndpoint& endpoint);
+
+  // Hands one datagram to the kernel; false with errno if that refuses it.
+  bool send_to(const UdpEndpoint& to, std::span<const std::byte> datagram) const;
 
   // Takes the errors that the network reported for earlier datagrams off the socket's error queue,
   // and appends the endpoints they say cannot be reached. Bounded per call.

@@ -60,6 +60,12 @@ size_t SimPort::send(std::span<const TxDatagram> batch) {
   return count;
 }
 
+bool SimPort::send_to(const Address& address, std::span<const std::byte> datagram) {
+  const Result<PeerHandle> to = add_peer(address);
+  const TxDatagram sent{to.ok() ? to.value() : PeerHandle{UINT32_MAX}, datagram, {}};
+  return send({&sent, 1}) == 1;
+}
+
 bool SimPort::accept(uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes) {
   if (waiting_bytes_ + bytes->size() > options_.receive_buffer_bytes) return false;
   waiting_bytes_ += bytes->size();

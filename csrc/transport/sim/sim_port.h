@@ -41,8 +41,10 @@ class SimPort final : public DatagramPort {
   PortLimits limits() const override;
   Address address() const override { return SimAddress(endpoint_); }
   Result<PeerHandle> add_peer(const Address& address) override;
+  void remove_peer(PeerHandle) override {}  // handles are numbers of endpoints
   size_t peer_limit(PeerHandle) const override { return options_.max_datagram_bytes; }
   size_t send(std::span<const TxDatagram> batch) override;
+  bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
   void release(std::span<const RxDatagram> batch) override;
   bool poll_unreachable(UnreachableHint& hint) override;

@@ -12,7 +12,7 @@
 namespace rocecoll {
 namespace {
 
-// More than the ranks of any job that is known, times the groups of strangers that are answered.
+// More than the ranks of any job that is known.
 constexpr size_t kMaxPeers = 65'536;
 constexpr uint64_t kGolden = 0x9e3779b97f4a7c15ull;
 
@@ -50,17 +50,28 @@ Result<PeerHandle> UdPeers::add(const Address& address) {
     return Refuse(address, "its MTU of " + std::to_string(peer.mtu_bytes) + " bytes is below " +
                                std::to_string(min_mtu_bytes_));
   }
-  if (peers_.size() >= kMaxPeers) {
+  if (index_of_.size() >= kMaxPeers) {
     return Status(StatusCode::kNetwork, "this process already talks to " +
                                             std::to_string(kMaxPeers) + " datagram queue pairs");
   }
   const Result<ibv_ah*> handle = handle_to(peer.gid);
   if (!handle.ok()) return handle.status();
-  const auto index = static_cast<uint32_t>(peers_.size());
-  peers_.push_back(
-      {address, handle.value(), id.number, id.key, std::min(peer.mtu_bytes, own_.mtu_bytes)});
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(peers_.size()));
+    peers_.emplace_back();
+  }
+  const uint32_t index = free_.back();
+  free_.pop_back();
+  peers_[index] = {address,   handle.value(), id.gid,
+                   id.number, id.key,         std::min(peer.mtu_bytes, own_.mtu_bytes)};
   index_of_.emplace(id, index);
   return PeerHandle{index};
+}
+
+void UdPeers::remove(PeerHandle peer) {
+  const Peer& gone = (*this)[peer];
+  ROCECOLL_CHECK(index_of_.erase({gone.gid, gone.number, gone.key}) == 1);
+  free_.push_back(peer.index);
 }
 
 Result<ibv_ah*> UdPeers::handle_to(const Gid& gid) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <unordered_map>
+#include <vector>
 
 #include "base/status.h"
 #include "transport/address.h"
@@ -16,13 +17,14 @@
 
 namespace rocecoll {
 
-// Whom a datagram port can send to, and how each is found from what packets carry. Peers and
-// address handles are kept for the port's life; peers with one GID share an address handle.
+// Whom a datagram port can send to, and how each is found from what packets carry. Address handles
+// are kept for the port's life; peers with one GID share one.
 class UdPeers {
  public:
   struct Peer {
     Address address;  // as it was added
     ibv_ah* handle = nullptr;
+    Gid gid;
     uint32_t number = 0;
     uint32_t key = 0;
     size_t max_datagram_bytes = 0;
@@ -36,6 +38,8 @@ class UdPeers {
   // GID that is new, up to some seconds if nobody answers. Strangers cannot make use of that: only
   // packets with this port's queue key arrive.
   Result<PeerHandle> add(const Address& address);
+  // As DatagramPort::remove_peer.
+  void remove(PeerHandle peer);
   const Peer& operator[](PeerHandle peer) const;
   // Null if it was not added.
   const Peer* find(const Gid& gid, uint32_t number, uint32_t key) const;
@@ -57,7 +61,8 @@ class UdPeers {
   const QueuePairAddress own_;
   const size_t min_mtu_bytes_;
   std::unordered_map<Gid, AddressHandle, Hash> handles_;
-  std::deque<Peer> peers_;  // a deque: addresses are lent
+  std::deque<Peer> peers_;      // a deque: addresses are lent
+  std::vector<uint32_t> free_;  // places in peers_ of removed ones
   std::unordered_map<Id, uint32_t, Hash> index_of_;
 };
 

@@ -131,6 +131,13 @@ size_t UdPort::send(std::span<const TxDatagram> batch) {
   return sender_->send(*queue_pair_, max_inline_bytes_, own_.packet_number_or_key, *peers_, batch);
 }
 
+bool UdPort::send_to(const Address& address, std::span<const std::byte> datagram) {
+  const Result<PeerHandle> peer = add_peer(address);
+  if (!peer.ok()) return true;
+  const TxDatagram sent{peer.value(), datagram, {}};
+  return send({&sent, 1}) == 1;
+}
+
 size_t UdPort::receive(std::span<RxDatagram> batch) {
   const size_t filled = receiver_->receive(*queue_pair_, *peers_, batch);
   start_anew_if_failed();

@@ -25,8 +25,11 @@ class UdPort final : public DatagramPort {
   PortLimits limits() const override;
   Address address() const override { return ToAddress(own_); }
   Result<PeerHandle> add_peer(const Address& address) override { return peers_->add(address); }
+  void remove_peer(PeerHandle peer) override { peers_->remove(peer); }
   size_t peer_limit(PeerHandle peer) const override { return (*peers_)[peer].max_datagram_bytes; }
   size_t send(std::span<const TxDatagram> batch) override;
+  // The hardware keeps what it needs to reach an address, so whoever is sent to becomes a peer.
+  bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
   void release(std::span<const RxDatagram> batch) override;
   bool poll_unreachable(UnreachableHint& /*hint*/) override { return false; }

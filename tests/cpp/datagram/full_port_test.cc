@@ -127,6 +127,28 @@ TEST(FullPort, SaysSoOnceWhenItLasts) {
   EXPECT_EQ(world.record(in).frames.size(), 2u);
 }
 
+TEST(FullPort, NoticesWaitForRoomWithinBounds) {
+  SimWorld world(40);
+  world.ports[0]->set_send_room(0);
+  for (uint32_t i = 1; i < 40; ++i) world[0].transport->notify(world.addresses[i], Text("the end"));
+  EXPECT_TRUE(world[0].transport->lingering());
+  world.run_for(seconds(2));
+  for (uint32_t i = 1; i < 40; ++i) EXPECT_TRUE(world[i].notices.empty());
+  world.ports[0]->set_send_room(SIZE_MAX);
+  world.run_for(milliseconds(50));
+  EXPECT_FALSE(world[0].transport->lingering());
+  for (uint32_t i = 1; i < 40; ++i) EXPECT_EQ(world[i].notices.size(), 1u) << i;
+  EXPECT_EQ(world[0].transport->next_deadline(), kNever);
+
+  world.ports[0]->set_send_room(0);
+  for (size_t i = 0; i < 2 * NoticeQueue::kMaxWaiting; ++i) {
+    world[0].transport->notify(world.addresses[1], Text("again"));
+  }
+  world.ports[0]->set_send_room(SIZE_MAX);
+  world.run_for(milliseconds(50));
+  EXPECT_EQ(world[1].notices.size(), 1 + NoticeQueue::kMaxWaiting);
+}
+
 TEST(FullPort, RefusedTowardsOnePeerTheOthersGoOn) {
   SimWorld world(3);
   auto [to_refused, refused] = world.connect(0, 1);

@@ -30,6 +30,10 @@ class ArmedPort final : public DatagramPort {
   PortLimits limits() const override { return inner_->limits(); }
   Address address() const override { return inner_->address(); }
   Result<PeerHandle> add_peer(const Address& address) override { return inner_->add_peer(address); }
+  void remove_peer(PeerHandle peer) override { inner_->remove_peer(peer); }
+  bool send_to(const Address& address, std::span<const std::byte> datagram) override {
+    return inner_->send_to(address, datagram);
+  }
   size_t peer_limit(PeerHandle peer) const override { return inner_->peer_limit(peer); }
   size_t send(std::span<const TxDatagram> batch) override { return inner_->send(batch); }
   size_t receive(std::span<RxDatagram> batch) override { return inner_->receive(batch); }
