@@ -50,6 +50,8 @@ Status CheckReduction(DataType type, ReduceOp op) {
                 std::string(ToString(op)) + " is not defined for " + std::string(ToString(type)));
 }
 
+bool DividesFirst(DataType type) { return !IsInteger(type); }
+
 void Reduce(DataType type, ReduceOp op, const void* left, const void* right, void* out,
             size_t count) {
   ROCECOLL_CHECK(static_cast<int>(type) < kDataTypes && static_cast<int>(op) < kReduceOps);

@@ -29,7 +29,12 @@ void Reduce(DataType type, ReduceOp op, const void* left, const void* right, voi
 // data[i] *= factor (PREMUL_SUM's first step; floating and complex types).
 void Scale(DataType type, void* data, double factor, size_t count);
 
-// data[i] /= divisor (AVG's last step). Integers truncate toward zero.
+// Whether AVG divides what each rank has before it is added, as NCCL does, and not the sum: so for
+// floating and complex types, whose sum may overflow where the average does not. The quotient is
+// rounded once; for a power of two nothing is lost but below the smallest normal number.
+bool DividesFirst(DataType type);
+
+// data[i] /= divisor (AVG's first or last step). Integers truncate toward zero.
 void Divide(DataType type, void* data, uint32_t divisor, size_t count);
 
 }  // namespace rocecoll

@@ -97,8 +97,12 @@ bool Execution::has_private_output() const {
 }
 
 bool Execution::needs_input_copy() const {
-  return spec_->collective == Collective::kReduceScatter &&
-         spec_->reduce_op == ReduceOp::kPremulSum;
+  return spec_->collective == Collective::kReduceScatter && scales_input();
+}
+
+bool Execution::divides_output() const {
+  return Reduces(spec_->collective) && spec_->reduce_op == ReduceOp::kAvg && context_.ranks > 1 &&
+         !scales_input() && !has_private_output();
 }
 
 void Execution::lay_out() {
@@ -171,10 +175,10 @@ void Execution::bind_scratch(Lane& lane) {
   if (!needs_input_copy()) take(Buffer::kInput, layout_.input);
 }
 
-// PREMUL_SUM scales a copy: the output where it holds the whole vector, else scratch. The program
-// then runs in place on it.
+// What is scaled first is a copy: the output where it holds the whole vector, else scratch. The
+// program then runs in place on it.
 void Execution::prepare_input(Lane& lane) {
-  if (!Reduces(spec_->collective) || spec_->reduce_op != ReduceOp::kPremulSum) return;
+  if (!scales_input()) return;
   BoundBuffer& input = buffer(lane, Buffer::kInput);
   BoundBuffer scaled = buffer(lane, Buffer::kOutput);
   if (needs_input_copy()) {
@@ -185,7 +189,11 @@ void Execution::prepare_input(Lane& lane) {
   ForEachPair(scaled, all, input, all, element_bytes_,
               [&](std::byte* to, const std::byte* from, uint64_t elements) {
                 Copy(to, from, elements * element_bytes_);
-                Scale(spec_->type, to, spec_->premul_factor, elements);
+                if (spec_->reduce_op == ReduceOp::kAvg) {
+                  Divide(spec_->type, to, context_.ranks, elements);
+                } else {
+                  Scale(spec_->type, to, spec_->premul_factor, elements);
+                }
               });
   input = scaled;
 }
@@ -338,8 +346,7 @@ void Execution::reduce(Lane& lane, const Transfer& transfer, const std::byte* re
 }
 
 void Execution::finish_lane(Lane& lane) {
-  if (Reduces(spec_->collective) && spec_->reduce_op == ReduceOp::kAvg && context_.ranks > 1 &&
-      !has_private_output()) {
+  if (divides_output()) {
     const BoundBuffer& output = buffer(lane, Buffer::kOutput);
     const Blocks all = Blocks::Run(Buffer::kOutput, 0, output.partition.blocks());
     ForEachSegment(output.partition, all, [&](const ElementRange& range) {

@@ -93,6 +93,8 @@ class Execution {
   void finish_lane(Lane& lane);
   bool has_private_output() const;
   bool needs_input_copy() const;
+  bool scales_input() const { return ScalesInput(*spec_, context_.ranks); }
+  bool divides_output() const;
   BoundBuffer& buffer(Lane& lane, Buffer which) const {
     return lane.buffers[static_cast<size_t>(which)];
   }

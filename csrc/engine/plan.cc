@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "collectives/reduce.h"
 #include "collectives/selector.h"
 #include "engine/engine.h"
 
@@ -83,7 +84,7 @@ uint32_t LaneCount(const OperationSpec& spec, const Plan& plan, uint32_t ranks,
   const uint64_t block_bytes = LargestBlock(spec) * element_bytes;
   uint64_t held_blocks = plan.program->work_blocks();
   if (spec.collective == Collective::kReduce) held_blocks += ranks;
-  if (spec.collective == Collective::kReduceScatter && spec.reduce_op == ReduceOp::kPremulSum) {
+  if (spec.collective == Collective::kReduceScatter && ScalesInput(spec, ranks)) {
     held_blocks += ranks;
   }
   const uint64_t message_bytes = std::max<uint64_t>(options.lane_bytes / 2, 1);
@@ -131,6 +132,12 @@ bool Reduces(Collective collective) {
 
 bool IsPointToPoint(Collective collective) {
   return collective == Collective::kSend || collective == Collective::kRecv;
+}
+
+bool ScalesInput(const OperationSpec& spec, uint32_t ranks) {
+  if (!Reduces(spec.collective)) return false;
+  if (spec.reduce_op == ReduceOp::kAvg) return ranks > 1 && DividesFirst(spec.type);
+  return spec.reduce_op == ReduceOp::kPremulSum;
 }
 
 Result<Plan> MakePlan(const OperationSpec& spec, Rank root, uint32_t ranks,

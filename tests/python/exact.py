@@ -2,7 +2,8 @@
 """Inputs that every rank can make for every other, and results by exact arithmetic.
 
 Inputs are small integers in every dtype, so that sums and products up to 8 ranks are exact and a
-result must equal the reference in every bit, whatever the order of the additions.
+result must equal the reference in every bit, whatever the order of the additions. AVG divides
+floating and complex numbers before it adds them: theirs are multiples of the number of ranks.
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ def supported_ops(dtype: torch.dtype) -> list[str]:
 
 
 def make_input(dtype: torch.dtype, count: int, rank: int, op: str = "SUM") -> torch.Tensor:
+    if op == "AVG" and dtype not in INTEGERS:
+        quotients = make_input(dtype, count, rank).to(torch.complex128)
+        whole = quotients * dist.get_world_size()
+        return (whole if dtype in COMPLEX else whole.real).to(dtype)
     generator = torch.Generator().manual_seed(1_000_003 * rank + count)
 
     def integers(low: int, high: int) -> torch.Tensor:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -10,6 +12,8 @@ from exact import (
     COMMON_DTYPES,
     COMPLEX,
     DTYPES,
+    FLOAT8,
+    FLOATS,
     OPS,
     assert_same,
     counts,
@@ -143,6 +147,26 @@ def check_refusals(dtype: torch.dtype) -> list[str]:
 )
 def test_operation_without_meaning_is_refused(pool: Pool, dtype: torch.dtype) -> None:
     assert pool.run(check_refusals, dtype) == [[]] * pool.size
+
+
+def check_average_of_large_numbers(dtype: torch.dtype) -> None:
+    """Of the largest power of two, whose sum overflows; exact where the number of ranks is one, too."""
+    size = dist.get_world_size()
+    large = 2.0 ** math.floor(math.log2(torch.finfo(dtype).max))
+    everyone = torch.full((size * 3,), large, dtype=torch.float64)
+    tensor = everyone.to(dtype)
+    part = torch.empty(3, dtype=dtype)
+    dist.reduce_scatter_tensor(part, tensor, dist.ReduceOp.AVG)
+    dist.all_reduce(tensor, dist.ReduceOp.AVG)
+    for result in (tensor, part):
+        expected = everyone[: result.numel()]
+        error = ((result.double() - expected) / expected).abs().max().item()
+        assert error <= (0 if size in (1, 2, 4, 8) else 2 * torch.finfo(dtype).eps), result
+
+
+@pytest.mark.parametrize("dtype", FLOATS + FLOAT8, ids=str)
+def test_average_of_large_numbers(pool: Pool, dtype: torch.dtype) -> None:
+    pool.run(check_average_of_large_numbers, dtype)
 
 
 def check_average_truncates() -> None:

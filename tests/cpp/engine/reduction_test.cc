@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AVG and PREMUL_SUM through whole operations: where they scale, and that the caller's input stays.
 #include <algorithm>
+#include <cstring>
 
 #include "collectives/selector.h"
 #include "engine/cluster.h"
@@ -98,6 +99,72 @@ TEST(Reduction, ScalesOnceAndLeavesTheInputAlone) {
             RunReduction(ranks, collective, name, {op, false, staged});
             if (collective == Collective::kReduceScatter) continue;
             RunReduction(ranks, collective, name, {op, true, staged});
+          }
+        }
+      }
+    }
+  }
+}
+
+// The type's largest power of two: the sum of two of them is no finite number.
+struct Large {
+  DataType type;
+  uint64_t bits;
+};
+constexpr Large kLarge[] = {
+    {DataType::kFloat8E4m3fn, 0x78},
+    {DataType::kFloat8E5m2, 0x78},
+    {DataType::kFloat16, 0x7800},
+    {DataType::kBfloat16, 0x7f00},
+    {DataType::kFloat32, 0x7f000000},
+    {DataType::kFloat64, 0x7fe0000000000000},
+    {DataType::kComplex64, 0x7f0000007f000000},
+};
+
+TEST(Reduction, AveragesWhatHasNoSum) {
+  constexpr size_t kElements = 600;
+  for (const uint32_t ranks : {2u, 4u}) {
+    for (const Collective collective :
+         {Collective::kAllreduce, Collective::kReduce, Collective::kReduceScatter}) {
+      for (const std::string_view name : AlgorithmNames(collective)) {
+        if (!MakeProgram({.collective = collective, .ranks = ranks}, name).ok()) continue;
+        for (const Large& large : kLarge) {
+          SCOPED_TRACE(std::string(name) + " of " + std::string(ToString(large.type)) + " at " +
+                       std::to_string(ranks));
+          const size_t bytes = SizeOf(large.type);
+          std::vector<std::byte> input(kElements * bytes);
+          for (size_t i = 0; i < kElements; ++i) {
+            std::memcpy(&input[i * bytes], &large.bits, bytes);
+          }
+          ClusterOptions options;
+          options.ranks = ranks;
+          options.engine.lane_bytes = 512;
+          Cluster cluster(options);
+          const Partition whole = Partition::Even(kElements, ranks);
+          std::vector<std::vector<std::byte>> inputs(ranks, input);
+          std::vector<std::vector<std::byte>> outputs(ranks,
+                                                      std::vector(input.size(), std::byte{}));
+          std::vector<OperationPtr> operations;
+          for (Rank rank = 0; rank < ranks; ++rank) {
+            OperationSpec spec;
+            spec.collective = collective;
+            spec.type = large.type;
+            spec.reduce_op = ReduceOp::kAvg;
+            spec.algorithm = name;
+            spec.input = {inputs[rank].data(), whole};
+            if (collective == Collective::kReduceScatter) {
+              outputs[rank].resize(whole.block(rank).count * bytes);
+              spec.output = {outputs[rank].data(), Partition::Even(whole.block(rank).count, 1)};
+            } else if (collective == Collective::kAllreduce || rank == spec.root) {
+              spec.output = {outputs[rank].data(), whole};
+            }
+            operations.push_back(cluster.submit(rank, std::move(spec)));
+          }
+          ASSERT_TRUE(cluster.run_until_done(operations));
+          for (Rank rank = 0; rank < ranks; ++rank) {
+            ASSERT_EQ(inputs[rank], input);
+            if (collective == Collective::kReduce && rank != 0) continue;
+            ASSERT_TRUE(std::equal(outputs[rank].begin(), outputs[rank].end(), input.begin()));
           }
         }
       }
