@@ -14,7 +14,7 @@ import harness
 import psutil
 import pytest
 import torch
-from harness import Pool, PoolSpec, fresh_pool
+from harness import TIMEOUT_S, Pool, PoolSpec, fresh_pool
 from launch import ROOT
 
 sys.path.append(str(ROOT / "scripts"))  # for their tests
@@ -107,7 +107,7 @@ def faults(network: str) -> dict[str, str]:
 
 @pytest.fixture
 def make_spec(backend: str, faults: dict[str, str]) -> Callable[..., PoolSpec]:
-    def make(size: int, timeout_s: float = 30.0, **environment: str) -> PoolSpec:
+    def make(size: int, timeout_s: float = TIMEOUT_S, **environment: str) -> PoolSpec:
         return PoolSpec(size, backend, timeout_s, (*faults.items(), *environment.items()))
 
     return make

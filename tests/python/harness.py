@@ -24,6 +24,7 @@ from typing import Any
 import worker
 
 CALL_LIMIT_S = 300.0
+TIMEOUT_S = 200.0  # of an operation, which then tells more than the limit of the call
 STACKS_LIMIT_S = 10.0
 AFTER_ERROR_S = 10.0  # once a rank has failed, the others may wait for it in vain
 OUTPUT_TAIL = 8000
@@ -62,7 +63,7 @@ class PoolSpec:
 
     size: int
     backend: str
-    timeout_s: float = 30.0
+    timeout_s: float = TIMEOUT_S
     environment: tuple[tuple[str, str], ...] = ()
 
 

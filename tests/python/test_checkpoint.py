@@ -80,7 +80,7 @@ def check_async_save(path: str) -> None:
         total = torch.ones(20_000)
         dist.all_reduce(total)
         assert (total == size).all()
-    saved.result(timeout=40)
+    saved.result(timeout=200)
     for tensor in state.values():
         tensor.to_local().zero_()
     dcp.load(state, checkpoint_id=path, process_group=group)

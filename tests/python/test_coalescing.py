@@ -211,7 +211,7 @@ def check_other_thread() -> None:
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
-    thread.join(30)
+    thread.join(200)
     assert not failed and not thread.is_alive(), failed
     assert total.tolist() == [size] * 2
     world._end_coalescing(CPU).wait()

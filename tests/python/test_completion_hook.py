@@ -49,7 +49,7 @@ def check_hook() -> None:
     names = sorted(name for name, _, _, _ in seen)
     assert names == ["ALLREDUCE", "ALLREDUCE", "BROADCAST", "RECV", "SEND"], names
     assert seen[0][:2] == ("ALLREDUCE", 1)
-    assert all(0 <= seconds < 60 for _, _, seconds, _ in seen)
+    assert all(0 <= seconds < 600 for _, _, seconds, _ in seen)
     assert threading.current_thread().name not in {thread for _, _, _, thread in seen}
     with pytest.raises(RuntimeError, match="already registered"):
         group._register_on_completion_hook(hook)
@@ -116,7 +116,7 @@ def check_work() -> None:
     size = dist.get_world_size()
     tensor = torch.ones(3)
     work = dist.all_reduce(tensor, async_op=True)
-    assert work.wait(timedelta(seconds=20))
+    assert work.wait(timedelta(seconds=200))
     assert work.is_completed() and work.is_success()
     assert work.result()[0].tolist() == [size] * 3
     with pytest.raises(RuntimeError, match="receives only"):
@@ -138,7 +138,7 @@ def check_times_out(sparse: bool) -> None:
         assert not work.is_completed()
         world_group().set_timeout(timedelta(milliseconds=300))
         options = dist.BarrierOptions()
-        options.timeout = timedelta(milliseconds=200)
+        options.timeout = timedelta(milliseconds=2000)
         options.asyncOp = True
         late = world_group().barrier(options)
         with pytest.raises(dist.DistBackendError, match="timed out"):

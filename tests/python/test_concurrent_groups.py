@@ -112,7 +112,7 @@ def run_threads(drive: Callable[[int], None], count: int, while_running: Check) 
         thread.start()
     while_running()
     for thread in threads:
-        thread.join(50)
+        thread.join(200)
     assert not any(thread.is_alive() for thread in threads)
     if failed:
         raise failed[0]
@@ -214,7 +214,7 @@ def check_ways_to_make_groups() -> None:
     reversed_pair = dist.new_group([3, 1], sort_ranks=False)
     if rank % 2 == 1:
         alone = dist.new_group(
-            [1, 3], use_local_synchronization=True, timeout=timedelta(seconds=20)
+            [1, 3], use_local_synchronization=True, timeout=timedelta(seconds=200)
         )
         finish(*begin_all_kinds(alone, 5))
         assert dist.get_process_group_ranks(reversed_pair) == [3, 1]

@@ -14,10 +14,8 @@ import torch
 import torch.distributed as dist
 from harness import Outcome, Pool
 
-TIMEOUT_S = 3.0
-# From a rank's point of view: its own timeout and what a loaded machine adds. No verdict depends
-# on being fast; without an error the call would take for ever.
-MARGIN_S = 15.0
+TIMEOUT_S = 3.0  # where it is what ends the operation
+PATIENCE_S = 1000.0  # where it is not
 ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+:\d+|\[[0-9a-f:.]+\]:\d+")
 
 
@@ -65,10 +63,10 @@ def test_absent_rank(own_pool, name: str, size: int, warm: bool) -> None:
             pool.run(warm_up)
         pool.run(shorten_timeout)
         present = [rank for rank in range(size) if rank != absent]
-        outcomes = pool.attempt(operate, name, ranks=present, limit_s=TIMEOUT_S + 2 * MARGIN_S)
+        outcomes = pool.attempt(operate, name, ranks=present)
         for outcome in outcomes:
             assert outcome.error, "finished without the absent rank"
-            assert outcome.seconds < TIMEOUT_S + MARGIN_S, outcome
+            assert f"timed out after {TIMEOUT_S:g} s" in outcome.error, outcome.error
             assert name.split()[-1] in outcome.error, outcome.error
             # Whoever waits for a rank that waits itself has asked around (the answer may get lost).
             named = rf"(not called by|no answer from) [^;]*rank {absent} "
@@ -81,7 +79,7 @@ def test_absent_rank(own_pool, name: str, size: int, warm: bool) -> None:
 def test_recv_without_send(own_pool, size: int) -> None:
     with own_pool(size) as pool:
         pool.run(shorten_timeout)
-        for rank, outcome in enumerate(pool.attempt(operate, "recv", limit_s=TIMEOUT_S + MARGIN_S)):
+        for rank, outcome in enumerate(pool.attempt(operate, "recv")):
             assert outcome.error and "recv" in outcome.error, outcome
             assert re.search(r"rank \d", outcome.error), (rank, outcome.error)
 
@@ -94,9 +92,9 @@ def short_timeout() -> None:
 
 @pytest.mark.quick
 def test_timeout_of_one_wait(own_pool) -> None:
-    with own_pool(2, timeout_s=60) as pool:
+    with own_pool(2, timeout_s=PATIENCE_S) as pool:
         pool.run(warm_up)
-        [outcome] = pool.attempt(short_timeout, ranks=[0], limit_s=1 + MARGIN_S)
+        [outcome] = pool.attempt(short_timeout, ranks=[0])
         assert outcome.error and "time" in outcome.error.lower(), outcome
 
 
@@ -106,7 +104,7 @@ def kill_during(pool: Pool, victim: int, name: str) -> list[Outcome]:
     pool.send(operate, name, ranks=survivors)
     time.sleep(0.2)  # most of them are inside by then; the outcome must be the same if not
     pool.process(victim).kill()
-    return pool.collect(survivors, limit_s=60)
+    return pool.collect(survivors)
 
 
 @pytest.mark.quick
@@ -116,11 +114,10 @@ def kill_during(pool: Pool, victim: int, name: str) -> list[Outcome]:
 def test_killed_peer(own_pool, name: str, size: int) -> None:
     """The group's timeout is long: the death itself is what is noticed."""
     victim = size - 1
-    with own_pool(size, timeout_s=120) as pool:
+    with own_pool(size, timeout_s=PATIENCE_S) as pool:
         pool.run(warm_up)
         for outcome in kill_during(pool, victim, name):
             assert outcome.error, "finished without the dead rank"
-            assert outcome.seconds < 60, outcome
             assert f"rank {victim}" in outcome.error, outcome.error
             assert ADDRESS.search(outcome.error), outcome.error
             assert name.split()[-1] in outcome.error, outcome.error
@@ -155,12 +152,12 @@ def operate_in_subgroup() -> None:
 @pytest.mark.quick
 def test_killed_peer_of_a_subgroup(own_pool) -> None:
     """The message has the rank's number in the world, and other groups go on working."""
-    with own_pool(4, timeout_s=120) as pool:
+    with own_pool(4, timeout_s=PATIENCE_S) as pool:
         pool.run(in_subgroup, [1, 3])
         pool.process(3).kill()
-        [outcome] = pool.attempt(operate_in_subgroup, ranks=[1], limit_s=60)
+        [outcome] = pool.attempt(operate_in_subgroup, ranks=[1])
         assert outcome.error and "rank 3" in outcome.error, outcome
-        outcomes = pool.attempt(pair_exchange, ranks=[0, 2], limit_s=30)
+        outcomes = pool.attempt(pair_exchange, ranks=[0, 2])
         assert [outcome.error for outcome in outcomes] == [None, None]
 
 
@@ -178,10 +175,10 @@ def leave() -> None:
 
 @pytest.mark.quick
 def test_peer_that_left(own_pool) -> None:
-    with own_pool(2, timeout_s=60) as pool:
+    with own_pool(2, timeout_s=PATIENCE_S) as pool:
         pool.run(warm_up)
         pool.attempt(leave, ranks=[1])
-        [outcome] = pool.attempt(operate, "all_reduce", ranks=[0], limit_s=50)
+        [outcome] = pool.attempt(operate, "all_reduce", ranks=[0])
         assert outcome.error and "rank 1" in outcome.error, outcome
 
 
@@ -218,7 +215,7 @@ def fail_then_join_again(directory: str) -> None:
         init_method=f"file://{directory}/second",
         rank=rank,
         world_size=2,
-        timeout=timedelta(seconds=30),
+        timeout=timedelta(seconds=200),
     )
     tensor = torch.ones(10)
     dist.all_reduce(tensor)

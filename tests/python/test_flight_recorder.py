@@ -92,7 +92,7 @@ def test_failure_dumps_and_the_tool_names_the_missing_rank(tmp_path: Path) -> No
         capture_output=True,
         text=True,
         env=environment(),
-        timeout=60,
+        timeout=300,
     )
     shown = analysis.stdout + analysis.stderr
     assert analysis.returncode == 0, shown

@@ -87,7 +87,7 @@ def check_again(directory: str) -> None:
             init_method=f"file://{directory}/again{turn}",
             rank=rank,
             world_size=size,
-            timeout=timedelta(seconds=30),
+            timeout=timedelta(seconds=200),
         )
         tensor = torch.full((3000,), float(rank))
         dist.all_reduce(tensor)

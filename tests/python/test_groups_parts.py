@@ -79,12 +79,12 @@ def check_split_group() -> None:
         mock.patch.object(torch.accelerator, "current_accelerator", return_value=CPU),
     ):
         part = dist.split_group(
-            world, [[0, 2], [1]], timeout=timedelta(seconds=9), group_desc="part"
+            world, [[0, 2], [1]], timeout=timedelta(seconds=90), group_desc="part"
         )
     world.bound_device_id = None
     assert part.name() == dist.get_backend(part) == "rocecoll" and part.group_desc == "part"
     own = part._get_backend(CPU).options
-    assert own._timeout == timedelta(seconds=9) and own.group_name == part.group_name
+    assert own._timeout == timedelta(seconds=90) and own.group_name == part.group_name
     assert dist.get_process_group_ranks(part) == ([1] if rank == 1 else [0, 2])
     tensor = torch.tensor([rank])
     dist.all_reduce(tensor, group=part)
@@ -115,7 +115,7 @@ def check_shrink_after_death(dead: int) -> None:
 
 
 def test_shrink_after_a_death(own_pool) -> None:
-    with own_pool(4, ROCECOLL_PEER_TIMEOUT="2") as pool:
+    with own_pool(4) as pool:
         os.kill(pool.process(1).pid, signal.SIGKILL)
         outcomes = pool.attempt(check_shrink_after_death, 1, ranks=[0, 2, 3])
         assert [outcome.error for outcome in outcomes] == [None] * 3, outcomes

@@ -106,7 +106,7 @@ def count_resources() -> tuple[int, int]:
 
 def join(backend: str, url: str, rank: int, size: int) -> None:
     dist.init_process_group(
-        backend, init_method=url, rank=rank, world_size=size, timeout=timedelta(seconds=30)
+        backend, init_method=url, rank=rank, world_size=size, timeout=timedelta(seconds=200)
     )
 
 

@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 pytestmark = [pytest.mark.quick, pytest.mark.lossy]
 
+GROUP_TIMEOUT_S = 400.0  # not what ends these calls
 MISMATCH = "must call the same"  # what every message about a mismatch ends with
 
 
@@ -58,9 +59,9 @@ CASES = [
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("call, names", CASES, ids=lambda case: getattr(case, "__name__", ""))
 def test_every_rank_learns(own_pool, size: int, call, names: tuple[str, str]) -> None:
-    with own_pool(size, timeout_s=60) as pool:
+    with own_pool(size, timeout_s=GROUP_TIMEOUT_S) as pool:
         # Well under the group's timeout: the mismatch itself is noticed.
-        outcomes = pool.attempt(call, limit_s=40)
+        outcomes = pool.attempt(call, limit_s=GROUP_TIMEOUT_S / 2)
         for rank, outcome in enumerate(outcomes):
             assert outcome.error, f"rank {rank} noticed nothing"
             assert MISMATCH in outcome.error, outcome.error
@@ -76,9 +77,9 @@ def call_again() -> None:
 
 def test_group_stays_failed(own_pool) -> None:
     """After a mismatch the ranks' counts no longer agree, so the group refuses further calls."""
-    with own_pool(2, timeout_s=60) as pool:
-        pool.attempt(different_size, limit_s=40)
-        for outcome in pool.attempt(call_again, limit_s=40):
+    with own_pool(2, timeout_s=GROUP_TIMEOUT_S) as pool:
+        pool.attempt(different_size, limit_s=GROUP_TIMEOUT_S / 2)
+        for outcome in pool.attempt(call_again, limit_s=GROUP_TIMEOUT_S / 2):
             assert outcome.error and MISMATCH in outcome.error, outcome.error
 
 
@@ -90,6 +91,6 @@ def shorter_receive() -> None:
 
 
 def test_shorter_receive(own_pool) -> None:
-    with own_pool(2) as pool:
-        outcomes = pool.attempt(shorter_receive, limit_s=30)
+    with own_pool(2, timeout_s=GROUP_TIMEOUT_S) as pool:
+        outcomes = pool.attempt(shorter_receive, limit_s=GROUP_TIMEOUT_S / 2)
         assert outcomes[1].error and MISMATCH in outcomes[1].error, outcomes

@@ -25,7 +25,7 @@ def begin(rendezvous: str) -> None:
         rank=dist.get_rank(),
         world_size=dist.get_world_size(),
         rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
-            init_method=f"file://{rendezvous}", rpc_timeout=30
+            init_method=f"file://{rendezvous}", rpc_timeout=200
         ),
     )
 

@@ -46,7 +46,7 @@ def setup(tmp_path: Path) -> list[str]:
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_missing_packages_of_the_groups_asked_for(setup: list[str]) -> None:

@@ -94,7 +94,7 @@ def main() -> None:
         init_method=arguments.init_method,
         rank=rank,
         world_size=size,
-        timeout=timedelta(seconds=60),
+        timeout=timedelta(seconds=200),
     )
     for name, program in PROGRAMS.items():
         if arguments.program in (name, "all"):

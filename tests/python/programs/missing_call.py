@@ -17,16 +17,16 @@ import torch.distributed as dist
 
 import rocecoll  # noqa: F401  registers the backend
 
-dist.init_process_group("rocecoll", timeout=timedelta(seconds=30))
+dist.init_process_group("rocecoll", timeout=timedelta(seconds=200))
 dist.broadcast(torch.zeros(3), 0)
-dist.group.WORLD.set_timeout(timedelta(seconds=2))
+dist.group.WORLD.set_timeout(timedelta(seconds=8))
 last = dist.get_world_size() - 1
 if dist.get_rank() == last:
-    threading.Event().wait(60)
+    threading.Event().wait(300)
 try:
     dist.all_reduce(torch.zeros(1000))
 finally:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 200
     while time.monotonic() < deadline:
         if Path(f"{os.environ['ROCECOLL_FLIGHT_RECORDER']}{last}").exists():
             break

@@ -35,7 +35,7 @@ def main() -> None:
         init_method=init_method,
         rank=rank,
         world_size=size,
-        timeout=timedelta(seconds=60),
+        timeout=timedelta(seconds=200),
     )
     tensor = torch.zeros(100_000)
     for _ in range(GOOD_ROUNDS):
