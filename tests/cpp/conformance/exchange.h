@@ -34,7 +34,7 @@ struct ExchangeSpec {
   size_t frames = 0;                // of many sizes, in every direction
   uint32_t disturbances = 0;
   uint64_t seed = 1;  // of when they happen
-  Duration limit = std::chrono::seconds(60);
+  Duration limit = std::chrono::seconds(300);
 };
 
 class Exchange {

@@ -25,7 +25,7 @@ class Failures : public Conformance {
           }
           return true;
         },
-        seconds(60));
+        seconds(300));
   }
   static Status StatusAt(WorldCluster& cluster, Rank rank) {
     return cluster.engine(rank).group_status(cluster.group());
@@ -67,18 +67,22 @@ TEST_P(Failures, ADeadRankIsNamedByAllOthers) {
 }
 
 TEST_P(Failures, ATimeoutNamesTheRankThatDidNotCall) {
-  WorldClusterOptions options;
-  options.timeout = milliseconds(400);
-  WorldCluster cluster(make(3), options);
+  WorldCluster cluster(make(3));
   RunCall(cluster, {.elements = 100});
+  for (const Rank rank : {0, 1, 2}) {
+    cluster.engine(rank).set_timeout(cluster.group(), milliseconds(400));
+  }
   Call call(cluster, {.elements = 1000});
   call.submit(0);
   call.submit(1);
   ASSERT_TRUE(RunUntilFailed(cluster, {0, 1}));
   for (const Rank rank : {0, 1}) {
     EXPECT_EQ(StatusAt(cluster, rank).code(), StatusCode::kTimeout);
-    EXPECT_TRUE(Contains(StatusAt(cluster, rank), "not called by rank 2"))
-        << StatusAt(cluster, rank).message();
+    const Status status = StatusAt(cluster, rank);
+    // In real time it may be too busy to answer in time.
+    EXPECT_TRUE(Contains(status, "not called by rank 2") ||
+                (!GetParam().seeded && Contains(status, "no answer from rank 2")))
+        << status.message();
   }
 }
 

@@ -124,7 +124,7 @@ class World {
 
   // Runs the nodes until `done`, at most for `limit`. True if done. Nodes that are `idle` are not
   // polled, as if their processes did something else.
-  bool run(const std::function<bool()>& done, Duration limit = std::chrono::seconds(20),
+  bool run(const std::function<bool()>& done, Duration limit = std::chrono::seconds(300),
            std::vector<size_t> idle = {}) {
     const Instant end = now() + limit;
     while (true) {

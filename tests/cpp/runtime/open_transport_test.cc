@@ -31,7 +31,7 @@ void ExpectSums(Runtimes& runtimes) {
     ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), ops[rank], true).ok());
   }
   for (Rank rank = 0; rank < runtimes.ranks(); ++rank) {
-    const Status status = runtimes[rank].wait(ops[rank], std::chrono::seconds(30));
+    const Status status = runtimes[rank].wait(ops[rank], std::chrono::seconds(200));
     ASSERT_TRUE(status.ok()) << status.message();
     ASSERT_EQ(data[rank][999], static_cast<int32_t>(runtimes.ranks()));
   }

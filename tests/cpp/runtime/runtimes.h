@@ -23,11 +23,11 @@ class Runtimes {
       runtimes_.push_back(started.take());
     }
     messenger_ = options.messenger;
-    groups_ = add_group("default", 1, std::chrono::seconds(30));
+    groups_ = add_group("default", 1, std::chrono::seconds(300));
   }
   explicit Runtimes(std::vector<std::unique_ptr<Progress>> started)
       : runtimes_(std::move(started)) {
-    groups_ = add_group("default", 1, std::chrono::seconds(30));
+    groups_ = add_group("default", 1, std::chrono::seconds(300));
   }
 
   std::vector<GroupId> add_group(const std::string& name, uint64_t key, Duration timeout) {
