@@ -162,7 +162,13 @@ bool Group::on_event(Instant now, const Event& event) {
 }
 
 void Group::on_incoming(Instant now, Rank peer) {
-  if (status_.ok() && peer < context_.ranks && peer != spec_.rank) messenger_->accept(now, peer);
+  if (peer >= context_.ranks || peer == spec_.rank) return;
+  if (status_.ok()) {
+    messenger_->accept(now, peer);
+  } else if (!notice_.empty()) {
+    // It has missed the notice and comes to a group that is over. It asks again if this is lost.
+    transport_.notify(spec_.addresses[peer], notice_);
+  }
 }
 
 bool Group::step(Instant now) {

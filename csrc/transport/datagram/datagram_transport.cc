@@ -274,7 +274,7 @@ void DatagramTransport::forget_idle_paths() {
 bool DatagramTransport::lingering() const {
   if (!outgoing_notices_.empty()) return true;
   return std::any_of(closing_.begin(), closing_.end(),
-                     [](const Endpoint* endpoint) { return !endpoint->connection.finished(); });
+                     [this](const Endpoint* e) { return e->connection.lingering(now_); });
 }
 
 Instant DatagramTransport::next_deadline() const {

@@ -118,11 +118,19 @@ void Connection::Impl::close(Instant now, const Status& why) {
   ROCECOLL_CHECK(writes.empty() && events.empty());
 }
 
-// An outage that the peer survives must not cost it what was accepted for it.
+// An outage that the peer survives must not cost it what was accepted for it, nor hide from it why
+// this end gave up: a RESET would later name this process as the one that is gone.
 Instant Connection::Impl::linger_until() const {
-  const Duration limit = send_queue.empty() ? options.close_timeout
-                                            : std::max(options.close_timeout, options.peer_timeout);
+  const bool tells_why = !down && closing.code != StatusCode::kOk;
+  const Duration limit = send_queue.empty() && !tells_why
+                             ? options.close_timeout
+                             : std::max(options.close_timeout, options.peer_timeout);
   return closing.progress_at + limit;
+}
+
+bool Connection::Impl::lingering(Instant now) const {
+  if (!closing.closed || finished) return false;
+  return closing.code == StatusCode::kOk || now < closing.progress_at + options.close_timeout;
 }
 
 void Connection::Impl::maybe_finish_closing() {
@@ -259,6 +267,7 @@ bool Connection::down() const { return impl_->down; }
 const Status& Connection::status() const { return impl_->status; }
 bool Connection::idle() const { return impl_->idle(); }
 bool Connection::finished() const { return impl_->finished; }
+bool Connection::lingering(Instant now) const { return impl_->lingering(now); }
 uint64_t Connection::retransmitted_packets() const { return impl_->lost_packets; }
 uint64_t Connection::packets_invalid() const { return impl_->invalid_packets; }
 size_t Connection::max_frame_bytes() const { return MaxFrameBytes(impl_->guaranteed_datagram); }

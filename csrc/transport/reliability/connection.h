@@ -31,7 +31,7 @@ struct ConnectionOptions {
   Duration heartbeat_interval = std::chrono::milliseconds(500);  // silence before a ping
   Duration peer_timeout = std::chrono::seconds(10);              // silence before kPeerLost
   // Lingering after close() for the acknowledgement of CLOSE alone. Frames that were accepted
-  // before linger until nothing has been acknowledged for peer_timeout.
+  // before, and a CLOSE with an error, linger until nothing has been acknowledged for peer_timeout.
   Duration close_timeout = std::chrono::seconds(1);
   size_t frame_queue_bytes = 256 * 1024;  // bound of frames not yet acknowledged
   uint32_t max_pending_writes = 256;
@@ -53,6 +53,7 @@ class Connection {
   const Status& status() const;
   bool idle() const;                       // nothing unacknowledged, nothing to send
   bool finished() const;                   // closed, and has nothing more to say: may be destroyed
+  bool lingering(Instant now) const;       // closed, and worth a wait of a process that ends
   uint64_t retransmitted_packets() const;  // packets declared lost, their content sent again
   uint64_t packets_invalid() const;        // CRC right, yet malformed: dropped whole
 

@@ -60,6 +60,7 @@ struct Connection::Impl {
   void declare_losses(Instant now);
   void maybe_finish_closing();
   Instant linger_until() const;
+  bool lingering(Instant now) const;
   void forget_settled(Instant now);
   bool lost_contact() const { return down && !peer_close.received; }
   bool timers_run() const { return !finished && !down; }

@@ -51,6 +51,30 @@ TEST(DatagramLifecycle, AnOrderlyCloseDeliversAcceptedFramesThenTellsThePeer) {
   EXPECT_EQ(world[1].transport->next_deadline(), kNever);
 }
 
+// An outage in which one end gives up: the other learns why as soon as it can hear again, not that
+// nobody knows its connection. A process that wants to end waits for that only shortly.
+TEST(DatagramLifecycle, AnErrorReachesThePeerAfterAnOutage) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1);
+  Link* b = world.open(1, 0);
+  world.run_for(milliseconds(5));
+  world.network.set_partition(1, true);
+  a->close(Status(StatusCode::kPeerLost, "rank 7 has died"));
+  EXPECT_TRUE(world[0].transport->lingering());
+  world.run_for(milliseconds(1100));
+  EXPECT_FALSE(world[0].transport->lingering());
+  ASSERT_TRUE(b->send_frame(Text("anybody there?")));
+  world.run_for(seconds(4));
+  EXPECT_TRUE(world[1].links[b].down.empty());
+  world.network.set_partition(1, false);
+  ASSERT_TRUE(world.run([&] { return world.is_down(b); }, milliseconds(200)));
+  EXPECT_EQ(b->status().code(), StatusCode::kAborted);
+  EXPECT_EQ(b->status().message(), "rank 7 has died");
+  b->close(Status());
+  world.run_for(seconds(2));
+  EXPECT_EQ(world[0].transport->next_deadline(), kNever);
+}
+
 TEST(DatagramLifecycle, NothingLandsOrIsReadAfterClose) {
   SimWorld world(2, {.bytes_per_second = 1e8});
   Link* a = world.open(0, 1);
