@@ -151,9 +151,7 @@ class Swarm {
       const Status status = cluster_.engine(rank).group_status(groups_[i]);
       if (status.ok() || failed_at != kNever) continue;
       failed_at = cluster_.now();
-      const std::string objection = verdicts_.objection(rank, status, failed_at, [&](Rank other) {
-        return workers_[other].failed_at[i] < failed_at;
-      });
+      const std::string objection = verdicts_.objection(rank, status, failed_at);
       if (!objection.empty()) error(objection);
       result_.failed = true;
     }
