@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/intrusive_list.h"
 #include "transport/datagram/datagram_link.h"
@@ -43,6 +44,7 @@ struct PeerPath {
       : peer(peer), path(max_window_bytes, steered) {}
 
   const PeerHandle peer;
+  std::string name;  // the peer's address
   Path path;
   PathList endpoints;
   // Those that may be waiting for room in the window that they share.

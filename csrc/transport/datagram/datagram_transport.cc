@@ -68,6 +68,7 @@ Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
   options.connect_timeout = std::min(connect_timeout, kMaxTimeout);
   PeerPath& path = table_.path(handle.value(), port_limits_.receive_buffer_bytes,
                                !port_->on_this_host(handle.value()));
+  path.name = peer.text();
   Endpoint& endpoint = table_.add(options, id, path, now_);
   endpoint.advertised_bytes = shares_.share_bytes();
   endpoint.connection.set_receive_window(endpoint.advertised_bytes);
@@ -192,13 +193,27 @@ void DatagramTransport::transmit() {
 // False if the connection has nothing more to send now, true if the batch is full.
 bool DatagramTransport::transmit_from(Endpoint& endpoint) {
   TxDatagram datagram;
-  endpoint.connection.set_max_datagram_bytes(port_->peer_limit(endpoint.path.peer));
+  update_mtu(endpoint.path);
   while (batch_.has_room()) {
     if (!endpoint.connection.poll_transmit(now_, batch_.space(), datagram)) return false;
     datagram.to = endpoint.path.peer;
     batch_.add(datagram, &endpoint);
   }
   return true;
+}
+
+void DatagramTransport::update_mtu(PeerPath& path) {
+  PathMtu& mtu = path.path.mtu;
+  const bool raise = now_ >= mtu.raise_at();
+  if (raise) port_->look_at_route(path.peer);
+  mtu.set_route_limit(port_->peer_limit(path.peer));
+  if (raise) mtu.raise(now_);
+  if (!mtu.take_news()) return;
+  Log(Severity::kWarning,
+      "datagrams to " + path.name + " are " + std::to_string(mtu.size()) + " bytes long, not " +
+          std::to_string(mtu.limit()) +
+          ": larger ones do not get through, although this host's route takes them and no router "
+          "says otherwise; see that the MTUs on the way are equal");
 }
 
 // The connection has sent all it may: what happens next is a datagram, a command, or its deadline.

@@ -79,6 +79,7 @@ class DatagramTransport final : public Transport {
   void send_waiting();
   void transmit();
   bool transmit_from(Endpoint& endpoint);
+  void update_mtu(PeerPath& path);
   void settle(Endpoint& endpoint);
   size_t take_events(std::span<Event> events);
   void reap();

@@ -61,6 +61,7 @@ class FailoverPort final : public DatagramPort {
   Result<PeerHandle> add_peer(const Address& address) override;
   void remove_peer(PeerHandle peer) override;
   size_t peer_limit(PeerHandle peer) const override;
+  void look_at_route(PeerHandle peer) override { udp_->look_at_route(peer); }
   // Never with a UD port: the pair may change over to it.
   bool on_this_host(PeerHandle peer) const override { return !ud_ && udp_->on_this_host(peer); }
   size_t send(std::span<const TxDatagram> batch) override;

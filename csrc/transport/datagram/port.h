@@ -18,7 +18,8 @@ namespace rocecoll {
 
 struct PortLimits {
   size_t max_datagram_bytes = 0;  // largest datagram towards any peer (see peer_limit)
-  size_t min_datagram_bytes = 0;  // every peer_limit() is at least this, at any time
+  // Every peer_limit() is at least this, at any time, and every path that is of use carries it.
+  size_t min_datagram_bytes = 0;
   // Up to this size datagrams get through to any peer, whatever its peer_limit() is, if need be in
   // fragments, which costs more. At least min_datagram_bytes.
   size_t guaranteed_datagram_bytes = 0;
@@ -65,8 +66,11 @@ class DatagramPort {
   virtual Result<PeerHandle> add_peer(const Address& address) = 0;
   // The handle is not used any more and may be another peer's later. Only while nothing is lent.
   virtual void remove_peer(PeerHandle peer) = 0;
-  // Largest datagram on the path to this peer (its route's MTU, capped by limits()). May change.
+  // Largest datagram that this host knows the path to this peer to take (the MTU of its route,
+  // what routers reported), capped by limits(). An upper bound. May change.
   virtual size_t peer_limit(PeerHandle peer) const = 0;
+  // peer_limit() may be out of date: brings it up to date, with a look at the system's routes.
+  virtual void look_at_route(PeerHandle /*peer*/) {}
   // No network lies between us and this peer: only its receive buffer limits what may be in flight.
   virtual bool on_this_host(PeerHandle /*peer*/) const { return false; }
   // Sends a prefix of the batch and returns its length; less than the whole when the port's own

@@ -13,9 +13,10 @@ namespace {
 
 constexpr size_t kMinDatagramBytes = 512;
 constexpr size_t kMaxDatagramBytes = 65'000;  // what UdpSender puts into one message
-// What every route carries: the least IPv6 MTU (RFC 8200 section 5) less headers. A route of an
-// even smaller MTU makes the kernel fragment.
-constexpr size_t kAnyRouteDatagramBytes = 1280 - 48;
+// What every path carries: BASE_PLPMTU of RFC 8899 section 5.1.2, which fits the least IPv6 MTU
+// (RFC 8200 section 5) with headers and a little to spare for tunnels. On a route that this host
+// knows to take even less the kernel fragments.
+constexpr size_t kBaseDatagramBytes = 1200;
 constexpr size_t kMaxBurst = 128;  // 64 KiB of Ethernet-sized datagrams take 46
 constexpr size_t kMaxUnreachable = 64;
 constexpr int kMaxAttempts = 4;  // as in UdpSender
@@ -36,14 +37,14 @@ Result<std::unique_ptr<UdpPort>> UdpPort::Open(const UdpPortOptions& options) {
 UdpPort::UdpPort(UdpSocket socket, const UdpPortOptions& options)
     : socket_(std::move(socket)),
       max_datagram_bytes_(std::min(options.max_datagram_bytes, kMaxDatagramBytes)),
-      min_datagram_bytes_(std::min(max_datagram_bytes_, kAnyRouteDatagramBytes)),
+      min_datagram_bytes_(std::min(max_datagram_bytes_, kBaseDatagramBytes)),
       address_(ToAddress(socket_.endpoint())),
       sender_(
           socket_.fd(), socket_.send_offload(),
           [this](PeerHandle peer) -> UdpDestination& { return peers_[peer.index].destination; },
           [this] { drain_errors(); },
           [this](PeerHandle peer, int error) { note_refusal(peer, error); },
-          [this](PeerHandle peer) { look_at_route(peer); }),
+          [this](PeerHandle peer) { read_route(peer); }),
       receiver_(
           socket_.fd(),
           [this](const UdpEndpoint& endpoint) {
@@ -56,7 +57,7 @@ PortLimits UdpPort::limits() const {
   PortLimits limits;
   limits.max_datagram_bytes = max_datagram_bytes_;
   limits.min_datagram_bytes = min_datagram_bytes_;
-  // Fragments of a datagram are not lost on loopback.
+  // Fragments do not get lost on loopback.
   limits.guaranteed_datagram_bytes =
       socket_.endpoint().is_loopback() ? max_datagram_bytes_ : min_datagram_bytes_;
   limits.max_burst = kMaxBurst;
@@ -83,7 +84,7 @@ Result<PeerHandle> UdpPort::add_peer(const Address& address) {
       free_.pop_back();
     }
     peers_[index] = {{endpoint.value()}, ToAddress(endpoint.value())};
-    look_at_route({index});
+    read_route({index});
   }
   return PeerHandle{at->second};
 }
@@ -119,8 +120,14 @@ size_t UdpPort::peer_limit(PeerHandle peer) const {
 }
 
 void UdpPort::look_at_route(PeerHandle peer) {
+  read_route(peer);
+  peers_[peer.index].destination.segments = true;  // the way may be another one now
+}
+
+void UdpPort::read_route(PeerHandle peer) {
   UdpDestination& to = peers_[peer.index].destination;
-  const size_t route = UdpSocket::RoutePayloadBytes(to.endpoint);  // 0: none at the moment
+  const size_t route = UdpSocket::RoutePayloadBytes(to.endpoint);
+  if (route == 0 && to.max_datagram_bytes > 0) return;  // none at the moment
   const size_t limit = std::clamp(route, min_datagram_bytes_, max_datagram_bytes_);
   if (limit != to.max_datagram_bytes) to.segments = true;
   to.max_datagram_bytes = limit;
@@ -132,7 +139,12 @@ bool UdpPort::on_this_host(PeerHandle peer) const {
 }
 
 void UdpPort::drain_errors() {
-  socket_.drain_errors(unreachable_);
+  too_large_.clear();
+  socket_.drain_errors(unreachable_, too_large_);
+  for (const UdpEndpoint& destination : too_large_) {
+    const auto found = peer_of_.find(destination);
+    if (found != peer_of_.end()) read_route({found->second});
+  }
   while (unreachable_.size() > kMaxUnreachable) unreachable_.pop_front();
 }
 

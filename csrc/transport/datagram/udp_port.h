@@ -28,6 +28,7 @@ class UdpPort final : public DatagramPort {
   Result<PeerHandle> add_peer(const Address& address) override;
   void remove_peer(PeerHandle peer) override;
   size_t peer_limit(PeerHandle peer) const override;
+  void look_at_route(PeerHandle peer) override;
   bool on_this_host(PeerHandle peer) const override;
   size_t send(std::span<const TxDatagram> batch) override { return sender_.send(batch); }
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;
@@ -45,7 +46,7 @@ class UdpPort final : public DatagramPort {
   UdpPort(UdpSocket socket, const UdpPortOptions& options);
   void drain_errors();
   void note_refusal(PeerHandle peer, int error);
-  void look_at_route(PeerHandle peer);
+  void read_route(PeerHandle peer);
 
   UdpSocket socket_;
   const size_t max_datagram_bytes_;
@@ -57,6 +58,7 @@ class UdpPort final : public DatagramPort {
   std::vector<uint32_t> removed_;
   std::vector<uint32_t> free_;
   std::deque<UdpObstacle> unreachable_;
+  std::vector<UdpEndpoint> too_large_;  // within drain_errors()
   UdpSender sender_;
   UdpReceiver receiver_;
 };

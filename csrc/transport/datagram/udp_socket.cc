@@ -113,7 +113,8 @@ bool UdpSocket::send_to(const UdpEndpoint& to, std::span<const std::byte> datagr
   return sendto(fd_, datagram.data(), datagram.size(), MSG_DONTWAIT, &to.generic, to.size()) >= 0;
 }
 
-void UdpSocket::drain_errors(std::deque<UdpObstacle>& unreachable) const {
+void UdpSocket::drain_errors(std::deque<UdpObstacle>& unreachable,
+                             std::vector<UdpEndpoint>& too_large) const {
   for (int i = 0; i < kMaxErrorsPerDrain; ++i) {
     UdpEndpoint destination;
     alignas(cmsghdr) std::array<char, 512> control;
@@ -131,6 +132,8 @@ void UdpSocket::drain_errors(std::deque<UdpObstacle>& unreachable) const {
       std::memcpy(&error, CMSG_DATA(item), sizeof(error));
       const Obstacle obstacle = ObstacleOf(error.ee_errno);
       if (obstacle != Obstacle::kNone) unreachable.push_back({destination, obstacle});
+      // The kernel has noted for its route what the router said, as far as it believed it.
+      if (error.ee_errno == EMSGSIZE) too_large.push_back(destination);
     }
   }
 }

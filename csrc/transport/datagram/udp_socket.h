@@ -7,6 +7,7 @@
 #include <deque>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/descriptor.h"
 #include "base/status.h"
@@ -50,8 +51,10 @@ class UdpSocket {
   bool send_to(const UdpEndpoint& to, std::span<const std::byte> datagram) const;
 
   // Takes the errors that the network reported for earlier datagrams off the socket's error queue,
-  // and appends the endpoints they say cannot be reached. Bounded per call.
-  void drain_errors(std::deque<UdpObstacle>& unreachable) const;
+  // and appends the endpoints they say cannot be reached, and those whose route has turned out to
+  // take less than was sent. Bounded per call.
+  void drain_errors(std::deque<UdpObstacle>& unreachable,
+                    std::vector<UdpEndpoint>& too_large) const;
   // What an error number says of a datagram's destination; kNone if nothing.
   static Obstacle ObstacleOf(uint32_t error);
 

@@ -16,6 +16,10 @@ constexpr size_t kMinDatagramBytes = 512;
 // Room that a packet with a frame of full size keeps for an acknowledgement.
 constexpr size_t kAckRangesBesideFrame = 8;
 
+size_t BaseBytes(const ConnectionOptions& options) {
+  return options.min_datagram_bytes == 0 ? options.max_datagram_bytes : options.min_datagram_bytes;
+}
+
 std::string InSeconds(Duration duration) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.3g s", Seconds(duration));
@@ -27,9 +31,7 @@ std::string InSeconds(Duration duration) {
 Connection::Impl::Impl(const ConnectionOptions& options, const LinkId& link, uint64_t local_id,
                        Path& path, Instant now)
     : options(options),
-      max_datagram(options.max_datagram_bytes),
-      min_datagram(options.min_datagram_bytes == 0 ? max_datagram : options.min_datagram_bytes),
-      guaranteed_datagram(std::max(min_datagram, options.guaranteed_datagram_bytes)),
+      guaranteed_datagram(std::max(BaseBytes(options), options.guaranteed_datagram_bytes)),
       link(link),
       local_id(local_id),
       path(path),
@@ -42,10 +44,18 @@ Connection::Impl::Impl(const ConnectionOptions& options, const LinkId& link, uin
       regions(local_id),
       connect_deadline(now + options.connect_timeout) {
   ROCECOLL_CHECK(local_id != 0);
-  ROCECOLL_CHECK(min_datagram >= kMinDatagramBytes && max_datagram >= min_datagram);
+  ROCECOLL_CHECK(BaseBytes(options) >= kMinDatagramBytes);
+  path.mtu.open(BaseBytes(options), options.max_datagram_bytes, now);
 }
 
-Connection::Impl::~Impl() { path.congestion.on_discarded(sent.bytes_in_flight()); }
+Connection::Impl::~Impl() { forget_in_flight(); }
+
+void Connection::Impl::forget_in_flight() {
+  path.congestion.on_discarded(sent.bytes_in_flight());
+  if (mtu_probe_in_flight) path.mtu.on_probe_abandoned();
+  mtu_probe_in_flight = false;
+  sent.clear();
+}
 
 size_t Connection::MaxFrameBytes(size_t datagram_bytes) {
   ROCECOLL_CHECK(datagram_bytes >= kMinDatagramBytes);
@@ -78,8 +88,7 @@ void Connection::Impl::set_down(Status why) {
   reassembly.clear();
   ping_due = false;
   probes_due = 0;
-  path.congestion.on_discarded(sent.bytes_in_flight());
-  sent.clear();
+  forget_in_flight();
   status = std::move(why);
   if (!closing.closed) events.push_back({Event::Kind::kDown, 0, {}, {}});
 }
@@ -93,8 +102,7 @@ void Connection::Impl::lose_contact(Status why) {
 void Connection::Impl::finish() {
   ROCECOLL_CHECK(closing.closed);
   finished = true;
-  path.congestion.on_discarded(sent.bytes_in_flight());
-  sent.clear();
+  forget_in_flight();
   send_queue.clear();
 }
 
@@ -145,15 +153,37 @@ void Connection::Impl::on_reset() {
 }
 
 void Connection::Impl::declare_losses(Instant now) {
-  loss_detector.detect(now, path.rtt, sent, [&](uint64_t, const SentPacket& packet) {
-    ++lost_packets;
+  loss_detector.detect(now, path.rtt, sent,
+                       [&](uint64_t, const SentPacket& packet) { on_lost(now, packet); });
+  path.mtu.check(now);
+  if (!down && path.mtu.refuses_base(now, options.peer_timeout)) {
+    lose_contact({StatusCode::kPeerLost,
+                  "small packets get through, but none of " + std::to_string(path.mtu.base()) +
+                      " bytes has for " + InSeconds(options.peer_timeout) +
+                      ": an MTU on the way there is below 1280, the least that IPv6 allows"});
+  }
+}
+
+void Connection::Impl::on_lost(Instant now, const SentPacket& packet) {
+  if (packet.mtu_probe) {
+    mtu_probe_in_flight = false;
+    path.congestion.on_discarded(packet.bytes);
+    path.mtu.on_probe_lost(now, packet.bytes);
+    return;
+  }
+  ++lost_packets;
+  path.mtu.on_lost(packet.bytes, packet.sent_at, path.rtt.smoothed());
+  // A packet that was too large for the path says nothing of its queues (RFC 8899 section 3).
+  if (path.mtu.carries(packet.bytes)) {
     path.congestion.on_lost(now, packet.bytes, packet.sent_at, path.rtt);
-    if (packet.frame_count > 0) send_queue.on_lost(packet.frame_first, packet.frame_count);
-    if (packet.data_length > 0) {
-      writes.on_lost(packet.write_index, packet.data_offset, packet.data_length);
-    }
-    if (packet.close && !closing.close_acknowledged) closing.close_due = true;
-  });
+  } else {
+    path.congestion.on_discarded(packet.bytes);
+  }
+  if (packet.frame_count > 0) send_queue.on_lost(packet.frame_first, packet.frame_count);
+  if (packet.data_length > 0) {
+    writes.on_lost(packet.write_index, packet.data_offset, packet.data_length);
+  }
+  if (packet.close && !closing.close_acknowledged) closing.close_due = true;
 }
 
 // Packets that ask for no acknowledgement are settled once everything before them is: an end that
@@ -271,10 +301,6 @@ bool Connection::lingering(Instant now) const { return impl_->lingering(now); }
 uint64_t Connection::retransmitted_packets() const { return impl_->lost_packets; }
 uint64_t Connection::packets_invalid() const { return impl_->invalid_packets; }
 size_t Connection::max_frame_bytes() const { return MaxFrameBytes(impl_->guaranteed_datagram); }
-void Connection::set_max_datagram_bytes(size_t bytes) {
-  ROCECOLL_CHECK(bytes >= impl_->min_datagram);
-  impl_->max_datagram = bytes;
-}
 void Connection::set_receive_window(uint64_t bytes) { impl_->receive_window = bytes; }
 Instant Connection::next_deadline() const { return impl_->next_deadline(); }
 void Connection::on_timeout(Instant now) { impl_->on_timeout(now); }

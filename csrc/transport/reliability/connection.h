@@ -19,8 +19,10 @@
 namespace rocecoll {
 
 struct ConnectionOptions {
-  size_t max_datagram_bytes = 1452;  // towards this peer, from DatagramPort::peer_limit
-  // The least that set_max_datagram_bytes() will say. 0: max_datagram_bytes.
+  // Towards this peer, from DatagramPort::peer_limit; later the owner tells Path::mtu.
+  size_t max_datagram_bytes = 1452;
+  // Every usable path carries this much; how much more is found out (PathMtu). 0:
+  // max_datagram_bytes.
   size_t min_datagram_bytes = 0;
   // Every frame fits: as DatagramPort says, or 0 for min_datagram_bytes.
   size_t guaranteed_datagram_bytes = 0;
@@ -83,8 +85,6 @@ class Connection {
   size_t max_frame_bytes() const;
   // What max_frame_bytes() says of a connection whose datagrams may always have this size.
   static size_t MaxFrameBytes(size_t datagram_bytes);
-  // The path to the peer has changed. At least ConnectionOptions::min_datagram_bytes.
-  void set_max_datagram_bytes(size_t bytes);
   // How many bytes in flight towards us the peer may have; advertised in acknowledgements.
   void set_receive_window(uint64_t bytes);
 

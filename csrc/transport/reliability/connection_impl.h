@@ -58,6 +58,8 @@ struct Connection::Impl {
   void finish();
   void fire_probe(Instant now);
   void declare_losses(Instant now);
+  void on_lost(Instant now, const SentPacket& packet);
+  void forget_in_flight();
   void maybe_finish_closing();
   Instant linger_until() const;
   bool lingering(Instant now) const;
@@ -89,16 +91,16 @@ struct Connection::Impl {
   void write_frames(ByteWriter& body, SentPacket& packet);
   void write_close(ByteWriter& body, SentPacket& packet);
   std::span<const std::byte> write_data(bool ping, ByteWriter& body, SentPacket& packet);
+  bool mtu_probe_due() const;
+  void build_mtu_probe(Instant now, std::span<std::byte> space, TxDatagram& out);
   bool window_allows() const;
   bool window_nearly_used() const;
   bool close_sendable() const { return closing.close_due && !send_queue.has_pending(); }
-  size_t datagram_limit() const { return std::min(max_datagram, peer_max_datagram); }
-  size_t largest_datagram() const { return std::max(max_datagram, guaranteed_datagram); }
+  size_t datagram_limit() const { return path.mtu.size(); }
+  size_t largest_datagram() const { return std::max(path.mtu.limit(), guaranteed_datagram); }
 
   const ConnectionOptions options;
-  size_t max_datagram;  // towards the peer, as the path is now
-  const size_t min_datagram;
-  const size_t guaranteed_datagram;  // for a single frame that needs more
+  const size_t guaranteed_datagram;  // for a single frame that needs more than the path's size
   const LinkId link;
   const uint64_t local_id;
   Path& path;
@@ -132,7 +134,7 @@ struct Connection::Impl {
   uint64_t receive_window = CongestionController::kInitialWindow;
   uint64_t peer_window = CongestionController::kInitialWindow;
   uint64_t peer_window_number = 0;  // packet that told it
-  size_t peer_max_datagram = SIZE_MAX;
+  bool mtu_probe_in_flight = false;
 
   uint64_t lost_packets = 0;
   uint64_t invalid_packets = 0;

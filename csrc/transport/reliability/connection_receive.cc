@@ -44,7 +44,7 @@ void Connection::Impl::on_init(Instant now, const PacketHeader& header,
     liveness.on_established(now);
     peer_window = parameters->receive_window;
     peer_window_number = header.packet_number;
-    peer_max_datagram = parameters->max_datagram_bytes;
+    path.mtu.set_peer_limit(parameters->max_datagram_bytes);
   }
   // The ping gives the first sample of the round trip, too.
   if (verdict == Handshake::Verdict::kConfirm && !lost_contact()) ping_due = true;
@@ -114,6 +114,12 @@ void Connection::Impl::on_acknowledged(Instant now, uint64_t number, const SentP
     path.congestion.on_acked(now, packet.bytes, packet.sent_at, path.rtt);
   }
   loss_detector.on_acknowledged(now, number, packet, path.rtt);
+  if (packet.mtu_probe) {
+    if (packet.state == SentPacket::State::kInFlight) mtu_probe_in_flight = false;
+    path.mtu.on_probe_acknowledged(now, packet.bytes);
+  } else {
+    path.mtu.on_acknowledged(packet.bytes, packet.sent_at);
+  }
   if (packet.frame_count > 0) send_queue.on_acknowledged(packet.frame_first, packet.frame_count);
   if (packet.data_length > 0) {
     const auto token =

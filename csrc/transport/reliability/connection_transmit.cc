@@ -41,6 +41,10 @@ bool Connection::Impl::poll_transmit(Instant now, std::span<std::byte> space, Tx
     return true;
   }
   if (!handshake.established()) return false;
+  if (mtu_probe_due()) {
+    build_mtu_probe(now, space, out);
+    return true;
+  }
   const bool with_content = has_content() && (probes_due > 0 || window_allows());
   if (!with_content && !ping_due && !ack_tracker.due(now)) return false;
   build_packet(now, with_content, space, out);
@@ -60,13 +64,41 @@ void Connection::Impl::build_init(Instant now, std::span<std::byte> space, TxDat
   writer.Write(init.source_id);
   writer.Write(init.destination_id);
   ROCECOLL_CHECK(writer.size() == InitBody::kWireBytes);
-  WriteInitParameters(writer, {receive_window, static_cast<uint32_t>(max_datagram)});
+  WriteInitParameters(writer, {receive_window, static_cast<uint32_t>(path.mtu.route_limit())});
   const auto datagram = space.first(kPacketHeaderBytes + writer.size());
   SealPacket(datagram, {});
   SentPacket packet;
   packet.sent_at = now;
   sent.add(packet);
   handshake.on_init_sent(now);
+  out.header = datagram;
+  out.payload = {};
+}
+
+// Only a path that is used is measured. No window holds a probe back: there is one at a time.
+bool Connection::Impl::mtu_probe_due() const {
+  const bool used = sent.any_in_flight() || has_content();
+  return used && path.mtu.probe_due() > 0 && !mtu_probe_in_flight && !down && !closing.closed &&
+         sent.has_room_for_content();
+}
+
+void Connection::Impl::build_mtu_probe(Instant now, std::span<std::byte> space, TxDatagram& out) {
+  const auto datagram = space.first(path.mtu.probe_due());
+  const uint64_t number = sent.next_number();
+  ByteWriter body(datagram.subspan(
+      WritePacketHeader(datagram, {PacketType::kPacket, handshake.peer_id(), number})));
+  WritePing(body);
+  WritePadding(body);
+  SealPacket(datagram, {});
+  SentPacket packet;
+  packet.sent_at = now;
+  packet.bytes = static_cast<uint32_t>(datagram.size());
+  packet.state = SentPacket::State::kInFlight;
+  packet.mtu_probe = true;
+  sent.add(packet);
+  mtu_probe_in_flight = true;
+  path.congestion.on_sent(packet.bytes);
+  path.mtu.on_probe_sent(datagram.size());
   out.header = datagram;
   out.payload = {};
 }
@@ -89,10 +121,12 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   const uint64_t number = sent.next_number();
   const size_t header =
       WritePacketHeader(space, {PacketType::kPacket, handshake.peer_id(), number});
-  // A frame accepted before the peer said it takes less may need our own limit.
   const size_t reserve = with_content ? content_reserve() : kPingBytes;
-  const size_t limit =
-      std::min(largest_datagram(), std::max(datagram_limit(), header + AckBytes(1) + reserve));
+  // A path that swallows large packets lets the second of two probes through.
+  const bool small = probes_due == 1 && probe_timeout.probes() > 1;
+  const size_t size = small ? std::min(datagram_limit(), path.mtu.base()) : datagram_limit();
+  // A frame may need more than the path's size: see DatagramPort's guaranteed_datagram_bytes.
+  const size_t limit = std::min(largest_datagram(), std::max(size, header + AckBytes(1) + reserve));
   ByteWriter body(space.subspan(header, limit - header));
   write_ack(now, reserve, body);
   std::span<const std::byte> payload;
@@ -120,9 +154,10 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   out.payload = payload;
 }
 
-// Every packet that goes out anyway takes the acknowledgement along if there is news.
+// Every packet that goes out anyway takes the acknowledgement along if there is news; probes do
+// always, since what took the news before may have been lost with all large packets.
 void Connection::Impl::write_ack(Instant now, size_t reserve, ByteWriter& body) {
-  const bool wanted = ack_tracker.pending() || closing.close_due;
+  const bool wanted = ack_tracker.pending() || closing.close_due || probes_due > 0;
   if (!wanted || !ack_tracker.any() || body.room() < AckBytes(1) + reserve) return;
   const size_t ranges = 1 + (body.room() - AckBytes(1) - reserve) / (AckBytes(2) - AckBytes(1));
   ack_tracker.build(now, std::min(ranges, kMaxAckRanges), ack);

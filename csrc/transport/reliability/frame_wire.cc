@@ -80,6 +80,9 @@ bool ParseSubFrame(ByteReader& reader, PacketBody& out) {
       if (out.settled) return false;
       out.settled = reader.Read<uint64_t>();
       return reader.ok();
+    case SubFrameType::kPadding:
+      reader.ReadBytes(reader.remaining());
+      return true;
   }
   return false;
 }
@@ -140,6 +143,11 @@ void WritePing(ByteWriter& to) { to.Write(static_cast<uint8_t>(SubFrameType::kPi
 void WriteSettled(ByteWriter& to, uint64_t below) {
   to.Write(static_cast<uint8_t>(SubFrameType::kSettled));
   to.Write(below);
+}
+
+void WritePadding(ByteWriter& to) {
+  to.Write(static_cast<uint8_t>(SubFrameType::kPadding));
+  while (to.room() > 0) to.Write(uint8_t{0});
 }
 
 void WriteFrame(ByteWriter& to, const FrameField& frame) {

@@ -25,6 +25,7 @@ enum class SubFrameType : uint8_t {
   kClose = 4,
   kData = 5,     // the last one: its payload is the rest of the datagram
   kSettled = 6,  // the sender awaits no acknowledgement of packets below a number
+  kPadding = 7,  // the last one: the rest of the datagram is there for its length alone
 };
 
 // A burst of a whole window with every third packet lost still fits one acknowledgement.
@@ -93,6 +94,8 @@ std::optional<InitParameters> ParseInitParameters(std::span<const std::byte> ini
 void WriteAck(ByteWriter& to, const AckFrame& ack);
 void WritePing(ByteWriter& to);
 void WriteSettled(ByteWriter& to, uint64_t below);
+// Fills the writer up.
+void WritePadding(ByteWriter& to);
 void WriteFrame(ByteWriter& to, const FrameField& frame);
 void WriteClose(ByteWriter& to, const CloseField& close);
 // The payload is not written: it follows the header on its own.

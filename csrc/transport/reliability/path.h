@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all connections to one peer process share: round-trip time, congestion window, and
-// when the peer was last heard. Sans-IO.
+// What all connections to one peer process share: round-trip time, congestion window, size of
+// datagrams, and when the peer was last heard. Sans-IO.
 #pragma once
 
 #include "base/time.h"
 #include "transport/obstacle.h"
 #include "transport/reliability/congestion.h"
+#include "transport/reliability/path_mtu.h"
 #include "transport/reliability/rtt_estimator.h"
 
 namespace rocecoll {
@@ -16,6 +17,7 @@ struct Path {
 
   RttEstimator rtt;
   CongestionController congestion;
+  PathMtu mtu;
   Instant last_heard{};
   Instant last_ping{};  // a heartbeat on any of its connections
   // The latest word of the network that the peer cannot be reached.

@@ -21,6 +21,7 @@ struct SentPacket {
   uint32_t bytes = 0;
   State state = State::kNotTracked;
   bool close = false;
+  bool mtu_probe = false;  // carries nothing but its size
   uint16_t frame_count = 0;
   uint32_t data_length = 0;  // zero: no DATA
   uint64_t frame_first = 0;

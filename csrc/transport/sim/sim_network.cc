@@ -73,6 +73,13 @@ void SimNetwork::transmit(uint32_t from, uint32_t to, std::span<const std::byte>
     return;
   }
   const size_t size = header.size() + payload.size();
+  if (wire.mtu_bytes > 0 && size > wire.mtu_bytes) {
+    ++stats_.dropped;
+    if (wire.mtu_reported && ports_[from] != nullptr) {
+      ports_[from]->set_peer_limit(to, wire.mtu_bytes);
+    }
+    return;
+  }
   Instant serialized = now;
   if (wire.bytes_per_second > 0) {
     const Instant start = std::max(path.free_at, now);

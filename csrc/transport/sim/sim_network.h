@@ -29,13 +29,16 @@ struct SimWire {
   double duplicate = 0;
   double reorder = 0;  // probability of an extra delay of up to `reorder_delay`
   Duration reorder_delay = std::chrono::microseconds(200);
-  double corrupt = 0;  // probability of flipping one bit
+  double corrupt = 0;         // probability of flipping one bit
+  size_t mtu_bytes = 0;       // larger datagrams are dropped; 0: none is too large
+  bool mtu_reported = false;  // to the sender, which then knows the limit
   bool blocked = false;
   Obstacle obstacle = Obstacle::kNone;  // what the sender's port reports while blocked
 };
 
 struct SimPortOptions {
   size_t max_datagram_bytes = 1452;
+  size_t min_datagram_bytes = 0;  // 0: max_datagram_bytes
   size_t max_burst = 64;
   size_t receive_buffer_bytes = 1 << 20;  // arrivals beyond it are dropped
 };

@@ -33,8 +33,9 @@ SimPort::~SimPort() { network_.detach(endpoint_); }
 PortLimits SimPort::limits() const {
   PortLimits limits;
   limits.max_datagram_bytes = options_.max_datagram_bytes;
-  limits.min_datagram_bytes = options_.max_datagram_bytes;
-  limits.guaranteed_datagram_bytes = options_.max_datagram_bytes;
+  limits.min_datagram_bytes =
+      options_.min_datagram_bytes == 0 ? options_.max_datagram_bytes : options_.min_datagram_bytes;
+  limits.guaranteed_datagram_bytes = limits.min_datagram_bytes;
   limits.max_burst = options_.max_burst;
   limits.receive_buffer_bytes = options_.receive_buffer_bytes;
   return limits;
@@ -47,6 +48,12 @@ Result<PeerHandle> SimPort::add_peer(const Address& address) {
                   "not an address of a simulated network: " + address.text());
   }
   return PeerHandle{LoadLe<uint32_t>(bytes.data() + 1)};
+}
+
+size_t SimPort::peer_limit(PeerHandle peer) const {
+  const auto found = peer_limits_.find(peer.index);
+  if (found == peer_limits_.end()) return options_.max_datagram_bytes;
+  return std::clamp(found->second, limits().min_datagram_bytes, options_.max_datagram_bytes);
 }
 
 size_t SimPort::send(std::span<const TxDatagram> batch) {

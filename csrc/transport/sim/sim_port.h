@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -36,13 +37,15 @@ class SimPort final : public DatagramPort {
     if (refused) refused_.insert(endpoint);
     if (!refused) refused_.erase(endpoint);
   }
+  // What peer_limit() says of `endpoint` from now on, within limits(): the MTU of its route.
+  void set_peer_limit(uint32_t endpoint, size_t bytes) { peer_limits_[endpoint] = bytes; }
   void set_health(Status health) { health_ = std::move(health); }
 
   PortLimits limits() const override;
   Address address() const override { return SimAddress(endpoint_); }
   Result<PeerHandle> add_peer(const Address& address) override;
   void remove_peer(PeerHandle) override {}  // handles are numbers of endpoints
-  size_t peer_limit(PeerHandle) const override { return options_.max_datagram_bytes; }
+  size_t peer_limit(PeerHandle peer) const override;
   size_t send(std::span<const TxDatagram> batch) override;
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
@@ -70,6 +73,7 @@ class SimPort final : public DatagramPort {
   std::deque<Arrival> leases_;  // a deque: addresses of elements are stable as it grows
   std::vector<uint32_t> free_leases_;
   std::deque<UnreachableHint> unreachable_;
+  std::map<uint32_t, size_t> peer_limits_;  // where they are not the largest
   size_t send_room_ = SIZE_MAX;
   std::set<uint32_t> refused_;
   Status health_;

@@ -76,7 +76,7 @@ TEST(FrameWire, EveryCutOutsideThePayloadIsRefusedOrAtABoundary) {
 TEST(FrameWire, RefusesEmptyRepeatedAndUnknown) {
   PacketBody body;
   EXPECT_FALSE(ParsePacketBody({}, body));
-  for (int type : {0, 7, 255}) {
+  for (int type : {0, 8, 255}) {
     const std::vector<std::byte> unknown{static_cast<std::byte>(type)};
     EXPECT_FALSE(ParsePacketBody(unknown, body));
   }
@@ -88,6 +88,19 @@ TEST(FrameWire, RefusesEmptyRepeatedAndUnknown) {
   EXPECT_TRUE(ParsePacketBody(std::span(twice).first(once), body));
   EXPECT_FALSE(body.eliciting());
   EXPECT_FALSE(ParsePacketBody(std::span(twice).first(writer.size()), body));
+}
+
+TEST(FrameWire, PaddingFillsTheDatagramAndSaysNothing) {
+  std::vector<std::byte> bytes(1000, std::byte{1});
+  ByteWriter writer{std::span<std::byte>(bytes)};
+  WritePing(writer);
+  WritePadding(writer);
+  EXPECT_EQ(writer.size(), bytes.size());
+  PacketBody body;
+  ASSERT_TRUE(ParsePacketBody(bytes, body));
+  EXPECT_TRUE(body.ping);
+  EXPECT_TRUE(ParsePacketBody(std::span(bytes).subspan(1), body));
+  EXPECT_FALSE(body.eliciting());
 }
 
 TEST(FrameWire, RefusesAcknowledgementsBelowZero) {

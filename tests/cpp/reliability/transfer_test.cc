@@ -82,7 +82,7 @@ void ExpectWritesBitExact(uint64_t seed, const ChannelFaults& faults, size_t cou
   ASSERT_TRUE(pair.run_until([&] {
     return pair.end(0).written.size() == count && pair.end(1).written.size() == count;
   })) << seed;
-  pair.run_for(milliseconds(200));
+  ASSERT_TRUE(pair.run_until([&] { return pair.at(0).idle() && pair.at(1).idle(); })) << seed;
   for (int to = 0; to < 2; ++to) {
     auto& end = pair.end(to);
     std::sort(end.landed.begin(), end.landed.end());
@@ -95,7 +95,6 @@ void ExpectWritesBitExact(uint64_t seed, const ChannelFaults& faults, size_t cou
       const Transfer& transfer = transfers[static_cast<size_t>(to)][i];
       ASSERT_TRUE(transfer.source == transfer.target) << seed << " " << i;
     }
-    EXPECT_TRUE(pair.at(to).idle());
     EXPECT_EQ(end.path.congestion.bytes_in_flight(), 0u);
   }
   EXPECT_EQ(pair.at(0).packets_invalid() + pair.at(1).packets_invalid(), 0u);

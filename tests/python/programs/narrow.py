@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All-reduces before and after the last rank has changed the network, and says how long they took.
+
+python narrow.py INIT_METHOD [COMMAND...]
+
+Each command is one argument. Sums are checked. An all_reduce may take OPERATION_LIMIT_S.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+import rocecoll  # noqa: F401  registers the backend
+
+OPERATION_LIMIT_S = 10.0
+ROUNDS = 10
+ELEMENTS = 2 * 1024 * 1024
+
+
+def timed_rounds(phase: str, rank: int, size: int) -> None:
+    times = []
+    for i in range(ROUNDS):
+        tensor = torch.full((ELEMENTS,), float(rank + i))
+        start = time.monotonic()
+        dist.all_reduce(tensor)
+        times.append(time.monotonic() - start)
+        expected = size * (size - 1) / 2 + size * i
+        assert bool((tensor == expected).all()), f"wrong sum in round {i} {phase}"
+    median, worst = statistics.median(times), max(times)
+    print(
+        f"{phase}: first {times[0]:.3f} s, median {median:.3f} s, worst {worst:.3f} s", flush=True
+    )
+
+
+def main() -> None:
+    init_method, *commands = sys.argv[1:]
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group(
+        "rocecoll",
+        init_method=init_method,
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=OPERATION_LIMIT_S),
+    )
+    timed_rounds("before", rank, size)
+    for command in commands:
+        if rank == size - 1:
+            subprocess.run(shlex.split(command), check=True)
+        timed_rounds(f"after {command}", rank, size)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
