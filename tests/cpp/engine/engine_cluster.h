@@ -76,6 +76,11 @@ class EngineCluster {
     run([] { return false; }, time);
   }
   bool is_done(const OperationPtr& operation) const { return done_.contains(operation.get()); }
+  // For runs of millions of operations: drops what it knows of those that are complete.
+  void forget_completed() {
+    done_.clear();
+    for (auto& completed : completed_) completed.clear();
+  }
   // In order of completion.
   const std::vector<OperationPtr>& completed(Rank rank) const { return completed_[rank]; }
 

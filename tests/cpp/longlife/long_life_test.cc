@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a job meets after days, gigabytes and many thousand groups, in virtual time: nothing may
+// grow, wear out or be taken for a death. The command line:
+//   --scale=N    N times as long; 500 moves a terabyte
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <charconv>
+#include <cstdio>
+#include <string_view>
+
+#include "conformance/world_cluster.h"
+#include "datagram/transport_world.h"
+#include "engine/call.h"
+
+namespace rocecoll {
+namespace {
+
+// By main(), before the tests run.
+uint64_t scale = 1;
+
+// Room for tables that still settle, far below what one leak a turn comes to.
+constexpr size_t kNoise = 256 * 1024;
+
+// In use on the heap; zero where a sanitizer keeps it.
+size_t HeapBytes() { return mallinfo2().uordblks; }
+
+void ExpectHealthy(WorldCluster& cluster) {
+  for (Rank rank = 0; rank < cluster.ranks(); ++rank) {
+    const Status status = cluster.engine(rank).group_status(cluster.group());
+    EXPECT_TRUE(status.ok()) << "rank " << rank << ": " << status.message();
+  }
+  RunCall(cluster, {.elements = 30000});
+}
+
+TEST(LongLife, DaysOfIdling) {
+  WorldCluster cluster(std::make_unique<SimWorld>(2, SimWire{.loss = 0.001}));
+  RunCall(cluster, {.elements = 30000});
+  cluster.settle(std::chrono::hours(1));
+  const size_t before = HeapBytes();
+  cluster.settle(scale * std::chrono::hours(24));
+  EXPECT_LE(HeapBytes(), before + kNoise);
+  ExpectHealthy(cluster);
+}
+
+// The receiver of a broadcast sends nothing but acknowledgements.
+TEST(LongLife, SlowGigabytesInOneDirection) {
+  const SimPortOptions port{.max_datagram_bytes = 16 * 1024, .receive_buffer_bytes = 4 << 20};
+  const SimWire wire{.bytes_per_second = 1e10, .loss = 1e-5};
+  WorldCluster cluster(std::make_unique<SimWorld>(2, wire, 1, port));
+  constexpr uint64_t kBytes = uint64_t{16} << 20;
+  const CallSpec spec{.collective = Collective::kBroadcast, .elements = kBytes / 4};
+  RunCall(cluster, spec);
+  cluster.forget_completed();
+  const size_t before = HeapBytes();
+  for (uint64_t moved = 0; moved < scale * (uint64_t{2} << 30); moved += kBytes) {
+    RunCall(cluster, spec);
+    ASSERT_FALSE(testing::Test::HasFailure()) << "after " << moved << " bytes";
+    cluster.forget_completed();
+  }
+  EXPECT_LE(HeapBytes(), before + kNoise);
+  ExpectHealthy(cluster);
+}
+
+TEST(LongLife, SlowGroupsMadeAndEnded) {
+  WorldCluster cluster(std::make_unique<SimWorld>(2));
+  size_t before = 0;
+  const uint64_t groups = scale * 100000;
+  for (uint64_t i = 0; i < groups; ++i) {
+    if (i == groups / 4) before = HeapBytes();
+    const GroupId group = cluster.add_group("short", 1000 + i);
+    Call call(cluster, {.elements = 8}, group);
+    call.submit_all();
+    ASSERT_TRUE(call.run()) << "group " << i;
+    call.check();
+    for (Rank rank = 0; rank < 2; ++rank) cluster.engine(rank).remove_group(group);
+    cluster.forget_completed();
+  }
+  cluster.settle(std::chrono::seconds(2));
+  EXPECT_LE(HeapBytes(), before + kNoise);
+  ExpectHealthy(cluster);
+}
+
+}  // namespace
+
+bool TakeScale(std::string_view argument) {
+  constexpr std::string_view kFlag = "--scale=";
+  if (!argument.starts_with(kFlag)) return true;
+  argument.remove_prefix(kFlag.size());
+  const char* const end = argument.data() + argument.size();
+  return std::from_chars(argument.data(), end, scale).ptr == end && scale > 0;
+}
+
+}  // namespace rocecoll
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    if (rocecoll::TakeScale(argv[i])) continue;
+    std::fprintf(stderr, "takes a number above 0: %s\n", argv[i]);
+    return 2;
+  }
+  return RUN_ALL_TESTS();
+}
