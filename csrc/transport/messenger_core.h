@@ -12,6 +12,7 @@
 
 #include "transport/message_table.h"
 #include "transport/messenger.h"
+#include "transport/operation_history.h"
 
 namespace rocecoll {
 
@@ -37,6 +38,11 @@ struct MessengerCore {
         eager_bytes(eager_bytes),
         frame(transport.limits().max_frame_bytes) {}
 
+  // Of this rank's own collectives, which are the same towards every peer: a peer that lags, or
+  // that has had no message of ours, may be that far behind.
+  static constexpr size_t kRecentOwn = 256;
+
+  OperationHistory ours{kRecentOwn};
   MessageTable messages;
   // Posted messages that the peer has not been told about, oldest first.
   IntrusiveList<Message, &Message::announce> unannounced;

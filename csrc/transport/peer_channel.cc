@@ -43,7 +43,7 @@ void PeerChannel::listen(Instant now) {
 
 bool PeerChannel::note_posted(const Tag& tag, const Fingerprint& fingerprint) {
   if (!OperationHistory::is_collective(tag)) return true;
-  ours_.note(tag.operation, fingerprint, std::numeric_limits<uint64_t>::max());
+  core_.ours.note(tag.operation, fingerprint, std::numeric_limits<uint64_t>::max());
   newest_posted_ = std::max(newest_posted_, tag.operation);
   const Fingerprint* theirs = theirs_.find(tag.operation);
   if (theirs == nullptr || *theirs == fingerprint) return true;

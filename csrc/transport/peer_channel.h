@@ -53,6 +53,9 @@ class PeerChannel {
 
  private:
   using WaitingList = IntrusiveList<Message, &Message::waiting>;
+  // More than the collectives that an engine has in flight by default; those not reached count
+  // extra.
+  static constexpr size_t kRecentOfPeer = 16;
 
   // -- posting (peer_channel.cc)
   bool ready(Instant now);
@@ -117,8 +120,7 @@ class PeerChannel {
   bool said_listening_ = false;
   bool peer_listens_ = false;
   uint64_t newest_posted_ = 0;  // highest number of a collective that we posted here
-  OperationHistory ours_;
-  OperationHistory theirs_;
+  OperationHistory theirs_{kRecentOfPeer};
 };
 
 }  // namespace rocecoll

@@ -70,7 +70,7 @@ bool PeerChannel::check_operation(const MessageFrame& frame) {
   if (!OperationHistory::is_collective(frame.tag)) return true;
   // What we have not reached yet must be kept until we do.
   theirs_.note(frame.tag.operation, frame.fingerprint, newest_posted_ + 1);
-  const Fingerprint* ours = ours_.find(frame.tag.operation);
+  const Fingerprint* ours = core_.ours.find(frame.tag.operation);
   if (ours == nullptr || *ours == frame.fingerprint) return true;
   fail_mismatch(frame.tag, *ours, 0, frame.fingerprint, frame.length);
   return false;

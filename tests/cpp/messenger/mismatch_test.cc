@@ -123,17 +123,39 @@ TEST(FingerprintMismatch, OtherOperationsAndPointToPointNumbersMayDiffer) {
 }
 
 // One rank is far ahead: what it said about an operation is remembered until we get there.
-TEST(FingerprintMismatch, AnEarlierOperationOfARankThatRanAhead) {
+TEST(FingerprintMismatch, AnyOperationOfARankThatRanAhead) {
+  for (const uint64_t differs : {1, 8, 16, 17, 30, 48, 60}) {
+    WorldOptions options = SmallWorld();
+    options.messenger.eager_credits = 64;
+    World world(options);
+    Payload ahead(8), into(8), other(8);
+    world.recv(1, 0, PointToPointTag(1), other, 99);  // opens the link
+    for (uint64_t n = 1; n <= 60; ++n) world.send(0, 1, CollectiveTag(n), ahead, n, PrintOf(1));
+    world.settle();
+    for (uint64_t n = 1; n < differs; ++n) {
+      world.recv(1, 0, CollectiveTag(n), into, n, PrintOf(1));
+      ASSERT_EQ(world[1].failure(), nullptr) << n;
+    }
+    world.recv(1, 0, CollectiveTag(differs, 5), into, differs, PrintOf(2));
+    ASSERT_NE(world[1].failure(), nullptr) << differs;
+    EXPECT_EQ(world[1].failure()->status.code(), StatusCode::kMismatch);
+  }
+}
+
+// One rank lags, and the first that it says goes to a rank that has dealt with others until now.
+TEST(FingerprintMismatch, AnOperationThatWasSharedWithOthersOnly) {
   WorldOptions options = SmallWorld();
+  options.ranks = 3;
   options.messenger.eager_credits = 64;
   World world(options);
-  Payload ahead(8), into(8), other(8);
-  world.recv(1, 0, PointToPointTag(1), other, 9);  // opens the link
-  for (uint64_t n = 1; n <= 60; ++n) world.send(0, 1, CollectiveTag(n), ahead, n, PrintOf(1));
+  Payload ahead(8), into(8), late(8);
+  world.recv(2, 0, PointToPointTag(1), into, 99);
+  world.recv(0, 1, PointToPointTag(1), into, 99);
+  for (uint64_t n = 1; n <= 60; ++n) world.send(0, 2, CollectiveTag(n), ahead, n, PrintOf(1));
   world.settle();
-  world.recv(1, 0, CollectiveTag(1, 5), into, 1, PrintOf(2));
-  ASSERT_NE(world[1].failure(), nullptr);
-  EXPECT_EQ(world[1].failure()->status.code(), StatusCode::kMismatch);
+  world.send(1, 0, CollectiveTag(20, 5), late, 1, PrintOf(2));
+  ASSERT_TRUE(world.run_until_failure(0));
+  EXPECT_EQ(world[0].failure()->status.code(), StatusCode::kMismatch);
 }
 
 }  // namespace
