@@ -19,6 +19,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
+from rocecoll.interfaces import list_interfaces
+
 PROTOCOL = 1  # of the records and of the wire: ranks with different numbers do not talk
 _SHOWN = 16  # ranks listed in a message
 
@@ -78,7 +80,10 @@ class Meeting:
 
 @functools.cache
 def host_id() -> str:
-    """Equal for two processes exactly if they reach each other over loopback."""
+    """Equal for two processes if they reach each other over loopback.
+
+    Clones of a running virtual machine have it in common, too.
+    """
     facts = [socket.gethostname()]
     for source in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
         path = Path(source)
@@ -212,9 +217,20 @@ def _check_hosts(records: Sequence[Record], prefix: str) -> None:
             )
 
 
+def local_addresses() -> frozenset[IpAddress]:
+    return frozenset(interface.address for interface in list_interfaces())
+
+
+def _on_this_host(own: Record, peer: Record) -> bool:
+    """Whoever has this host's id, and an address of this host: a clone has another one."""
+    if peer.host_id != own.host_id:
+        return False
+    return peer.host == own.host or peer.host in local_addresses()
+
+
 def _reach(own: Record, peer: Record) -> str:
     """Ranks on one host use loopback, which works whatever firewalls stand on its interfaces."""
-    if peer.host_id != own.host_id:
+    if not _on_this_host(own, peer):
         return peer.address
     loopback = "127.0.0.1" if peer.host.version == 4 else "[::1]"
     return f"{loopback}:{peer.port}"

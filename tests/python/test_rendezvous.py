@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import json
 import re
 from collections.abc import Callable
@@ -14,12 +15,22 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
+from rocecoll import rendezvous
 from rocecoll.rendezvous import Meeting, Record, RendezvousError, make_record, meet
 
 pytestmark = pytest.mark.quick
 
+HERE = frozenset(ipaddress.ip_address(f"10.0.0.{host}") for host in range(1, 100)) | frozenset(
+    ipaddress.ip_address(f"fd00::{host}") for host in range(10)
+)
+CLONE = ipaddress.ip_address("10.0.0.7")
 SECOND = timedelta(seconds=1)
 LIMIT = timedelta(seconds=200)
+
+
+@pytest.fixture(autouse=True)
+def addresses_of_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous, "local_addresses", lambda: HERE)
 
 
 def tcp(path: Path, ranks: int) -> list[dist.Store]:
@@ -102,6 +113,16 @@ def test_other_hosts_are_addressed_as_they_say() -> None:
     near, _, far = run_ranks([store] * 3, records)
     assert near.addresses == ("127.0.0.1:40000", "127.0.0.1:40001", "10.0.0.3:40002")
     assert far.addresses == ("10.0.0.1:40000", "10.0.0.2:40001", "127.0.0.1:40002")
+
+
+def test_a_clone_of_this_host_is_addressed_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A virtual machine started from the same snapshot has name, boot id and namespace alike."""
+    monkeypatch.setattr(rendezvous, "local_addresses", lambda: HERE - {CLONE})
+    store = dist.HashStore()
+    records = [record(0, 3), record(1, 3), record(2, 3, address=f"{CLONE}:40002")]
+    first, second, _ = run_ranks([store] * 3, records)
+    for meeting in (first, second):
+        assert meeting.addresses == ("127.0.0.1:40000", "127.0.0.1:40001", f"{CLONE}:40002")
 
 
 def test_ipv6() -> None:
