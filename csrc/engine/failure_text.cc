@@ -100,6 +100,12 @@ std::string FailureText::operation(const Fingerprint& fingerprint, uint64_t sequ
   return text;
 }
 
+std::string FailureText::no_contact(Rank to, const std::string& why) const {
+  return "no contact with " + peer(to) +
+         ": it met this rank in the store, but no UDP packet came back (" + own_address(to) +
+         " to " + group_.addresses[to].text() + "): " + why;
+}
+
 std::string FailureText::link_cause(const MessengerFailure& failure) const {
   const std::string who = peer(failure.peer);
   const std::string& why = failure.status.message();
@@ -113,9 +119,7 @@ std::string FailureText::link_cause(const MessengerFailure& failure) const {
     case StatusCode::kPeerLost:
       return "lost " + who + ": " + why;
     case StatusCode::kNoContact:
-      return who + " met this rank in the store, but no UDP packet came back (" +
-             own_address(failure.peer) + " to " + group_.addresses[failure.peer].text() +
-             "): " + why;
+      return no_contact(failure.peer, why);
     default:
       return who + ": " + why;
   }

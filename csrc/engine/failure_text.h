@@ -29,6 +29,8 @@ class FailureText {
   std::string peers(const std::vector<Rank>& group_ranks) const;
   // "all_reduce #17 (SUM, float32, 1024 elements)".
   std::string operation(const Fingerprint& fingerprint, uint64_t sequence) const;
+  // That nothing ever came from a rank, and `why`.
+  std::string no_contact(Rank peer, const std::string& why) const;
   // What a link's failure says, seen from here.
   std::string link_cause(const MessengerFailure& failure) const;
   // The whole message.

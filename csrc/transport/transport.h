@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -15,6 +16,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "transport/address.h"
+#include "transport/obstacle.h"
 #include "transport/wait_handle.h"
 
 namespace rocecoll {
@@ -64,6 +66,14 @@ struct RemoteSlice {
   }
 };
 
+// What is known of the process at the other end, for messages to people.
+struct LinkContact {
+  Instant heard_at{};  // or when the link was opened, if that was later
+  bool ever_heard = false;
+  bool established = false;             // the peer has opened its side, too
+  Obstacle obstacle = Obstacle::kNone;  // since it was last heard
+};
+
 class Link {
  public:
   virtual ~Link() = default;
@@ -87,6 +97,8 @@ class Link {
   virtual void close(const Status& why) = 0;
   // ok until Down was polled; then why.
   virtual const Status& status() const = 0;
+  // Of links that know.
+  virtual std::optional<LinkContact> contact() const { return std::nullopt; }
 };
 
 struct TransportLimits {
@@ -152,7 +164,8 @@ class Transport {
   virtual TransportStats stats() const = 0;
   // Starts the link; both ends open it, in any order and at any time. Never waits: frames may be
   // queued at once, and an unreachable peer shows as Down (kTimeout after `connect_timeout`,
-  // kPeerLost when the network says so). The transport owns the link until close() returns.
+  // kNoContact or kPeerLost when its process answers nothing or the network says so). The transport
+  // owns the link until close() returns.
   virtual Result<Link*> open(const LinkId& id, const Address& peer, Duration connect_timeout,
                              Instant now) = 0;
   // Best effort, unordered, without a link: at most limits().max_frame_bytes and kMaxNoticeBytes.

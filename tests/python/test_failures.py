@@ -138,6 +138,20 @@ def test_a_pause_of_all_ranks_is_no_silence(own_pool) -> None:
         pool.run(warm_up)
 
 
+@pytest.mark.quick
+def test_a_rank_frozen_before_first_contact(own_pool) -> None:
+    """Its address is known, and nothing answers there: no need to wait for the timeout."""
+    with own_pool(2, timeout_s=600, ROCECOLL_PEER_TIMEOUT="3") as pool:
+        frozen = pool.process(1).pid
+        assert frozen is not None
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            [outcome] = pool.attempt(operate, "all_reduce", ranks=[0], limit_s=60)
+        finally:
+            os.kill(frozen, signal.SIGCONT)
+        assert outcome.error and "no contact with rank 1 " in outcome.error, outcome
+
+
 def in_subgroup(members: list[int]) -> None:
     group = dist.new_group(members)
     if dist.get_rank() in members:

@@ -26,6 +26,8 @@ RemoteSlice DatagramLink::expose(LocalSlice into, uint32_t token) {
 
 void DatagramLink::unexpose(const RemoteSlice& slice) { endpoint_.connection.unexpose(slice); }
 
+std::optional<LinkContact> DatagramLink::contact() const { return endpoint_.connection.contact(); }
+
 void DatagramLink::close(const Status& why) { transport_.close_link(endpoint_, why); }
 
 }  // namespace rocecoll

@@ -54,6 +54,13 @@ void DatagramTransport::dispatch(const RxDatagram& datagram) {
         ++stats_.packets_dropped_invalid;
       }
       return;
+    case PacketType::kNotOpen:
+      if (Endpoint* endpoint = table_.find(header->connection_id)) {
+        endpoint->connection.on_not_open(now_);
+      } else {
+        ++stats_.packets_dropped_invalid;
+      }
+      return;
     case PacketType::kNotice:
       on_notice(datagram);
       return;
@@ -75,8 +82,8 @@ void DatagramTransport::feed(Endpoint& endpoint, const RxDatagram& datagram) {
   touch(endpoint);
 }
 
-// An INIT for a link that is not open here is not answered: the owner is told and may open it, now
-// or at any time, and the sender repeats it.
+// An INIT for a link that is not open here: the owner is told and may open it, now or at any time,
+// and the sender repeats it. Meanwhile it learns that this process lives.
 void DatagramTransport::on_init(const RxDatagram& datagram) {
   const auto init = ParseInitBody(datagram.bytes);
   if (!init) {
@@ -86,6 +93,7 @@ void DatagramTransport::on_init(const RxDatagram& datagram) {
   Endpoint* endpoint = table_.find(init->link.mirrored());
   if (endpoint == nullptr) {
     incoming_.push_back(init->link.mirrored());
+    if (not_opens_.allow(now_)) answer(*datagram.from, PacketType::kNotOpen, init->source_id);
     return;
   }
   const bool was_established = endpoint->connection.established();
@@ -95,16 +103,20 @@ void DatagramTransport::on_init(const RxDatagram& datagram) {
   }
 }
 
-// Remembers nothing of the sender, who may be anybody.
 void DatagramTransport::on_unknown(const RxDatagram& datagram, uint64_t connection_id) {
   ++stats_.packets_dropped_invalid;
   if (connection_id == 0 || !resets_.allow(now_)) return;
-  std::array<std::byte, kPacketHeaderBytes> reset;
-  WritePacketHeader(reset, {PacketType::kReset, connection_id, 0});
-  SealPacket(reset, {});
-  if (!port_->send_to(*datagram.from, reset)) return;  // the sender will repeat itself
+  answer(*datagram.from, PacketType::kReset, connection_id);
+}
+
+// Remembers nothing of the sender, who may be anybody.
+void DatagramTransport::answer(const Address& to, PacketType type, uint64_t connection_id) {
+  std::array<std::byte, kPacketHeaderBytes> packet;
+  WritePacketHeader(packet, {type, connection_id, 0});
+  SealPacket(packet, {});
+  if (!port_->send_to(to, packet)) return;  // the sender will repeat itself
   ++stats_.packets_sent;
-  stats_.bytes_sent += reset.size();
+  stats_.bytes_sent += packet.size();
 }
 
 void DatagramTransport::on_notice(const RxDatagram& datagram) {

@@ -62,6 +62,7 @@ class DatagramTransport final : public Transport {
   void release_leases();
   void dispatch(const RxDatagram& datagram);
   void on_init(const RxDatagram& datagram);
+  void answer(const Address& to, PacketType type, uint64_t connection_id);
   void on_unknown(const RxDatagram& datagram, uint64_t connection_id);
   void on_notice(const RxDatagram& datagram);
   bool all_events_taken() const {
@@ -106,6 +107,8 @@ class DatagramTransport final : public Transport {
   ReceiveShares shares_;
   // Packets that name no connection come from peers that outlived us, or from anybody.
   AnswerLimiter resets_{kResetBurst, std::chrono::milliseconds(1)};
+  // One answer in a peer timeout is enough for a peer that waits.
+  AnswerLimiter not_opens_{kResetBurst, std::chrono::milliseconds(1)};
   // By the port, until all their events are taken.
   std::array<RxDatagram, kReceiveBatch> received_;
   size_t received_count_ = 0;

@@ -44,6 +44,9 @@ class RcLink final : public Link {
   RemoteSlice expose(LocalSlice into, uint32_t token) override;
   void unexpose(const RemoteSlice& slice) override;
   void close(const Status& why) override;
+  std::optional<LinkContact> contact() const override {
+    return control_ == nullptr ? std::nullopt : control_->contact();
+  }
   const Status& status() const override { return status_; }
 
   // -- for the transport

@@ -36,7 +36,7 @@ Connection::Impl::Impl(const ConnectionOptions& options, const LinkId& link, uin
       local_id(local_id),
       path(path),
       handshake(link, local_id, now),
-      liveness({options.heartbeat_interval, options.peer_timeout}),
+      liveness({options.heartbeat_interval, options.peer_timeout}, now),
       ack_tracker(options.max_ack_delay),
       probe_timeout({options.min_probe_timeout, options.max_probe_timeout, options.max_ack_delay}),
       send_queue(options.frame_queue_bytes),
@@ -223,11 +223,11 @@ void Connection::Impl::on_unreachable_hint(Instant now, Obstacle obstacle) {
 }
 
 Status Connection::Impl::silent_status() const {
-  std::string text = "nothing heard for " + InSeconds(options.peer_timeout);
+  std::string text = "nothing heard for " + InSeconds(liveness.longest_silence());
   if (path.current_obstacle() != Obstacle::kNone) {
     text += "; " + std::string(Describe(path.current_obstacle()));
   }
-  return {StatusCode::kPeerLost, std::move(text)};
+  return {path.ever_heard() ? StatusCode::kPeerLost : StatusCode::kNoContact, std::move(text)};
 }
 
 // Of a process that was never heard nobody can tell whether it died or a firewall rejects for it.
@@ -308,6 +308,12 @@ void Connection::on_pause(Duration length) {
   impl_->liveness.on_pause(length);
   impl_->closing.progress_at += length;
   impl_->connect_deadline = std::min(impl_->connect_deadline, kNever - length) + length;
+}
+void Connection::on_not_open(Instant now) { impl_->heard(now); }
+LinkContact Connection::contact() const {
+  const Path& path = impl_->path;
+  return {impl_->liveness.heard_at(path), path.ever_heard(), established(),
+          path.current_obstacle()};
 }
 void Connection::on_reset(Instant) { impl_->on_reset(); }
 void Connection::close(Instant now, const Status& why) { impl_->close(now, why); }

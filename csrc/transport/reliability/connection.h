@@ -53,6 +53,7 @@ class Connection {
   bool established() const;  // the peer's connection id is known
   bool down() const;         // for good; status() says why
   const Status& status() const;
+  LinkContact contact() const;
   bool idle() const;                       // nothing unacknowledged, nothing to send
   bool finished() const;                   // closed, and has nothing more to say: may be destroyed
   bool lingering(Instant now) const;       // closed, and worth a wait of a process that ends
@@ -72,6 +73,8 @@ class Connection {
   // This process did not run for so long, which ends now: no timeout counts it. Path::on_pause()
   // is the owner's to call, once for all connections.
   void on_pause(Duration length);
+  // The peer answered an INIT with NOT_OPEN: its process lives and may yet open its end.
+  void on_not_open(Instant now);
   // The peer answered with RESET: it knows no such connection (it restarted, or has long closed).
   void on_reset(Instant now);
 

@@ -21,7 +21,7 @@ void Liveness::on_hint(Instant now, const Path& path) {
 }
 
 void Liveness::on_pause(Duration length) {
-  if (established_at_) *established_at_ += length;
+  since_ += length;
   if (hinted_at_) *hinted_at_ += length;
 }
 
@@ -35,9 +35,8 @@ Liveness::Verdict Liveness::check(Instant now, Path& path) {
       return Verdict::kProbe;
     }
   }
-  if (!established_at_) return Verdict::kQuiet;
-  if (now >= heard_at(path) + limits_.peer_timeout) return Verdict::kSilent;
-  if (now >= ping_at(path)) {
+  if (now >= heard_at(path) + longest_silence()) return Verdict::kSilent;
+  if (established_ && now >= ping_at(path)) {
     path.last_ping = now;
     ROCECOLL_CHECK(ping_at(path) > now);
     return Verdict::kProbe;
@@ -53,8 +52,8 @@ Instant Liveness::deadline(const Path& path) const {
       at = std::min(at, *hinted_at_ + hint_probes_ * kHintProbeInterval);
     }
   }
-  if (!established_at_) return at;
-  return std::min({at, heard_at(path) + limits_.peer_timeout, ping_at(path)});
+  at = std::min(at, heard_at(path) + longest_silence());
+  return established_ ? std::min(at, ping_at(path)) : at;
 }
 
 }  // namespace rocecoll

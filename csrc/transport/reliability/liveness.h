@@ -11,14 +11,17 @@
 
 namespace rocecoll {
 
-// Whether the peer still lives: a ping after a silence, death after a longer one, and soon when the
-// network hints that nobody listens there. Being heard on any connection of the path counts.
+// Whether the peer lives: a ping after a silence, death after a longer one, and soon when the
+// network hints that nobody listens there. Being heard on any connection of the path counts. While
+// connecting the INITs are the pings: a process that lives answers them in one way or another.
 class Liveness {
  public:
   struct Limits {
     Duration heartbeat_interval;
     Duration peer_timeout;
   };
+  // First contact takes at least this long: the peer's process may just have started.
+  static constexpr Duration kLeastForContact = std::chrono::seconds(3);
   static constexpr uint32_t kHintProbes = 3;
   static constexpr Duration kHintProbeInterval = std::chrono::milliseconds(10);
   // After these silences since the first hint the peer is dead. A hint may be forged or stale, so
@@ -26,9 +29,12 @@ class Liveness {
   static constexpr Duration kRepeatedHintSilence = std::chrono::milliseconds(30);
   static constexpr Duration kSingleHintSilence = std::chrono::milliseconds(300);
 
-  explicit Liveness(const Limits& limits) : limits_(limits) {}
+  Liveness(const Limits& limits, Instant now) : limits_(limits), since_(now) {}
 
-  void on_established(Instant now) { established_at_ = now; }
+  void on_established(Instant now) {
+    established_ = true;
+    since_ = now;
+  }
   void on_hint(Instant now, const Path& path);
   // As Path::on_pause().
   void on_pause(Duration length);
@@ -37,10 +43,15 @@ class Liveness {
   // Advances; call at deadline(). After kProbe a probe must be sent.
   Verdict check(Instant now, Path& path);
   Instant deadline(const Path& path) const;
+  // The peer was last heard then, or is waited for since.
+  Instant heard_at(const Path& path) const { return std::max(path.last_heard, since_); }
+  // The silence that is death.
+  Duration longest_silence() const {
+    return established_ ? limits_.peer_timeout : std::max(limits_.peer_timeout, kLeastForContact);
+  }
 
  private:
   bool hinted(const Path& path) const { return hinted_at_ && path.last_heard <= *hinted_at_; }
-  Instant heard_at(const Path& path) const { return std::max(path.last_heard, *established_at_); }
   Instant ping_at(const Path& path) const {
     return std::max(heard_at(path), path.last_ping) + limits_.heartbeat_interval;
   }
@@ -49,7 +60,8 @@ class Liveness {
   }
 
   Limits limits_;
-  std::optional<Instant> established_at_;
+  bool established_ = false;
+  Instant since_;  // the connection was opened, or established
   std::optional<Instant> hinted_at_;
   bool hint_repeated_ = false;
   uint32_t hint_probes_ = 0;

@@ -36,7 +36,7 @@ std::optional<PacketHeader> ParsePacketHeader(std::span<const std::byte> datagra
     return std::nullopt;
   }
   if (type < static_cast<uint8_t>(PacketType::kInit) ||
-      type > static_cast<uint8_t>(PacketType::kProbe)) {
+      type > static_cast<uint8_t>(PacketType::kNotOpen)) {
     return std::nullopt;
   }
   header.type = static_cast<PacketType>(type);

@@ -6,7 +6,7 @@
 //        1     1  type, PacketType
 //        2     2  zero
 //        4     4  key epoch, zero (authentication will count it)
-//        8     8  destination connection id; zero but in PACKET and RESET
+//        8     8  destination connection id; zero but in PACKET, RESET and NOT_OPEN
 //       16     8  packet number, never reused within a connection; zero but in INIT and PACKET
 //       24    16  integrity: CRC32C of the whole datagram with these 16 bytes as zero, then 12 zero
 //                 bytes. A 128-bit authentication tag will take the same place.
@@ -33,9 +33,11 @@ enum class PacketType : uint8_t {
   kPacket = 2,  // everything between two ends that know each other's id
   kReset = 3,  // the sender knows no connection with this id. The id is the unknown one, which only
                // its peer and whoever saw its packets can name
-  kNotice = 4,  // Transport::notify
-  kHello = 5,   // over UDP: where the sender's second port is, for those that have one
-  kProbe = 6,   // between second ports: does this path work?
+  kNotice = 4,   // Transport::notify
+  kHello = 5,    // over UDP: where the sender's second port is, for those that have one
+  kProbe = 6,    // between second ports: does this path work?
+  kNotOpen = 7,  // answers an INIT: the sender's process lives, but has not opened this link. The
+                 // id is the INIT's source id
 };
 
 struct PacketHeader {

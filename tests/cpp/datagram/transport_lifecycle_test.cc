@@ -170,6 +170,30 @@ TEST(DatagramLifecycle, ASleepUntilTheDeadlineIsNoPause) {
   }
 }
 
+TEST(DatagramLifecycle, AProcessThatHasNotOpenedItsSideIsWaitedForUntilItFreezes) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1, 1, std::chrono::hours(100));
+  world.run_for(std::chrono::minutes(10));
+  EXPECT_TRUE(world[0].links[a].down.empty());
+  EXPECT_FALSE(world[1].incoming.empty());
+  world.run([] { return false; }, seconds(12), {1});
+  ASSERT_EQ(world[0].links[a].down.size(), 1u);
+  EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
+}
+
+TEST(DatagramLifecycle, AProcessThatWasNeverHeardIsToldAsSuch) {
+  SimWorld world(3);
+  world.network.set_partition(1, true);
+  Link* a = world.open(0, 1, 1, std::chrono::hours(100));
+  ASSERT_TRUE(world.run([&] { return !world[0].links[a].down.empty(); }, seconds(11)));
+  EXPECT_EQ(a->status().code(), StatusCode::kNoContact);
+  // A frozen process is found, too, whatever others say of it.
+  Link* b = world.open(1, 2, 1, std::chrono::hours(100));
+  world.run([] { return false; }, seconds(11), {2});
+  ASSERT_EQ(world[1].links[b].down.size(), 1u);
+  EXPECT_EQ(b->status().code(), StatusCode::kNoContact);
+}
+
 TEST(DatagramLifecycle, ARestartedPeerAnswersWithReset) {
   SimWorld world(2);
   Link* a = world.open(0, 1);

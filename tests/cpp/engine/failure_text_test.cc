@@ -35,11 +35,13 @@ TEST(FailureText, OfAFailedFirstContactTheAddressesAreThoseThatWereUsed) {
   failure.status = Status(StatusCode::kNoContact, "silence");
   failure.peer = 1;
   EXPECT_EQ(text.link_cause(failure),
-            "rank 1 (10.0.0.1:7001) met this rank in the store, but no UDP packet came back "
+            "no contact with rank 1 (10.0.0.1:7001): it met this rank in the store, but no UDP "
+            "packet came back "
             "(127.0.0.1:7000 to 127.0.0.1:7001): silence");
   failure.peer = 2;
   EXPECT_EQ(text.link_cause(failure),
-            "rank 2 (10.0.0.2:7000) met this rank in the store, but no UDP packet came back "
+            "no contact with rank 2 (10.0.0.2:7000): it met this rank in the store, but no UDP "
+            "packet came back "
             "(10.0.0.1:7000 to 10.0.0.2:7000): silence");
 }
 

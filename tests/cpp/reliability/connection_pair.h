@@ -136,7 +136,8 @@ class ConnectionPair {
   uint64_t trace = 0;
   uint64_t corrupted = 0;
   uint64_t rejected = 0;
-  bool answer_reset = true;  // a connection that is gone answers RESET, as a transport does
+  bool answer_reset = true;     // a connection that is gone answers RESET, as a transport does
+  bool answer_not_open = true;  // one that does not exist answers an INIT, as a transport does
 
  private:
   struct Datagram {
@@ -167,6 +168,8 @@ class ConnectionPair {
     if (end(to).connection && !at(to).finished()) {
       if (header && header->type == PacketType::kReset) {
         at(to).on_reset(now);
+      } else if (header && header->type == PacketType::kNotOpen) {
+        at(to).on_not_open(now);
       } else {
         at(to).on_datagram(now, bytes);
       }
@@ -176,7 +179,20 @@ class ConnectionPair {
       WritePacketHeader(reset, {PacketType::kReset, header->connection_id, 0});
       SealPacket(reset, {});
       send(to, std::move(reset));
+    } else if (header && header->type == PacketType::kInit && answer_not_open) {
+      answer_init(to, ParseInitBody(bytes)->source_id);
     }
+  }
+
+  // Not among the datagrams that an end counts: it has none yet.
+  void answer_init(int from, uint64_t id) {
+    const ChannelFaults& faults = end(from).faults;
+    if (now >= faults.dark_from && now < faults.dark_until) return;
+    std::vector<std::byte> answer(kPacketHeaderBytes);
+    WritePacketHeader(answer, {PacketType::kNotOpen, id, 0});
+    SealPacket(answer, {});
+    transit_.emplace(std::pair(now + faults.delay, next_in_transit_++),
+                     Datagram{1 - from, std::move(answer)});
   }
 
   void drain_events(int which) {

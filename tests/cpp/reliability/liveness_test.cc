@@ -135,6 +135,7 @@ TEST(UnreachableHint, SingleAndUnansweredMeansLostBeforeLong) {
 
 TEST(UnreachableHint, CountsWhileConnectingToo) {
   ConnectionPair pair(1, {}, {}, false);
+  pair.answer_not_open = false;
   pair.run_for(milliseconds(10));
   pair.at(0).on_unreachable_hint(pair.now, Obstacle::kPortRefused);
   pair.run_for(milliseconds(15));
@@ -192,9 +193,9 @@ TEST(SoftObstacle, IsToldOnceThePeerTimeoutHasPassed) {
 TEST(Liveness, OnePingServesAllConnectionsOfAPath) {
   const Liveness::Limits limits{milliseconds(500), seconds(10)};
   Path path(1 << 20);
-  Liveness first(limits);
-  Liveness second(limits);
   const Instant start = Instant{} + seconds(5);
+  Liveness first(limits, start);
+  Liveness second(limits, start);
   path.last_heard = start;
   first.on_established(start);
   second.on_established(start);

@@ -38,7 +38,7 @@ TEST(PacketWire, RefusesWhatIsNotOurs) {
   EXPECT_TRUE(with(1, 6));
   EXPECT_FALSE(with(0, 2));
   EXPECT_FALSE(with(1, 0));
-  EXPECT_FALSE(with(1, 7));
+  EXPECT_FALSE(with(1, 8));
   EXPECT_FALSE(with(2, 1));
   EXPECT_FALSE(with(4, 1));
 }
