@@ -26,7 +26,8 @@ Group::Group(Transport& transport, ScratchPool& scratch, const EngineOptions& op
                  spec_.addresses, spec_.messenger),
       context_{*messenger_, scratch, spec_.rank, static_cast<uint32_t>(spec_.addresses.size()),
                options.max_lanes_in_flight},
-      any_source_(*messenger_, numbers_, context_.ranks, spec_.rank) {}
+      any_source_(*messenger_, numbers_, context_.ranks, spec_.rank),
+      watch_(spec_) {}
 
 Group::~Group() {
   messenger_.reset();  // before the memory that is lent to it
@@ -70,6 +71,8 @@ Status Group::submit(Instant now, OperationPtr operation) {
   entry.fingerprint = MakeFingerprint(spec, entry.plan, operation->sequence_);
   entry.tag_operation = next_tag(spec);
   entry.order = ++last_order_;
+  entry.submitted = now;
+  watch_.begin(now);
   entry.deadline = After(now, spec.timeout > Duration{0} ? spec.timeout : spec_.timeout);
   entry.operation = std::move(operation);
   earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
@@ -188,6 +191,10 @@ bool Group::step(Instant now) {
     fail_from_messenger();
     return true;
   }
+  if (messenger_->lost() != nullptr) {
+    fail_from_lost();
+    return true;
+  }
   if (any_source_.used() && fail_from_any_source()) return true;
   if (start_lanes(now, collectives_)) moved = true;  // scratch may have become free
   if (!staged_.empty()) {
@@ -196,6 +203,7 @@ bool Group::step(Instant now) {
   }
   if (admit(now)) moved = true;
   if (now >= next_timeout()) check_deadlines(now);
+  if (now >= watch_.next_look() && status_.ok()) look_at_waits(now);
   return moved || !status_.ok();
 }
 
@@ -234,15 +242,19 @@ void Group::check_deadlines(Instant now) {
 void Group::on_pause(Duration length) {
   for (const auto& running : running_) {
     running->entry.deadline = After(running->entry.deadline, length);
+    running->entry.submitted += length;
   }
-  for (Entry& entry : queue_) entry.deadline = After(entry.deadline, length);
+  for (Entry& entry : queue_) {
+    entry.deadline = After(entry.deadline, length);
+    entry.submitted += length;
+  }
   earliest_deadline_ = After(earliest_deadline_, length);
   if (roll_call_.active()) roll_call_.on_pause(length);
 }
 
 Instant Group::next_deadline() const {
   if (!status_.ok()) return floods_left_ > 0 ? next_flood_ : kNever;
-  Instant next = std::min(next_timeout(), messenger_->next_deadline());
+  Instant next = std::min({next_timeout(), messenger_->next_deadline(), watch_.next_look()});
   for (const uint32_t index : staged_) {
     next = std::min(next, running_[index]->execution.next_deadline());
   }

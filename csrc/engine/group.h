@@ -22,6 +22,7 @@
 #include "engine/plan.h"
 #include "engine/roll_call.h"
 #include "engine/scratch.h"
+#include "engine/wait_watch.h"
 #include "transport/messenger.h"
 
 namespace rocecoll {
@@ -68,6 +69,7 @@ class Group {
     Fingerprint fingerprint{};
     uint64_t tag_operation = 0;
     uint64_t order = 0;  // of submission
+    Instant submitted{};
     Instant deadline = kNever;
   };
   struct Running {
@@ -94,11 +96,16 @@ class Group {
   void fail_from_messenger();
   bool fail_from_staging();
   bool fail_from_any_source();
+  void fail_from_lost();
   void fail_from_link(const MessengerFailure& failure, const Running* running);
   // Unless the other ranks are still being asked who is missing.
   void fail_from_deadline(Instant now);
-  bool call_the_roll(Instant now, const Running* late);
-  std::string describe_roll() const;
+  bool call_the_roll(Instant now, const Running* late, RollCall& roll);
+  std::string describe_roll(const RollCall& roll) const;
+  // Warns about ranks that are silent and about operations that take long (group_watch.cc).
+  void look_at_waits(Instant now);
+  void tell_of_long_wait(Instant now, const Running& oldest,
+                         const std::vector<AwaitedRank>& awaited);
   void check_deadlines(Instant now);
   Instant next_timeout() const {
     return roll_call_.active() ? roll_call_.next_look() : earliest_deadline_;
@@ -132,6 +139,8 @@ class Group {
   std::vector<uint32_t> staged_;        // those with staged memory, in order of their start
   Instant earliest_deadline_ = kNever;  // no pending operation has an earlier one
   RollCall roll_call_;                  // after a deadline has passed
+  WaitWatch watch_;
+  RollCall watch_roll_;  // of an operation that takes long
 
   // The abort notice, sent several times as it may be lost.
   std::vector<std::byte> notice_;

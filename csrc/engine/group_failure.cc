@@ -38,8 +38,15 @@ void Group::fail_from_link(const MessengerFailure& failure, const Running* runni
   StatusCode code = failure.status.code();
   // A closing link carries no code, only what its rank reports.
   if (code == StatusCode::kAborted) code = ReportedCode(failure.status.message());
-  fail_because(code, running, text().link_cause(failure));
+  std::string cause = text().link_cause(failure);
+  const std::string missed = watch_.first_missed(failure.peer);
+  if (code == StatusCode::kPeerLost && !missed.empty()) cause += ", first missed at " + missed;
+  fail_because(code, running, cause);
 }
+
+// A rank that is gone ends the group, whether or not anything waits for it: nobody may find out
+// only hours later.
+void Group::fail_from_lost() { fail_from_link(MessengerFailure(*messenger_->lost()), find(0)); }
 
 // A receive from any source may be waiting for any rank that is gone.
 bool Group::fail_from_any_source() {
@@ -49,10 +56,6 @@ bool Group::fail_from_any_source() {
   }
   if (any_source_.empty()) return false;
   const Running* oldest = running_[any_source_.oldest()].get();
-  if (const MessengerFailure* lost = messenger_->lost()) {
-    fail_from_link(MessengerFailure(*lost), oldest);
-    return true;
-  }
   if (messenger_->peers_left() + 1 < context_.ranks) return false;
   fail_because(StatusCode::kPeerLeft, oldest, "every other rank has left the group");
   return true;
@@ -84,16 +87,14 @@ const Group::Running* Group::find_late(Instant now) const {
 
 // Of a late collective the other ranks are asked first whether they have called it: those that this
 // rank waits for may wait themselves. True once there is nothing to wait for.
-bool Group::call_the_roll(Instant now, const Running* late) {
+bool Group::call_the_roll(Instant now, const Running* late, RollCall& roll) {
   if (late == nullptr || !is_collective(late->entry)) return true;
   const uint64_t sequence = late->entry.operation->sequence();
-  if (!roll_call_.asks_for(sequence)) {
-    roll_call_.begin(now, sequence, context_.ranks, spec_.rank);
-  }
-  if (roll_call_.over(now)) return true;
+  if (!roll.asks_for(sequence)) roll.begin(now, sequence, context_.ranks, spec_.rank);
+  if (roll.over(now)) return true;
   const auto question = EncodeRollCall(
       {spec_.key_high, spec_.key_low, spec_.rank, RollCallNotice::Kind::kQuestion, sequence});
-  roll_call_.ask(now, [&](Rank rank) { transport_.notify(spec_.addresses[rank], question); });
+  roll.ask(now, [&](Rank rank) { transport_.notify(spec_.addresses[rank], question); });
   return false;
 }
 
@@ -101,7 +102,9 @@ void Group::on_roll_call(const RollCallNotice& notice) {
   if (!status_.ok() || notice.from == spec_.rank || notice.from >= context_.ranks) return;
   using Kind = RollCallNotice::Kind;
   if (notice.kind != Kind::kQuestion) {
-    roll_call_.on_answer(notice.from, notice.sequence, notice.kind == Kind::kCalled);
+    for (RollCall* roll : {&roll_call_, &watch_roll_}) {
+      roll->on_answer(notice.from, notice.sequence, notice.kind == Kind::kCalled);
+    }
     return;
   }
   const Kind answer = notice.sequence <= last_sequence_ ? Kind::kCalled : Kind::kNotCalled;
@@ -110,9 +113,9 @@ void Group::on_roll_call(const RollCallNotice& notice) {
       EncodeRollCall({spec_.key_high, spec_.key_low, spec_.rank, answer, notice.sequence}));
 }
 
-std::string Group::describe_roll() const {
-  const auto absent = roll_call_.absent();
-  const auto silent = roll_call_.silent();
+std::string Group::describe_roll(const RollCall& roll) const {
+  const auto absent = roll.absent();
+  const auto silent = roll.silent();
   std::string said;
   if (!absent.empty()) said += "; not called by " + text().peers(absent);
   if (!silent.empty()) said += "; no answer from " + text().peers(silent);
@@ -121,7 +124,7 @@ std::string Group::describe_roll() const {
 
 void Group::fail_from_deadline(Instant now) {
   const Running* running = find_late(now);
-  if (!call_the_roll(now, running)) return;
+  if (!call_the_roll(now, running, roll_call_)) return;
   std::string cause = "timed out";
   if (running != nullptr) {
     const Duration timeout = running->entry.operation->spec().timeout;
@@ -135,7 +138,7 @@ void Group::fail_from_deadline(Instant now) {
     } else {
       const auto peers = messenger_->waiting_for(Tag{running->entry.tag_operation, 0, 0});
       if (!peers.empty()) cause += ", waiting for " + text().peers(peers);
-      if (is_collective(running->entry)) cause += describe_roll();
+      if (is_collective(running->entry)) cause += describe_roll(roll_call_);
       cause += "; " + running->execution.describe_progress();
     }
   }

@@ -179,6 +179,16 @@ std::vector<Rank> Messenger::waiting_for(const Tag& first_of_operation) const {
   return ranks;
 }
 
+std::vector<AwaitedRank> Messenger::awaited() const {
+  std::vector<AwaitedRank> ranks;
+  for (const auto& channel : impl_->channels) {
+    if (!channel || !channel->waits()) continue;
+    if (const auto contact = channel->link()->contact())
+      ranks.push_back({channel->peer(), *contact});
+  }
+  return ranks;
+}
+
 void Messenger::fail(const Status& why) {
   impl_->closed = true;
   impl_->close_links(why);

@@ -64,6 +64,12 @@ struct MessengerFailure {
   Tag tag;
 };
 
+// A rank that something is waited for from, and what its link knows of it.
+struct AwaitedRank {
+  Rank rank = 0;
+  LinkContact contact;
+};
+
 struct MessengerOptions {
   size_t eager_bytes = 0;       // 0: what the transport prefers
   uint32_t eager_credits = 64;  // frames per link that the receiver agrees to buffer
@@ -113,6 +119,8 @@ class Messenger {
   const MessengerFailure* failure() const;
   // Ranks that pending sends and receives wait for, ascending, for messages to people.
   std::vector<Rank> waiting_for(const Tag& first_of_operation) const;
+  // All ranks that anything posted waits for, ascending, as far as their links know of them.
+  std::vector<AwaitedRank> awaited() const;
   // Closes all links with `why`; on return every lent slice is the caller's again. No completion
   // follows.
   void fail(const Status& why);

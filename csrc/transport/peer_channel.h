@@ -49,6 +49,8 @@ class PeerChannel {
 
   Rank peer() const { return peer_; }
   Link* link() const { return link_; }
+  // Something posted, or the program, waits for the peer.
+  bool waits() const { return link_ != nullptr && (posted_ > 0 || listening_); }
   bool dirty = false;  // kept by mark_dirty() and the messenger
 
  private:

@@ -34,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--network", default="all", choices=["all", "clean", "lossy"], help="which networks to test"
     )
+    parser.addoption("--kill-trials", type=int, default=2, help="of each kind in test_kills.py")
     parser.addoption("--quick", action="store_true", help="only what is marked quick, and small")
 
 

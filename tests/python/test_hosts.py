@@ -121,3 +121,57 @@ def test_a_link_that_flaps_is_no_death(hosts: tuple[Host, ...]) -> None:
     for rank, result in enumerate(results):
         assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
         assert "all well again" in result.stdout
+
+
+def forbid_udp(host: Host, how: str, *selector: str) -> None:
+    """A rule of the routing table, before that of the host's own addresses."""
+    inside = ["-n", host.namespace, "rule"]
+    for command in (
+        [*inside, "add", "prio", "20", "lookup", "local"],
+        [*inside, "del", "prio", "0"],
+        [*inside, "add", "prio", "10", *selector, "ipproto", "udp", how],
+    ):
+        done = ip(*command)
+        if done.returncode != 0:
+            pytest.skip(f"no such rules here: {done.stderr.strip()}")
+
+
+def first_contact(hosts: tuple[Host, ...]) -> list[str]:
+    """What the ranks print."""
+    program = [str(PROGRAMS / "first_contact.py"), f"tcp://{hosts[0].ipv4}:{free_port()}"]
+    results = run_on_hosts(hosts, 1, [program, program], ROCECOLL_PEER_TIMEOUT="8")
+    for rank, result in enumerate(results):
+        assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
+    return [result.stdout for result in results]
+
+
+def lines(output: str, start: str) -> str:
+    return "\n".join(line for line in output.splitlines() if line.startswith(start))
+
+
+def test_a_firewall_that_drops_udp_is_told(hosts: tuple[Host, ...]) -> None:
+    """Nothing comes in at the second host: a warning, then the error, with what to look at."""
+    forbid_udp(hosts[1], "blackhole", "iif", hosts[1].interface)
+    outputs = first_contact(hosts)
+    for rank, output in enumerate(outputs):
+        other = hosts[1 - rank]
+        assert f"rank {1 - rank} ({other.ipv4}:" in lines(output, "raised: "), output
+    # The second hears nothing at all; the first one does, and learns from it.
+    for start in ("logged: ", "raised: "):
+        for part in (
+            "met this rank in the store, but no UDP packet came back",
+            f"({hosts[1].ipv4}:",
+            f" to {hosts[0].ipv4}:",
+            "firewall",
+            "ROCECOLL_PORT_RANGE",
+            "ROCECOLL_SOCKET_IFNAME",
+            "MTU",
+        ):
+            assert part in lines(outputs[1], start), outputs[1]
+
+
+def test_a_missing_route_is_told(hosts: tuple[Host, ...]) -> None:
+    forbid_udp(hosts[0], "unreachable", "iif", "lo")
+    output = first_contact(hosts)[0]
+    for start in ("logged: ", "raised: "):
+        assert "no route to its host (ENETUNREACH)" in lines(output, start), output

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import os
 import signal
@@ -12,6 +13,7 @@ import traceback
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,6 +34,9 @@ def main(rank: int, spec: PoolSpec, rendezvous: str, output: str, pipe: Connecti
     for name in [name for name in os.environ if name.startswith("ROCECOLL_")]:
         del os.environ[name]
     os.environ.update(spec.environment)
+    if networks := os.environ.get("TEST_NETWORKS"):  # namespaces, which the ranks take in turn
+        names = networks.split(",")
+        enter_network(names[rank % len(names)])
     pipe.send(_call(join_group, (rank, spec, rendezvous)))
     while True:
         try:
@@ -43,6 +48,12 @@ def main(rank: int, spec: PoolSpec, rendezvous: str, output: str, pipe: Connecti
         pipe.send(_call(*message))
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def enter_network(name: str) -> None:
+    with Path("/var/run/netns", name).open() as namespace:
+        if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0) != 0:
+            raise OSError(ctypes.get_errno(), f"setns to {name}")
 
 
 def join_group(rank: int, spec: PoolSpec, rendezvous: str) -> None:

@@ -66,6 +66,17 @@ TEST_P(Failures, ADeadRankIsNamedByAllOthers) {
   }
 }
 
+TEST_P(Failures, AnIdleGroupLearnsOfADeath) {
+  WorldCluster cluster(make(3));
+  RunCall(cluster, {.elements = 100});
+  cluster.kill(1);
+  ASSERT_TRUE(RunUntilFailed(cluster, {0, 2}));
+  for (const Rank rank : {0, 2}) {
+    EXPECT_TRUE(Contains(StatusAt(cluster, rank), "lost rank 1"))
+        << StatusAt(cluster, rank).message();
+  }
+}
+
 TEST_P(Failures, ATimeoutNamesTheRankThatDidNotCall) {
   WorldCluster cluster(make(3));
   RunCall(cluster, {.elements = 100});

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What people are told while an operation waits, long before its deadline: that a rank has fallen
+// silent, that no packet ever came from one, and every so often that the operation still waits.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/rank.h"
+#include "base/time.h"
+#include "transport/messenger.h"
+
+namespace rocecoll {
+
+struct GroupSpec;
+
+class WaitWatch {
+ public:
+  // What the network says of a rank that was never heard is told at the first look.
+  static constexpr Duration kFirstLook = std::chrono::milliseconds(100);
+  // A rank is heard twice a second (ConnectionOptions::heartbeat_interval) while it lives, and
+  // before both ends have opened the link at least once a second.
+  static constexpr Duration kSilence = std::chrono::milliseconds(900);
+  static constexpr Duration kSilenceUnopened = std::chrono::milliseconds(2500);
+  static constexpr Duration kNoContact = std::chrono::seconds(5);
+  static constexpr Duration kFirstReport = std::chrono::seconds(10);
+
+  explicit WaitWatch(const GroupSpec& group) : group_(group) {}
+
+  // Something is pending from now on.
+  void begin(Instant now) {
+    if (next_look_ == kNever) next_look_ = now + kFirstLook;
+  }
+  // Nothing is.
+  void end() {
+    next_look_ = kNever;
+    report_of_ = 0;
+  }
+  Instant next_look() const { return next_look_; }
+  // What is to be told now of the ranks that `operation` waits for.
+  std::vector<LogEntry> look(Instant now, const std::vector<AwaitedRank>& awaited,
+                             const std::string& operation);
+  // Whether to report the operation that was submitted as number `order`: after 10, 30 and 60 s,
+  // and then whenever the wait has doubled. reported() says that it was.
+  bool report_due(Instant now, uint64_t order, Instant submitted);
+  void reported(Instant now, Instant submitted);
+  void look_again(Instant at) { next_look_ = at; }
+  // "14:03:07.250 UTC" if the rank is silent and was missed, else empty.
+  std::string first_missed(Rank rank) const;
+
+ private:
+  struct Missed {
+    Rank rank = 0;
+    Instant heard_at{};
+    bool ever_heard = false;
+    std::string at;
+  };
+
+  void look_at(Instant now, const AwaitedRank& awaited, const std::string& operation,
+               std::vector<LogEntry>& entries);
+
+  const GroupSpec& group_;
+  Instant next_look_ = kNever;
+  std::vector<Missed> missed_;  // those that were told of, at most one for each rank
+  uint64_t report_of_ = 0;      // the operation that `report_after_` is about; they count from 1
+  Duration report_after_ = kFirstReport;
+};
+
+// "rank 2 (10.0.0.3:40123): heard 0.2 s ago, rank 3 (...): never heard".
+std::string DescribeContacts(const GroupSpec& group, Instant now,
+                             const std::vector<AwaitedRank>& awaited);
+
+}  // namespace rocecoll
