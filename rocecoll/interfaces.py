@@ -24,6 +24,11 @@ class Interface:
     name: str
     address: IpAddress
 
+    @property
+    def is_link_local(self) -> bool:
+        """An IPv6 address that means something only together with an interface of one host."""
+        return self.address.version == 6 and self.address.is_link_local
+
     def __str__(self) -> str:
         return f"{self.name} {self.address}"
 
@@ -89,7 +94,7 @@ def _network(text: str) -> IpNetwork:
 
 
 def list_interfaces(family: str = "auto") -> list[Interface]:
-    """Addresses of the interfaces that are up; link-local IPv6 ones need a zone and are left out."""
+    """The addresses of the interfaces that are up."""
     states = psutil.net_if_stats()
     found = []
     for name, addresses in psutil.net_if_addrs().items():
@@ -101,8 +106,7 @@ def list_interfaces(family: str = "auto") -> list[Interface]:
             if _FAMILIES[family] not in (socket.AF_UNSPEC, entry.family):
                 continue
             address = ipaddress.ip_address(entry.address.partition("%")[0])
-            if not (address.version == 6 and address.is_link_local):
-                found.append(Interface(name, address))
+            found.append(Interface(name, address))
     return found
 
 
@@ -138,7 +142,14 @@ def choose_address(
     """
     if interfaces is None:
         interfaces = list_interfaces(family)
-    allowed = parse_filter(ifname).select(interfaces)
+    wanted = parse_filter(ifname)
+    allowed = wanted.select([i for i in interfaces if not i.is_link_local])
+    if not allowed and (link_local := wanted.select([i for i in interfaces if i.is_link_local])):
+        raise ValueError(
+            f"ROCECOLL_SOCKET_IFNAME={ifname!r} and ROCECOLL_SOCKET_FAMILY={family} leave only "
+            f"{link_local[0]}, a link-local address, which other hosts cannot use; give "
+            f"{link_local[0].name} another address"
+        )
     if not allowed:
         table = "; ".join(str(interface) for interface in interfaces) or "none"
         raise ValueError(

@@ -105,6 +105,20 @@ def test_nothing_fits_lists_what_there_is() -> None:
         choose_address("wlan", "auto", None, MACHINE, routes())
 
 
+@pytest.mark.parametrize("ifname", ["eth1", "=eth1", "^lo"])
+def test_link_local_addresses_are_refused_by_name(ifname: str) -> None:
+    machine = interfaces(lo="127.0.0.1 ::1", eth1="fe80::3")
+    with pytest.raises(ValueError, match=r"only eth1 fe80::3, a link-local address.*another"):
+        choose_address(ifname, "auto", None, machine, routes())
+
+
+def test_link_local_addresses_beside_others_are_passed_over() -> None:
+    machine = interfaces(lo="::1", eth1="fe80::3 fd00::3", eth2="fe80::4")
+    assert choose_address("", "auto", None, machine, routes()) == "fd00::3"
+    assert choose_address("eth", "auto", "master", machine, routes(master="fe80::3")) == "fd00::3"
+    assert choose_address("eth2,eth1", "auto", None, machine, routes()) == "fd00::3"
+
+
 def test_this_machine() -> None:
     found = list_interfaces()
     assert ipaddress.ip_address("127.0.0.1") in {interface.address for interface in found}

@@ -13,6 +13,8 @@ namespace rocecoll {
 namespace {
 
 constexpr size_t kIpOffset = 3;
+constexpr std::string_view kLinkLocal =
+    "a link-local IPv6 address, which other hosts cannot use; give the interface another";
 
 Status Invalid(std::string_view what, std::string_view text) {
   return Status(StatusCode::kInvalidArgument, std::string(what) + ": '" + std::string(text) + "'");
@@ -66,6 +68,9 @@ Result<UdpEndpoint> ParseUdpHost(std::string_view host, uint16_t port) {
     endpoint.v4.sin_family = AF_INET;
   } else if (inet_pton(AF_INET6, text.c_str(), &endpoint.v6.sin6_addr) == 1) {
     endpoint.v6.sin6_family = AF_INET6;
+    if (IN6_IS_ADDR_LINKLOCAL(&endpoint.v6.sin6_addr)) return Invalid(kLinkLocal, host);
+  } else if (text.starts_with("fe80") && text.find('%') != std::string::npos) {
+    return Invalid(kLinkLocal, host);
   } else {
     return Invalid("not a numeric IPv4 or IPv6 address", host);
   }

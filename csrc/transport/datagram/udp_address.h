@@ -19,8 +19,8 @@
 
 namespace rocecoll {
 
-// An IPv4 or IPv6 socket address, at most one cache line, comparable and hashable. Scoped
-// (link-local) IPv6 addresses are not supported.
+// An IPv4 or IPv6 socket address, at most one cache line, comparable and hashable. Link-local IPv6
+// addresses are refused: they mean something only together with an interface of one host.
 struct UdpEndpoint {
   union {
     sockaddr generic;

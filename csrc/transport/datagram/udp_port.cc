@@ -83,7 +83,8 @@ Result<PeerHandle> UdpPort::add_peer(const Address& address) {
     } else {
       free_.pop_back();
     }
-    peers_[index] = {{endpoint.value()}, ToAddress(endpoint.value())};
+    peers_[index] = {{endpoint.value(), socket_.source_for(endpoint.value())},
+                     ToAddress(endpoint.value())};
     read_route({index});
   }
   return PeerHandle{at->second};

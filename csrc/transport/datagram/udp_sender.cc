@@ -78,9 +78,12 @@ UdpSender::Verdict UdpSender::judge(int error, int attempts, const TxDatagram& f
       drain_errors_();
       // One by one the kernel may cut them into fragments.
       if (is_too_large(first) && segmented) return Verdict::kRetry;
-      if (!segmented || error == EMSGSIZE) break;
-      destination_of_(first.to).segments = false;  // what lies on this way does not segment
-      return Verdict::kRetry;
+      if (error == EMSGSIZE) break;
+      // What lies on this way does not segment. Unless it takes not even a single datagram, e.g.
+      // because this host has lost the address that they are to leave from.
+      destination_of_(first.to).segments = !segmented;
+      if (segmented) return Verdict::kRetry;
+      break;
     default:
       break;
   }
@@ -129,7 +132,8 @@ size_t UdpSender::run_length(std::span<const TxDatagram> batch) const {
 }
 
 void UdpSender::add_message(size_t index, std::span<const TxDatagram> run) {
-  const UdpEndpoint& to = destination_of_(run[0].to).endpoint;
+  const UdpDestination& destination = destination_of_(run[0].to);
+  const UdpEndpoint& to = destination.endpoint;
   msghdr& header = messages_[index].msg_hdr;
   header = {};
   header.msg_name = const_cast<sockaddr*>(&to.generic);  // the kernel only reads it
@@ -143,16 +147,18 @@ void UdpSender::add_message(size_t index, std::span<const TxDatagram> run) {
   }
   header.msg_iovlen = static_cast<size_t>(slices_.data() + slices_used_ - header.msg_iov);
   datagrams_[index] = run.size();
-  if (run.size() == 1) return;
-  SegmentControl& control = controls_[index];
-  header.msg_control = control.bytes;
-  header.msg_controllen = sizeof(control.bytes);
-  cmsghdr* item = CMSG_FIRSTHDR(&header);
-  item->cmsg_level = IPPROTO_UDP;
-  item->cmsg_type = UDP_SEGMENT;
-  item->cmsg_len = CMSG_LEN(sizeof(uint16_t));
-  const auto segment = static_cast<uint16_t>(Size(run[0]));
-  std::memcpy(CMSG_DATA(item), &segment, sizeof(segment));
+  std::byte* const control = controls_[index].bytes;
+  size_t control_bytes = destination.source.size();
+  if (control_bytes > 0) std::memcpy(control, destination.source.data(), control_bytes);
+  if (run.size() > 1) {
+    auto* const item = reinterpret_cast<cmsghdr*>(control + control_bytes);
+    *item = {CMSG_LEN(sizeof(uint16_t)), IPPROTO_UDP, UDP_SEGMENT};
+    const auto segment = static_cast<uint16_t>(Size(run[0]));
+    std::memcpy(CMSG_DATA(item), &segment, sizeof(segment));
+    control_bytes += CMSG_SPACE(sizeof(segment));
+  }
+  if (control_bytes > 0) header.msg_control = control;
+  header.msg_controllen = control_bytes;
 }
 
 }  // namespace rocecoll

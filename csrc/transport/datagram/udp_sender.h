@@ -3,6 +3,7 @@
 // datagrams to one peer is one message with UDP_SEGMENT, several messages are one sendmmsg.
 #pragma once
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -19,8 +20,9 @@ namespace rocecoll {
 // Where datagrams to one peer go, and what the way there takes.
 struct UdpDestination {
   UdpEndpoint endpoint;
-  size_t max_datagram_bytes = 0;  // of the route, when last looked at
-  bool segments = true;           // until the kernel refuses to segment on this way
+  std::span<const std::byte> source;  // control message for the address to leave from, or none
+  size_t max_datagram_bytes = 0;      // of the route, when last looked at
+  bool segments = true;               // until the kernel refuses to segment on this way
 };
 
 class UdpSender {
@@ -42,8 +44,8 @@ class UdpSender {
   static constexpr size_t kMaxSegments = 64;          // UDP_MAX_SEGMENTS before Linux 6.9
   static constexpr size_t kMaxMessageBytes = 65'000;  // below IPv4's 65,507
   static constexpr size_t kMaxSlices = 512;
-  struct alignas(cmsghdr) SegmentControl {
-    char bytes[CMSG_SPACE(sizeof(uint16_t))];
+  struct alignas(cmsghdr) Control {
+    std::byte bytes[CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof(uint16_t))];
   };
 
   // Lays a prefix of `batch` out as messages; returns how many.
@@ -63,7 +65,7 @@ class UdpSender {
   const std::function<void(PeerHandle)> look_at_route_;
   std::array<mmsghdr, kMaxMessages> messages_{};
   std::array<size_t, kMaxMessages> datagrams_{};  // in each message
-  std::array<SegmentControl, kMaxMessages> controls_{};
+  std::array<Control, kMaxMessages> controls_{};
   std::array<iovec, kMaxSlices> slices_{};
   size_t slices_used_ = 0;
 };

@@ -46,6 +46,7 @@ Result<UdpSocket> UdpSocket::Open(const UdpPortOptions& options) {
   socket.endpoint_ = host.value();
   if (Status status = socket.configure(options, family); !status.ok()) return status;
   if (Status status = socket.bind(options); !status.ok()) return status;
+  socket.prepare_source();
   return socket;
 }
 
@@ -90,6 +91,35 @@ Status UdpSocket::bind(const UdpPortOptions& options) {
                       std::to_string(options.port_high));
 }
 
+// ip(7), IP_PKTINFO: ipi_spec_dst is the source of the packet, for the choice of the route, too.
+// RFC 3542 section 6 for IPv6.
+void UdpSocket::prepare_source() {
+  UdpEndpoint local = endpoint_;
+  local.set_port(0);
+  const UdpSocket probe(::socket(local.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!probe.fd_.valid() || ::bind(probe.fd_, &local.generic, local.size()) != 0) return;
+  const bool v6 = local.family() == AF_INET6;
+  auto* const item = reinterpret_cast<cmsghdr*>(source_.data());
+  if (v6) {
+    in6_pktinfo info{};
+    info.ipi6_addr = local.v6.sin6_addr;
+    *item = {CMSG_LEN(sizeof(info)), IPPROTO_IPV6, IPV6_PKTINFO};
+    std::memcpy(CMSG_DATA(item), &info, sizeof(info));
+    source_bytes_ = CMSG_SPACE(sizeof(info));
+  } else {
+    in_pktinfo info{};
+    info.ipi_spec_dst = local.v4.sin_addr;
+    *item = {CMSG_LEN(sizeof(info)), IPPROTO_IP, IP_PKTINFO};
+    std::memcpy(CMSG_DATA(item), &info, sizeof(info));
+    source_bytes_ = CMSG_SPACE(sizeof(info));
+  }
+}
+
+std::span<const std::byte> UdpSocket::source_for(const UdpEndpoint& to) const {
+  if (to.is_loopback() != endpoint_.is_loopback()) return {};
+  return std::span(source_).first(source_bytes_);
+}
+
 Obstacle UdpSocket::ObstacleOf(uint32_t error) {
   switch (error) {
     case ECONNREFUSED:
@@ -110,7 +140,16 @@ Obstacle UdpSocket::ObstacleOf(uint32_t error) {
 }
 
 bool UdpSocket::send_to(const UdpEndpoint& to, std::span<const std::byte> datagram) const {
-  return sendto(fd_, datagram.data(), datagram.size(), MSG_DONTWAIT, &to.generic, to.size()) >= 0;
+  const auto source = source_for(to);
+  iovec slice{const_cast<std::byte*>(datagram.data()), datagram.size()};  // the kernel only reads
+  msghdr message{};
+  message.msg_name = const_cast<sockaddr*>(&to.generic);
+  message.msg_namelen = to.size();
+  message.msg_iov = &slice;
+  message.msg_iovlen = 1;
+  message.msg_control = source.empty() ? nullptr : const_cast<std::byte*>(source.data());
+  message.msg_controllen = source.size();
+  return sendmsg(fd_, &message, MSG_DONTWAIT) >= 0;
 }
 
 void UdpSocket::drain_errors(std::deque<UdpObstacle>& unreachable,

@@ -2,6 +2,10 @@
 // One unconnected, non-blocking UDP socket and what must be said to the kernel about it.
 #pragma once
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -17,8 +21,9 @@
 namespace rocecoll {
 
 struct UdpPortOptions {
-  std::string host = "127.0.0.1";  // numeric address that peers use; the socket binds to all
-  uint16_t port_low = 0;           // 0, 0: any port
+  // Numeric address that peers use. The socket binds to all, since peers on this host use loopback.
+  std::string host = "127.0.0.1";
+  uint16_t port_low = 0;  // 0, 0: any port
   uint16_t port_high = 0;
   size_t max_datagram_bytes = 8192;  // cap; the route's MTU may be less
   size_t socket_buffer_bytes = 4 * 1024 * 1024;
@@ -47,6 +52,11 @@ class UdpSocket {
   // Largest UDP payload that the route to `endpoint` carries unfragmented; 0 without a route.
   static size_t RoutePayloadBytes(const UdpEndpoint& endpoint);
 
+  // The control message that makes datagrams for `to` leave from the advertised host, whatever the
+  // route's own choice would be: a peer, or a firewall, takes others for a stranger's. Empty where
+  // the kernel is to choose: within this host, or if the host is no address of this machine.
+  std::span<const std::byte> source_for(const UdpEndpoint& to) const;
+
   // Hands one datagram to the kernel; false with errno if that refuses it.
   bool send_to(const UdpEndpoint& to, std::span<const std::byte> datagram) const;
 
@@ -62,11 +72,14 @@ class UdpSocket {
   explicit UdpSocket(int fd) : fd_(fd) {}
   Status configure(const UdpPortOptions& options, int family);
   Status bind(const UdpPortOptions& options);
+  void prepare_source();
 
   Descriptor fd_;
   UdpEndpoint endpoint_;
   size_t receive_memory_bytes_ = 0;
   bool send_offload_ = false;
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo))> source_{};
+  size_t source_bytes_ = 0;
 };
 
 }  // namespace rocecoll

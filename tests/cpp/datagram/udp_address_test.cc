@@ -36,6 +36,16 @@ TEST(UdpAddress, RefusesWhatIsNotAnAddressAndNamesIt) {
   EXPECT_NE(ParseUdpAddress("host:4000").status().message().find("host"), std::string::npos);
 }
 
+TEST(UdpAddress, RefusesLinkLocalAddressesAndSaysWhy) {
+  for (const std::string host : {"fe80::1", "fe80::1%eth0", "febf::1"}) {
+    const Result<UdpEndpoint> endpoint = ParseUdpHost(host, 1);
+    ASSERT_FALSE(endpoint.ok()) << host;
+    EXPECT_NE(endpoint.status().message().find("link-local"), std::string::npos) << host;
+    EXPECT_NE(endpoint.status().message().find(host), std::string::npos) << host;
+  }
+  EXPECT_TRUE(ParseUdpHost("fec0::1", 1).ok());
+}
+
 TEST(UdpAddress, ForeignBytesAreNotUdp) {
   const std::array<std::byte, 7> wrong_family{std::byte{9}};
   EXPECT_FALSE(ToUdpEndpoint(Address(wrong_family, "x")).ok());
