@@ -12,6 +12,7 @@ from style.tree import Tree
 CONTRACTS = {
     "transport/transport.h",
     "transport/address.h",
+    "transport/obstacle.h",
     "transport/wait_handle.h",
     "transport/plain_memory.h",
     "transport/datagram/port.h",
