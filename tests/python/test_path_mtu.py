@@ -56,10 +56,10 @@ def network() -> Iterator[Network]:
         for name in NAMES:
             commands += [f"ip -n {name} link set lo up"]
         commands += [
-            f"ip -n {a} route add default via 10.78.0.2",
+            f"ip -n {a} route add 10.78.0.0/16 via 10.78.0.2",
             f"ip -n {r} route add 10.78.2.0/24 via 10.78.1.2",
             f"ip -n {s} route add 10.78.0.0/24 via 10.78.1.1",
-            f"ip -n {b} route add default via 10.78.2.1",
+            f"ip -n {b} route add 10.78.0.0/16 via 10.78.2.1",
         ]
         run_all(commands)
         for name in (r, s):
