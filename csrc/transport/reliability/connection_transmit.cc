@@ -154,6 +154,8 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   if (ping) ping_due = false;
   bytes_since_ping = ping ? 0 : bytes_since_ping + limit;
   if (probes_due > 0) --probes_due;
+  // The second probe is of use without content, too: it may get through where the first did not.
+  if (probes_due > 0 && !has_content()) ping_due = true;
   const auto control = space.first(header + body.size());
   ROCECOLL_CHECK(control.size() + payload.size() <= limit);
   SealPacket(control, payload);

@@ -84,6 +84,23 @@ TEST(PathMtuTransport, ABlackHoleIsFoundWithinTheFirstTransfer) {
   EXPECT_LE(pair.bytes_per_packet(0), kEthernet);
 }
 
+// All there is to send fits into one packet, too large for the path that is there after an outage.
+// What shows that smaller ones get through is the second probe, which has nothing to carry.
+TEST(PathMtuTransport, ABlackHoleIsFoundWithASinglePacketAfterAnOutage) {
+  Pair pair;
+  pair.transfer(kBulk);
+  SimWire& wire = pair.world.network.wire(1, 0);
+  wire.mtu_bytes = kEthernet;
+  wire.blocked = true;
+  Transfer transfer(7000, 99);
+  ASSERT_TRUE(transfer.start(pair.b, pair.a, 99));
+  pair.world.run_for(seconds(2));
+  wire.blocked = false;
+  ASSERT_TRUE(
+      pair.world.run([&] { return pair.world.record(pair.a).landed.size() == 2; }, seconds(1)));
+  EXPECT_TRUE(transfer.source == transfer.target);
+}
+
 TEST(PathMtuTransport, APathThatShrinksInUseIsBackAtItsSpeedWithinASecond) {
   const Duration usual = Pair::Usual(kEthernet);
   for (const bool reported : {true, false}) {
