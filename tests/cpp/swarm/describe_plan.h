@@ -31,11 +31,12 @@ inline std::string Describe(const SwarmJob& job) {
 }
 
 inline std::string Describe(const SwarmFault& fault) {
-  constexpr const char* kNames[] = {"storm", "slow", "pause", "cut", "refuse", "kill", "restart"};
+  constexpr const char* kNames[] = {"storm", "slow",   "narrow", "pause",
+                                    "cut",   "refuse", "kill",   "restart"};
   std::ostringstream text;
   text << Seconds(fault.at) << " s + " << Seconds(fault.length)
        << " s: " << kNames[static_cast<size_t>(fault.kind)] << " " << DescribeRanks(fault.from);
-  if (fault.kind <= SwarmFault::Kind::kSlow || fault.kind == SwarmFault::Kind::kCut) {
+  if (fault.kind <= SwarmFault::Kind::kNarrow || fault.kind == SwarmFault::Kind::kCut) {
     text << " to " << DescribeRanks(fault.to);
   }
   if (fault.kind == SwarmFault::Kind::kStorm) text << ", loss " << fault.wire.loss;
@@ -52,10 +53,11 @@ inline std::string Describe(const SwarmPlan& plan) {
        << Seconds(plan.connection.peer_timeout) << " s\n  wire: latency "
        << Microseconds(wire.latency) << " us, " << wire.bytes_per_second << " B/s, queue "
        << wire.queue_bytes << ", loss " << wire.loss << ", duplicate " << wire.duplicate
-       << ", reorder " << wire.reorder << ", corrupt " << wire.corrupt << "\n  lanes of "
-       << plan.engine.lane_bytes << ", eager " << plan.messenger.eager_bytes << " on "
-       << plan.messenger.eager_credits << " credits, depth " << plan.depth << ", thinks up to "
-       << Seconds(plan.max_think) << " s" << (plan.warm ? ", warm" : "") << "\n";
+       << ", reorder " << wire.reorder << ", corrupt " << wire.corrupt << ", MTU " << wire.mtu_bytes
+       << "\n  lanes of " << plan.engine.lane_bytes << ", eager " << plan.messenger.eager_bytes
+       << " on " << plan.messenger.eager_credits << " credits, depth " << plan.depth
+       << ", thinks up to " << Seconds(plan.max_think) << " s" << (plan.warm ? ", warm" : "")
+       << "\n";
   for (const SwarmFault& fault : plan.faults) text << "  " << Describe(fault) << "\n";
   text << "  healed at " << Seconds(plan.heal_at) << " s\n";
   for (size_t i = 0; i < plan.jobs.size(); ++i) {

@@ -17,6 +17,7 @@ using std::chrono::seconds;
 
 // Moved by all jobs of a plan together: a seed takes about a tenth of a second.
 inline constexpr uint64_t kBudgetElements = 1500 * 1000;
+inline constexpr size_t kLeastMtu = 1200;  // ports promise that every usable path carries it
 inline constexpr uint64_t kMaxElements = 150 * 1000;
 
 template <typename T>
@@ -39,6 +40,11 @@ inline RankSet SomeOf(Random& random, uint32_t ranks) {
   return some;
 }
 
+inline void SetMtu(Random& random, SimWire& wire) {
+  wire.mtu_bytes = static_cast<size_t>(Between(random, kLeastMtu, 9e3));
+  wire.mtu_reported = random.chance(0.5);
+}
+
 inline SimWire DrawWire(Random& random) {
   SimWire wire;
   wire.latency = Between(random, microseconds(2), milliseconds(20));
@@ -48,6 +54,7 @@ inline SimWire DrawWire(Random& random) {
   if (random.chance(0.3)) wire.duplicate = Between(random, 1e-3, 0.1);
   if (random.chance(0.4)) wire.reorder = Between(random, 1e-3, 0.3);
   wire.reorder_delay = Between(random, microseconds(10), milliseconds(5));
+  if (random.chance(0.2)) SetMtu(random, wire);
   if (random.chance(0.2)) wire.corrupt = Between(random, 1e-4, 0.02);
   return wire;
 }
@@ -56,6 +63,7 @@ inline void DrawProcesses(Random& random, SwarmPlan& plan) {
   plan.ranks = Pick(random, {2u, 2u, 3u, 3u, 4u, 4u, 5u, 6u, 7u, 8u});
   plan.groups = random.chance(0.3) ? 2 : 1;
   plan.port.max_datagram_bytes = Pick<size_t>(random, {600, 1452, 1452, 4096, 8952, 8952});
+  plan.port.min_datagram_bytes = std::min(kLeastMtu, plan.port.max_datagram_bytes);
   plan.port.receive_buffer_bytes = Pick<size_t>(random, {100 << 10, 208 << 10, 1 << 20, 4 << 20});
   plan.port.max_burst = Pick<size_t>(random, {1, 16, 64});
   plan.wire = DrawWire(random);
@@ -117,8 +125,8 @@ inline void DrawJobs(Random& random, SwarmPlan& plan) {
 inline SwarmFault DrawFault(Random& random, const SwarmPlan& plan, Duration limit, bool may_kill) {
   using Kind = SwarmFault::Kind;
   SwarmFault fault;
-  fault.kind = Pick(random, {Kind::kStorm, Kind::kSlow, Kind::kPause, Kind::kPause, Kind::kCut,
-                             Kind::kCut, Kind::kRefuse});
+  fault.kind = Pick(random, {Kind::kStorm, Kind::kSlow, Kind::kNarrow, Kind::kPause, Kind::kPause,
+                             Kind::kCut, Kind::kCut, Kind::kRefuse});
   if (may_kill && random.chance(0.4)) fault.kind = Pick(random, {Kind::kKill, Kind::kRestart});
   fault.length = std::min(Between(random, milliseconds(1), seconds(20)), limit);
   fault.from = SomeOf(random, plan.ranks);
@@ -134,6 +142,9 @@ inline SwarmFault DrawFault(Random& random, const SwarmPlan& plan, Duration limi
     case Kind::kSlow:
       fault.wire.latency = Between(random, milliseconds(1), milliseconds(300));
       fault.length = std::min<Duration>(fault.length, seconds(3));
+      break;
+    case Kind::kNarrow:
+      SetMtu(random, fault.wire);
       break;
     case Kind::kPause:
       if (random.chance(0.3)) fault.from = All(plan.ranks);
@@ -160,7 +171,7 @@ inline void DrawFaults(Random& random, SwarmPlan& plan) {
   Duration limit = harmless ? plan.connection.peer_timeout - seconds(2) : Duration(seconds(20));
   RankSet dead = 0;
   for (uint64_t left = random.below(6); left > 0 && limit > Duration(milliseconds(1)); --left) {
-    SwarmFault fault = DrawFault(random, plan, limit, !harmless && plan.warm);
+    SwarmFault fault = DrawFault(random, plan, limit, !harmless);
     if (fault.kind == SwarmFault::Kind::kKill || fault.kind == SwarmFault::Kind::kRestart) {
       if ((dead & fault.from) != 0) continue;
       dead |= fault.from;

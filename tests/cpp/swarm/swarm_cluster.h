@@ -123,7 +123,12 @@ class SwarmCluster final : public EngineCluster {
     for (const SwarmFault* fault : active_) {
       if (!Contains(fault->from, from) || !Contains(fault->to, to)) continue;
       wire.blocked = wire.blocked || fault->kind == Kind::kCut;
-      if (fault->kind != Kind::kStorm && fault->kind != Kind::kSlow) continue;
+      if (fault->kind > Kind::kNarrow) continue;
+      if (wire.mtu_bytes == 0 ||
+          (fault->wire.mtu_bytes > 0 && fault->wire.mtu_bytes < wire.mtu_bytes)) {
+        wire.mtu_bytes = fault->wire.mtu_bytes;
+        wire.mtu_reported = fault->wire.mtu_reported;
+      }
       wire.latency += fault->wire.latency;
       wire.loss = std::max(wire.loss, fault->wire.loss);
       wire.duplicate = std::max(wire.duplicate, fault->wire.duplicate);

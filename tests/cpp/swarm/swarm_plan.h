@@ -24,6 +24,7 @@ struct SwarmFault {
   enum class Kind : uint8_t {
     kStorm,    // the network towards `to` loses and mixes up more than usual
     kSlow,     // it takes much longer
+    kNarrow,   // it carries smaller datagrams only
     kPause,    // the processes `from` do not run
     kCut,      // nothing from `from` reaches `to`
     kRefuse,   // the ports of `from` take nothing
@@ -35,7 +36,7 @@ struct SwarmFault {
   Duration length{0};  // kKill: without meaning
   RankSet from = 0;
   RankSet to = 0;
-  SimWire wire;  // kStorm, kSlow: added to what the network is otherwise
+  SimWire wire;  // kStorm, kSlow, kNarrow: added to what the network is otherwise
 };
 
 // What the ranks call, in this order, at their own pace.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups of engines on a network and among processes that do everything wrong, seed by seed, as
 // FoundationDB and TigerBeetle simulate their clusters. The command line:
-//   --seeds=N    runs N seeds instead of 500
+//   --seeds=N    runs N seeds instead of 1000
 //   --seed=N     runs this one alone and shows what it stands for
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace rocecoll {
 namespace {
 
 // By main(), before the tests run.
-uint64_t seeds = 500;
+uint64_t seeds = 1000;
 uint64_t only_seed = 0;
 
 SwarmResult RunSeed(uint64_t seed) {

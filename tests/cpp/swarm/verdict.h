@@ -56,6 +56,8 @@ inline constexpr Duration kCountedOfPause = std::chrono::milliseconds(750);
 // For notices and the news of closing links, where nothing is in their way.
 inline constexpr Duration kTelling = std::chrono::seconds(3);
 
+inline constexpr std::string_view kUnknown = "it does not know this connection";
+
 inline bool Silences(const SwarmFault& fault, Rank from, Rank to) {
   switch (fault.kind) {
     case SwarmFault::Kind::kPause:
@@ -100,6 +102,9 @@ inline std::string Verdicts::objection(Rank rank, const Status& failure, Instant
   const auto blame = swarm::ParseBlame(rank, failure.message());
   if (!blame) return said + " -- which names nobody";
   if (may_lose(*blame, at)) return {};
+  // Who was away so long that the others gave it up finds that they do not know it any more.
+  const bool unknown = failure.message().find(swarm::kUnknown) != std::string::npos;
+  if (unknown && may_lose({blame->lost, blame->observer}, at)) return {};
   return said + " -- but rank " + std::to_string(blame->lost) + " was within reach of rank " +
          std::to_string(blame->observer);
 }
