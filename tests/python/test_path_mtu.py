@@ -17,7 +17,6 @@ from test_hosts import Host, ip, run_on_hosts
 
 JUMBO, ETHERNET = 9000, 1500
 NAMES = tuple(f"rocecoll{os.getpid()}{name}" for name in ("a", "r", "s", "b"))
-WARNING = "see that the MTUs on the way are equal"
 
 
 @dataclass(frozen=True)
@@ -76,13 +75,12 @@ def hide_reports() -> None:
     run_all([f"ip -n {name} rule add iif lo blackhole pref 5" for name in NAMES[1:3]])
 
 
-def run_narrow(network: Network, *commands: str) -> str:
-    """All output of one rank on each host, of which the second gives the commands."""
+def run_narrow(network: Network, *commands: str) -> None:
+    """One rank on each host, of which the second gives the commands."""
     program = [str(PROGRAMS / "narrow.py"), f"tcp://{network.hosts[0].ipv4}:{free_port()}"]
     results = run_on_hosts(network.hosts, 1, [[*program, *commands]] * 2)
     for rank, result in enumerate(results):
         assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
-    return "".join(result.stdout for result in results)
 
 
 @pytest.mark.parametrize("reported", [True, False], ids=["reported", "silent"])
@@ -90,8 +88,7 @@ def test_a_narrow_hop_is_found_by_the_first_operation(network: Network, reported
     if not reported:
         hide_reports()
     run_all(network.middle(ETHERNET))
-    output = run_narrow(network)
-    assert (WARNING in output) == (not reported), output
+    run_narrow(network)
 
 
 @pytest.mark.parametrize("reported", [True, False], ids=["reported", "silent"])

@@ -14,8 +14,7 @@ namespace {
 constexpr size_t kMinDatagramBytes = 512;
 constexpr size_t kMaxDatagramBytes = 65'000;  // what UdpSender puts into one message
 // What every path carries: BASE_PLPMTU of RFC 8899 section 5.1.2, which fits the least IPv6 MTU
-// (RFC 8200 section 5) with headers and a little to spare for tunnels. On a route that this host
-// knows to take even less the kernel fragments.
+// (RFC 8200 section 5) with headers and a little to spare for tunnels.
 constexpr size_t kBaseDatagramBytes = 1200;
 constexpr size_t kMaxBurst = 128;  // 64 KiB of Ethernet-sized datagrams take 46
 constexpr size_t kMaxUnreachable = 64;

@@ -60,6 +60,14 @@ Status UdpSocket::configure(const UdpPortOptions& options, int family) {
                                                   SetOption(fd_, IPPROTO_IPV6, IPV6_V6ONLY, 1)
                                             : SetOption(fd_, IPPROTO_IP, IP_RECVERR, 1);
   if (!errors_on) return NetworkError("cannot ask for the network's error reports");
+  // Linux otherwise lets routers fragment what it segments: slow, and it hides the path's MTU.
+  // PROBE rather than DO: a forged report must not make the kernel refuse the base size. On
+  // loopback the kernel may fragment.
+  const bool whole =
+      endpoint_.is_loopback() ||
+      (family == AF_INET6 ? SetOption(fd_, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE)
+                          : SetOption(fd_, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE));
+  if (!whole) return NetworkError("cannot forbid the fragmentation of datagrams");
   if (options.segmentation_offload) {
     send_offload_ = GetOption(fd_, IPPROTO_UDP, UDP_SEGMENT) >= 0;
     // A kernel without UDP_GRO delivers datagrams one by one, which the receiver takes as well.
