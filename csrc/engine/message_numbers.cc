@@ -14,35 +14,53 @@ uint64_t KeyOf(Rank peer, uint32_t user_tag) { return uint64_t{peer} << 32 | use
 }  // namespace
 
 uint64_t MessageNumbers::take_send(Rank to, uint32_t user_tag) {
-  return TagOf(user_tag, sends_[KeyOf(to, user_tag)]++);
+  return TagOf(user_tag, sends_[to].take(user_tag));
 }
 
 uint64_t MessageNumbers::take_receive(Rank from, uint32_t user_tag) {
-  Receives& receives = receives_[KeyOf(from, user_tag)];
-  if (!receives.announced.empty()) announced_ -= receives.announced.erase(receives.next);
-  return TagOf(user_tag, receives.next++);
+  const uint32_t number = receives_[from].take(user_tag);
+  if (!announced_.empty()) {
+    const auto found = announced_.find(KeyOf(from, user_tag));
+    if (found != announced_.end()) {
+      announcements_ -= found->second.erase(number);
+      if (found->second.empty()) announced_.erase(found);
+    }
+  }
+  return TagOf(user_tag, number);
+}
+
+uint32_t MessageNumbers::received(Rank from, uint32_t user_tag) const {
+  const auto found = receives_.find(from);
+  return found == receives_.end() ? 0 : found->second.count(user_tag);
 }
 
 uint64_t MessageNumbers::next_receive(Rank from, uint32_t user_tag) const {
-  const auto found = receives_.find(KeyOf(from, user_tag));
-  return TagOf(user_tag, found == receives_.end() ? 0 : found->second.next);
+  return TagOf(user_tag, received(from, user_tag));
 }
 
 void MessageNumbers::note(const Announcement& announcement) {
   if (overflowed()) return;
   const auto user_tag = static_cast<uint32_t>(announcement.tag.operation >> 32 & 0x7fffffff);
   const auto number = static_cast<uint32_t>(announcement.tag.operation);
-  Receives& receives = receives_[KeyOf(announcement.from, user_tag)];
-  if (static_cast<int32_t>(number - receives.next) < 0) return;  // numbers wrap around
-  if (receives.announced.try_emplace(number, announcement.arrival).second) ++announced_;
+  const uint32_t next = received(announcement.from, user_tag);
+  if (static_cast<int32_t>(number - next) < 0) return;  // numbers wrap around
+  auto& arrivals = announced_[KeyOf(announcement.from, user_tag)];
+  if (arrivals.try_emplace(number, announcement.arrival).second) ++announcements_;
 }
 
 std::optional<uint64_t> MessageNumbers::next_announced(Rank from, uint32_t user_tag) const {
-  const auto found = receives_.find(KeyOf(from, user_tag));
-  if (found == receives_.end()) return std::nullopt;
-  const auto announced = found->second.announced.find(found->second.next);
-  if (announced == found->second.announced.end()) return std::nullopt;
+  const auto found = announced_.find(KeyOf(from, user_tag));
+  if (found == announced_.end()) return std::nullopt;
+  const auto announced = found->second.find(received(from, user_tag));
+  if (announced == found->second.end()) return std::nullopt;
   return announced->second;
+}
+
+size_t MessageNumbers::entries() const {
+  size_t entries = announcements_;
+  for (const auto& [rank, tags] : sends_) entries += tags.entries();
+  for (const auto& [rank, tags] : receives_) entries += tags.entries();
+  return entries;
 }
 
 }  // namespace rocecoll

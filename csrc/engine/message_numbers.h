@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers the messages between this rank and each peer, by direction and user tag: messages with
 // the same tag match in the order in which they were posted. A receive from any source takes its
-// number when its source is known.
+// number when its source is known. What is kept grows with the runs of neighbouring tags that were
+// used unequally often (TagCounts), not with the tags.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <unordered_map>
 
 #include "base/rank.h"
+#include "engine/tag_counts.h"
 #include "transport/messenger.h"
 
 namespace rocecoll {
@@ -26,18 +28,20 @@ class MessageNumbers {
   // Announcement::arrival, if the next message to be received has been announced.
   std::optional<uint64_t> next_announced(Rank from, uint32_t user_tag) const;
   // More announcements than ranks could make in good faith: no more are remembered.
-  bool overflowed() const { return announced_ > kMaxAnnounced; }
+  bool overflowed() const { return announcements_ > kMaxAnnounced; }
+  // What is remembered, in pieces of bounded size.
+  size_t entries() const;
 
  private:
   static constexpr size_t kMaxAnnounced = 1u << 20;
-  struct Receives {
-    uint32_t next = 0;
-    std::map<uint32_t, uint64_t> announced;  // arrivals, by number
-  };
 
-  std::unordered_map<uint64_t, uint32_t> sends_;  // next number, by peer and user tag
-  std::unordered_map<uint64_t, Receives> receives_;
-  size_t announced_ = 0;
+  uint32_t received(Rank from, uint32_t user_tag) const;
+
+  std::unordered_map<Rank, TagCounts> sends_;
+  std::unordered_map<Rank, TagCounts> receives_;
+  // Arrivals by number, by peer and user tag.
+  std::unordered_map<uint64_t, std::map<uint32_t, uint64_t>> announced_;
+  size_t announcements_ = 0;
 };
 
 }  // namespace rocecoll
