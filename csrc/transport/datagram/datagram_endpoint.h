@@ -52,6 +52,7 @@ struct PeerPath {
   // Those that may be waiting for room in the window that they share.
   WaitList waiting;
   uint32_t bulk_senders = 0;  // of its endpoints, by ReceiveShares
+  Instant confirmed_at{};     // when its connections were asked about last
   ListHook<PeerPath> idle_hook;
 };
 

@@ -100,6 +100,18 @@ void DatagramTransport::on_init(const RxDatagram& datagram) {
   feed(*endpoint, datagram);
   if (!was_established && endpoint->connection.established()) {
     table_.set_peer_id(*endpoint, init->source_id);
+    confirm_others(*endpoint);
+  }
+}
+
+// A process that was started anew at the old address keeps the path alive, on which connections to
+// its predecessor may be idle: nothing else would tell their owners.
+void DatagramTransport::confirm_others(const Endpoint& opened) {
+  PeerPath& path = opened.path;
+  if (now_ < path.confirmed_at + kConfirmInterval) return;
+  path.confirmed_at = now_;
+  for (Endpoint* e = path.endpoints.front(); e != nullptr; e = PathList::next(*e)) {
+    if (e != &opened && e->connection.confirm(now_)) wants_to_transmit(*e);
   }
 }
 

@@ -52,6 +52,8 @@ class DatagramTransport final : public Transport {
  private:
   friend class DatagramLink;
   static constexpr size_t kReceiveBatch = 128;
+  // No process dies and is started anew in less, and many groups may be opened at once.
+  static constexpr Duration kConfirmInterval = std::chrono::seconds(1);
 
   // -- for links
   void wants_to_transmit(Endpoint& endpoint);
@@ -63,6 +65,7 @@ class DatagramTransport final : public Transport {
   void dispatch(const RxDatagram& datagram);
   void on_init(const RxDatagram& datagram);
   void answer(const Address& to, PacketType type, uint64_t connection_id);
+  void confirm_others(const Endpoint& opened);
   void on_unknown(const RxDatagram& datagram, uint64_t connection_id);
   void on_notice(const RxDatagram& datagram);
   bool all_events_taken() const {

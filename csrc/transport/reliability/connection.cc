@@ -330,6 +330,14 @@ void Connection::on_unreachable_hint(Instant now, Obstacle obstacle) {
   impl_->on_unreachable_hint(now, obstacle);
 }
 
+bool Connection::confirm(Instant now) {
+  Impl& impl = *impl_;
+  const bool asks = impl.timers_run() && impl.handshake.established() &&
+                    now >= impl.shown_at + impl.options.heartbeat_interval;
+  if (asks) impl.ping_due = true;
+  return asks;
+}
+
 bool Connection::send_frame(std::span<const std::byte> frame) {
   ROCECOLL_CHECK(!impl_->closing.closed);
   ROCECOLL_CHECK(!frame.empty() && frame.size() <= max_frame_bytes());

@@ -78,6 +78,10 @@ class Connection {
   // The peer answered with RESET: it knows no such connection (it restarted, or has long closed).
   void on_reset(Instant now);
 
+  // A process at the peer's address has opened another connection, and may be a new one: asks it
+  // about this one, unless it showed lately that it knows it. True if there is something to send.
+  bool confirm(Instant now);
+
   // -- commands: as in Link
   bool send_frame(std::span<const std::byte> frame);
   bool write(const RemoteSlice& to, LocalSlice from, uint32_t token);

@@ -133,6 +133,7 @@ struct Connection::Impl {
   Closing closing;
   PeerClose peer_close;
 
+  Instant shown_at{};  // the peer's latest packet, which shows that it knows this connection
   bool ping_due = false;
   uint64_t bytes_since_ping = 0;
   bool settled_due = false;  // holes that the peer may forget

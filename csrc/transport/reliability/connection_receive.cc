@@ -36,8 +36,9 @@ void Connection::Impl::on_init(Instant now, const PacketHeader& header,
   const bool was_confirmed = handshake.confirmed();
   const auto verdict = handshake.on_init(now, *init);
   if (verdict == Handshake::Verdict::kIgnored) return;
-  heard(now);
+  // No packet number is used twice: a duplicate may be a dead peer's, sent again by somebody.
   if (!ack_tracker.is_duplicate(header.packet_number)) {
+    heard(now);
     ack_tracker.on_received(now, header.packet_number, bytes.size(), false, false);
   }
   if (!was_established) {
@@ -64,8 +65,9 @@ bool Connection::Impl::is_valid_body(uint64_t number, const PacketBody& read) co
 
 void Connection::Impl::on_packet(Instant now, const PacketHeader& header,
                                  std::span<const std::byte> bytes) {
-  heard(now);
   if (ack_tracker.is_duplicate(header.packet_number)) return;
+  heard(now);
+  shown_at = now;
   if (!ParsePacketBody(bytes.subspan(kPacketHeaderBytes), body) ||
       !is_valid_body(header.packet_number, body)) {
     ++invalid_packets;

@@ -214,6 +214,23 @@ TEST(DatagramLifecycle, ARestartedPeerAnswersWithReset) {
   ASSERT_TRUE(world.run([&] { return world[1].links[back].frames.size() == 1; }, seconds(1)));
 }
 
+TEST(DatagramLifecycle, IdleLinksLearnThatTheirPeerWasStartedAnewAtItsOldAddress) {
+  SimWorld world(2);
+  Link* idle = world.open(0, 1, 1);
+  world.open(1, 0, 1);
+  world.run_for(seconds(5));
+  world.kill(1);
+  world.run_for(seconds(3));  // less than the peer timeout, and nobody says that the port is closed
+  world.restart(1);
+  EXPECT_FALSE(world.is_down(idle));
+  auto [fresh, back] = world.connect(0, 1, 2);
+  const Instant start = world.now();
+  ASSERT_TRUE(world.run([&] { return world.is_down(idle); }, seconds(60)));
+  EXPECT_LT(world.now() - start, seconds(1));
+  EXPECT_EQ(idle->status().code(), StatusCode::kPeerLost);
+  EXPECT_FALSE(world.is_down(fresh));
+}
+
 TEST(DatagramLifecycle, GarbageIsCountedAndIgnored) {
   SimWorld world(2);
   Link* a = world.open(0, 1);

@@ -137,6 +137,25 @@ TEST(Hostile, AReplayedPacketChangesNothing) {
   EXPECT_EQ(target, std::vector<std::byte>(500));
 }
 
+TEST(Hostile, ReplayedPacketsKeepNoDeadPeerAlive) {
+  ConnectionPair pair(1);
+  std::vector<std::vector<std::byte>> recorded;
+  pair.on_sent = [&](int from, std::span<const std::byte> bytes) {
+    if (from == 1) recorded.emplace_back(bytes.begin(), bytes.end());
+  };
+  ASSERT_TRUE(pair.establish());
+  ASSERT_TRUE(pair.at(1).send_frame(TestBytes(100, 1)));
+  pair.run_for(seconds(2));
+  ASSERT_GT(recorded.size(), 2u);
+  pair.answer_reset = false;
+  pair.destroy(1);
+  for (int i = 0; i < 150 && pair.end(0).downs == 0; ++i) {
+    pair.run_for(milliseconds(100));
+    for (const auto& packet : recorded) pair.inject(0, packet);
+  }
+  EXPECT_EQ(pair.end(0).downs, 1);
+}
+
 TEST(Hostile, FramesFarAheadAreNotBufferedWithoutBound) {
   ConnectionPair pair(1);
   ASSERT_TRUE(pair.establish());
