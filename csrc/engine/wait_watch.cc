@@ -25,6 +25,12 @@ std::string Obstructed(const LinkContact& contact) {
   return "; " + std::string(Describe(contact.obstacle));
 }
 
+// This host sends nothing there, whether or not the rank is heard.
+bool CannotSend(const LinkContact& contact) {
+  return contact.obstacle == Obstacle::kNetworkUnreachable ||
+         contact.obstacle == Obstacle::kProhibitedHere;
+}
+
 }  // namespace
 
 std::vector<LogEntry> WaitWatch::look(Instant now, const std::vector<AwaitedRank>& awaited,
@@ -48,7 +54,7 @@ void WaitWatch::look_at(Instant now, const AwaitedRank& awaited, const std::stri
   const Duration silence = now - contact.heard_at;
   const auto missed = std::ranges::find(missed_, awaited.rank, &Missed::rank);
   if (missed != missed_.end()) {
-    if (contact.heard_at <= missed->heard_at) return;
+    if (contact.heard_at <= missed->heard_at || CannotSend(contact)) return;
     entries.push_back({Severity::kInfo, "group \"" + group_.name + "\": " +
                                             text.peer(awaited.rank) + " is heard again after " +
                                             DescribeDuration(contact.heard_at - missed->heard_at)});
@@ -61,11 +67,14 @@ void WaitWatch::look_at(Instant now, const AwaitedRank& awaited, const std::stri
     entries.push_back({Severity::kWarning,
                        text.message(StatusCode::kNoContact, text.no_contact(awaited.rank, why))});
   } else {
-    if (silence < Silence(contact)) return;
-    entries.push_back({Severity::kWarning, "group \"" + group_.name + "\": nothing heard from " +
-                                               text.peer(awaited.rank) + " for " +
-                                               DescribeDuration(silence) + Obstructed(contact) +
-                                               "; " + operation + " waits for it"});
+    const bool silent = silence >= Silence(contact);
+    if (!silent && !CannotSend(contact)) return;
+    const std::string what = silent ? "nothing heard from " + text.peer(awaited.rank) + " for " +
+                                          DescribeDuration(silence)
+                                    : "no packet gets to " + text.peer(awaited.rank);
+    entries.push_back({Severity::kWarning, "group \"" + group_.name + "\": " + what +
+                                               Obstructed(contact) + "; " + operation +
+                                               " waits for it"});
   }
   missed_.push_back({awaited.rank, contact.heard_at, contact.ever_heard, TimeOfDay(Duration{0})});
 }

@@ -149,7 +149,8 @@ def test_a_rank_frozen_before_first_contact(own_pool) -> None:
             [outcome] = pool.attempt(operate, "all_reduce", ranks=[0], limit_s=60)
         finally:
             os.kill(frozen, signal.SIGCONT)
-        assert outcome.error and "no contact with rank 1 " in outcome.error, outcome
+        # It may just have had the time to answer before it stopped.
+        assert outcome.error and re.search("(no contact with|lost) rank 1 ", outcome.error), outcome
 
 
 def in_subgroup(members: list[int]) -> None:

@@ -33,9 +33,11 @@ struct Path {
     obstacle_at += length;
   }
   bool ever_heard() const { return last_heard != Instant{}; }
-  // What stands in the way as far as anybody said; kNone once the peer was heard again.
+  // What stands in the way as far as anybody said; kNone once the peer has been heard for a while
+  // since. Where only the way there is obstructed, it is heard all the time.
+  static constexpr Duration kObstacleLasts = std::chrono::seconds(2);
   Obstacle current_obstacle() const {
-    return obstacle_at > last_heard ? obstacle : Obstacle::kNone;
+    return obstacle_at + kObstacleLasts > last_heard ? obstacle : Obstacle::kNone;
   }
 };
 

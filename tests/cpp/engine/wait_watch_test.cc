@@ -77,6 +77,17 @@ TEST_F(WaitWatchTest, NoRouteIsToldAtOnce) {
   EXPECT_NE(told[0].text.find("no route"), std::string::npos) << told[0].text;
 }
 
+TEST_F(WaitWatchTest, NoRouteToARankThatIsHeardIsToldOnce) {
+  LinkContact contact = HeardAt(start_);
+  contact.obstacle = Obstacle::kNetworkUnreachable;
+  const auto told = look(milliseconds(100), contact);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told[0].text.find("no route"), std::string::npos) << told[0].text;
+  contact.heard_at += milliseconds(500);
+  EXPECT_TRUE(look(milliseconds(600), contact).empty());
+  EXPECT_EQ(look(milliseconds(1100), HeardAt(start_ + seconds(1))).size(), 1u);
+}
+
 TEST_F(WaitWatchTest, LongWaitsAreReportedMoreAndMoreSeldom) {
   std::vector<Duration> reports;
   for (Duration at{0}; at <= minutes(9); at += milliseconds(500)) {
