@@ -36,7 +36,7 @@ def run_all(commands: list[str]) -> None:
 
 
 @pytest.fixture
-def network() -> Iterator[Network]:
+def routed() -> Iterator[Network]:
     made = ip("netns", "add", NAMES[0])
     if made.returncode != 0:
         pytest.skip(f"no network namespaces here: {made.stderr.strip()}")
@@ -75,31 +75,31 @@ def hide_reports() -> None:
     run_all([f"ip -n {name} rule add iif lo blackhole pref 5" for name in NAMES[1:3]])
 
 
-def run_narrow(network: Network, *commands: str) -> None:
+def run_narrow(routed: Network, *commands: str) -> None:
     """One rank on each host, of which the second gives the commands."""
-    program = [str(PROGRAMS / "narrow.py"), f"tcp://{network.hosts[0].ipv4}:{free_port()}"]
-    results = run_on_hosts(network.hosts, 1, [[*program, *commands]] * 2)
+    program = [str(PROGRAMS / "narrow.py"), f"tcp://{routed.hosts[0].ipv4}:{free_port()}"]
+    results = run_on_hosts(routed.hosts, 1, [[*program, *commands]] * 2)
     for rank, result in enumerate(results):
         assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
 
 
 @pytest.mark.parametrize("reported", [True, False], ids=["reported", "silent"])
-def test_a_narrow_hop_is_found_by_the_first_operation(network: Network, reported: bool) -> None:
+def test_a_narrow_hop_is_found_by_the_first_operation(routed: Network, reported: bool) -> None:
     if not reported:
         hide_reports()
-    run_all(network.middle(ETHERNET))
-    run_narrow(network)
+    run_all(routed.middle(ETHERNET))
+    run_narrow(routed)
 
 
 @pytest.mark.parametrize("reported", [True, False], ids=["reported", "silent"])
-def test_a_path_that_shrinks_while_in_use_goes_on(network: Network, reported: bool) -> None:
+def test_a_path_that_shrinks_while_in_use_goes_on(routed: Network, reported: bool) -> None:
     if not reported:
         hide_reports()
-    run_narrow(network, *network.middle(ETHERNET), *network.middle(JUMBO))
+    run_narrow(routed, *routed.middle(ETHERNET), *routed.middle(JUMBO))
 
 
-def test_a_loopback_interface_that_shrinks_and_grows_goes_on(network: Network) -> None:
-    host = network.hosts[0]
+def test_a_loopback_interface_that_shrinks_and_grows_goes_on(routed: Network) -> None:
+    host = routed.hosts[0]
     program = [str(PROGRAMS / "narrow.py"), f"tcp://127.0.0.1:{free_port()}"]
     commands = [f"ip link set lo mtu {mtu}" for mtu in (ETHERNET, 65536)]
     results = run_on_hosts((host,), 2, [[*program, *commands]])
