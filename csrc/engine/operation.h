@@ -45,7 +45,8 @@ struct OperationSpec {
 };
 
 // Shared by the caller and the engine. The caller must keep the buffers alive until done(): put
-// what owns them into `owner`, which is dropped on completion, outside all locks.
+// what owns them into `owner`, which is dropped after completion, outside all locks, on a thread
+// that may wait for what that takes.
 class Operation {
  public:
   Operation(OperationSpec spec, std::shared_ptr<void> owner)
@@ -61,7 +62,8 @@ class Operation {
   Rank source() const { return source_; }
 
   // Runs once, on some thread, after done() became true and before the owner is dropped, while no
-  // lock of rocecoll is held. Set before submit. Must not throw.
+  // lock of rocecoll is held. Set before submit. Must not throw, nor wait for a lock that others
+  // keep for long (Python's), also not by dropping what it holds: that belongs to the owner.
   void set_on_complete(std::function<void(const Operation&)> callback) {
     on_complete_ = std::move(callback);
   }

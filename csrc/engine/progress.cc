@@ -21,7 +21,10 @@
 // 3. Work left behind. Whoever gives up the role, or submits without waiting, looks under the lock
 //    whether operations are pending *after* it has given up the role, and then calls the thread. If
 //    it sees the role taken again, the new holder will do the same later.
-// Wakers are sticky, so a wake() between a decision to sleep and the sleep is not lost either.
+// Neither kind waits for anything else while it is relied upon: what completed operations kept
+// alive is let go by a thread that is neither, or by a driver once it has given up the role
+// (let_go). Wakers are sticky, so a wake() between a decision to sleep and the sleep is not lost
+// either.
 #include "engine/progress.h"
 
 #include <sched.h>
@@ -35,6 +38,7 @@
 #include <thread>
 #include <utility>
 
+#include "engine/disposer.h"
 #include "engine/engine_lock.h"
 #include "engine/failure_text.h"
 #include "engine/waker.h"
@@ -81,18 +85,21 @@ struct Progress::Impl {
   void meet() { meetings.fetch_add(1, std::memory_order_acq_rel); }
   bool drive_until(const std::function<bool()>& done, Duration timeout);
   bool wait_for_role(const std::function<bool()>& done, Duration& timeout);
-  void drive(const std::function<bool()>& done, Duration timeout);
-  void sleep_as_driver(const std::function<bool()>& done, Instant limit);
+  void drive(const std::function<bool()>& done, Duration timeout, Owners& owners);
+  void sleep_as_driver(const std::function<bool()>& done, Instant limit, Owners& owners);
   void give_up_role();
   void call_thread();
   void step_aside(EngineLock::Outcome outcome);
-  void finish(std::vector<OperationPtr>& completed);
+  void finish(std::vector<OperationPtr>& completed, Owners& owners);
+  void let_go(Owners& owners);
+  void shut_down_groups(Duration limit);
   bool park_needed(bool on_duty) const;
   void park(bool& long_next);
   void look(const std::function<void(Engine&)>& call);
   void change(const std::function<void(Engine&)>& call);
 
   const std::unique_ptr<Transport> transport;
+  Disposer disposer;
   EngineLock engine;
   const ProgressOptions options;
   const WaitHandle handle;
@@ -117,14 +124,13 @@ struct Progress::Impl {
   std::thread thread;
 };
 
-namespace {
-// The runtime this thread drives, for a callback that waits on it again.
-thread_local const void* driving_here = nullptr;
-}  // namespace
+// The runtime this thread drives, for a callback that waits on it again; or is the background of.
+static thread_local const void* driving_here = nullptr;
+static thread_local const void* serving_here = nullptr;
 
-// Hands completed operations back, with no lock held. All become done before any callback runs, as
-// a callback may wait for another of them.
-void Progress::Impl::finish(std::vector<OperationPtr>& completed) {
+// Hands completed operations back, with no lock held, and adds what they kept alive to `owners`.
+// All become done before any callback runs, as a callback may wait for another of them.
+void Progress::Impl::finish(std::vector<OperationPtr>& completed, Owners& owners) {
   if (completed.empty()) return;
   for (const OperationPtr& operation : completed) {
     operation->done_.store(true, std::memory_order_release);
@@ -139,16 +145,24 @@ void Progress::Impl::finish(std::vector<OperationPtr>& completed) {
   if (driver_mark.asleep()) driver_waker.wake();
   for (OperationPtr& operation : completed) {
     if (auto callback = std::exchange(operation->on_complete_, nullptr)) callback(*operation);
-    operation->owner_.reset();
+    if (operation->owner_ != nullptr) owners.push_back(std::move(operation->owner_));
     operation.reset();
   }
   completed.clear();
 }
 
+void Progress::Impl::let_go(Owners& owners) {
+  if (owners.empty()) return;
+  if (serving_here == this || driving_here == this) disposer.let_go(owners);
+  owners.clear();
+}
+
 // After a step by a thread that does not go on driving.
 void Progress::Impl::step_aside(EngineLock::Outcome outcome) {
   if (driver_mark.later_than(outcome.next_deadline)) driver_waker.wake();
-  finish(outcome.completed);
+  Owners owners;
+  finish(outcome.completed, owners);
+  let_go(owners);
 }
 
 // Sticky: one call is enough until the thread has seen it.
@@ -156,25 +170,30 @@ void Progress::Impl::call_thread() {
   if (!user_drives.load() && !thread_called.exchange(true)) thread_waker.wake();
 }
 
-void Progress::Impl::sleep_as_driver(const std::function<bool()>& done, Instant limit) {
+void Progress::Impl::sleep_as_driver(const std::function<bool()>& done, Instant limit,
+                                     Owners& owners) {
   EngineLock::Outcome outcome = engine.step(&driver_mark);
-  finish(outcome.completed);
+  finish(outcome.completed, owners);
   if (!outcome.moved) {
     meet();
     if (!done()) {
+      let_go(owners);
       driver_waker.sleep(handle, Until(std::min(outcome.next_deadline, limit), outcome.now));
     }
   }
   driver_mark.set_awake();
 }
 
-void Progress::Impl::drive(const std::function<bool()>& done, Duration timeout) {
+// What was kept by operations that completed last is left to the caller, to be let go without a
+// hand-over once it has given up the role.
+void Progress::Impl::drive(const std::function<bool()>& done, Duration timeout, Owners& owners) {
   Instant limit{};
   Instant idle_since{};
   bool was_idle = false;
   while (!done()) {
+    let_go(owners);
     EngineLock::Outcome outcome = engine.step();
-    finish(outcome.completed);
+    finish(outcome.completed, owners);
     if (limit == Instant{}) limit = After(outcome.now, timeout);
     last_drive_ns.store(outcome.now.time_since_epoch().count());
     if (outcome.now >= limit) return;
@@ -187,7 +206,7 @@ void Progress::Impl::drive(const std::function<bool()>& done, Duration timeout) 
     } else if (idle < options.spin_time + options.yield_time) {
       sched_yield();
     } else if (!done()) {
-      sleep_as_driver(done, limit);
+      sleep_as_driver(done, limit, owners);
     }
   }
 }
@@ -236,8 +255,10 @@ bool Progress::Impl::wait_for_role(const std::function<bool()>& done, Duration& 
 
 // True once done() is, false after the time. done() becomes true on some thread that then wakes us.
 bool Progress::Impl::drive_until(const std::function<bool()>& done, Duration timeout) {
+  Owners owners;
   if (driving_here == this) {  // a callback of an operation that this thread has finished
-    drive(done, timeout);
+    drive(done, timeout, owners);
+    let_go(owners);
     return done();
   }
   if (!wait_for_role(done, timeout)) return done();
@@ -250,7 +271,7 @@ bool Progress::Impl::drive_until(const std::function<bool()>& done, Duration tim
     }
     Impl& impl;
   } const role(*this);
-  drive(done, timeout);
+  drive(done, timeout, owners);
   return done();
 }
 
@@ -278,6 +299,7 @@ void Progress::Impl::park(bool& long_next) {
 void Progress::Impl::serve() {
   bool on_duty = false;    // called since the last time that nothing was pending
   bool long_park = false;  // the same thread has driven for a whole short park
+  Owners owners;
   while (!stopping.load()) {
     if (thread_called.exchange(false)) on_duty = true;
     if (park_needed(on_duty)) {
@@ -289,7 +311,8 @@ void Progress::Impl::serve() {
     long_park = false;
     EngineLock::Outcome outcome = engine.step(&thread_mark);
     if (driver_mark.asleep()) driver_waker.wake();  // it started to drive while we stepped
-    finish(outcome.completed);
+    finish(outcome.completed, owners);
+    let_go(owners);
     if (!outcome.pending) on_duty = false;
     if (!outcome.moved) thread_waker.sleep(handle, Until(outcome.next_deadline, outcome.now));
     thread_mark.set_awake();
@@ -298,6 +321,7 @@ void Progress::Impl::serve() {
 
 // Nothing leaves the thread. Without it, waiters still drive.
 void Progress::Impl::run_thread() {
+  serving_here = this;
   try {
     serve();
   } catch (const std::exception& failure) {
@@ -308,7 +332,6 @@ void Progress::Impl::run_thread() {
 void Progress::Impl::fail_all(const std::exception& failure) {
   look([&](Engine& e) { e.fail_all_groups(failure.what()); });
 }
-
 void Progress::Impl::look(const std::function<void(Engine&)>& call) {
   step_aside(engine.with(call));
 }
@@ -326,14 +349,13 @@ Progress::Progress(std::unique_ptr<Transport> transport, const EngineOptions& en
 }
 
 Progress::~Progress() {
-  shutdown(kFinalLinger);
+  impl_->shut_down_groups(kFinalLinger);
   impl_->stopping.store(true);
   impl_->thread_waker.wake();
   impl_->thread.join();
 }
 
 Address Progress::address() const { return impl_->address; }
-
 Result<GroupId> Progress::add_group(GroupSpec spec) {
   if (impl_->shut_down.load()) {
     return Status(StatusCode::kAborted, "rocecoll: the runtime has been shut down");
@@ -414,10 +436,15 @@ Status Progress::wait(const OperationPtr& operation, Duration timeout) {
   return operation->status();
 }
 
+void Progress::Impl::shut_down_groups(Duration limit) {
+  shut_down.store(true);
+  change([](Engine& e) { e.remove_all_groups(); });
+  drive_until([this] { return !engine.lingering(); }, limit);
+}
+
 void Progress::shutdown(Duration limit) {
-  impl_->shut_down.store(true);
-  impl_->change([](Engine& engine) { engine.remove_all_groups(); });
-  impl_->drive_until([this] { return !impl_->engine.lingering(); }, limit);
+  impl_->shut_down_groups(limit);
+  impl_->disposer.drain(limit);
 }
 
 }  // namespace rocecoll

@@ -27,7 +27,7 @@ class Progress {
   // Owns the transport and the engine on it. Starts the thread.
   Progress(std::unique_ptr<Transport> transport, const EngineOptions& engine,
            const ProgressOptions& options);
-  // shutdown(), then joins the thread.
+  // As shutdown(), but waits for nothing that operations kept alive; then joins the thread.
   ~Progress();
 
   Address address() const;
@@ -45,7 +45,8 @@ class Progress {
   // Drives until the operation is done or `timeout` passed (kTimeout; the operation stays pending).
   // Returns the operation's status. Callable from many threads.
   Status wait(const OperationPtr& operation, Duration timeout = Duration::max());
-  // Lets closed links deliver their last frames, for at most `limit`. Idempotent.
+  // Lets closed links deliver their last frames for at most `limit`, and what operations kept alive
+  // go for as long again: the caller holds no lock that this takes. Idempotent.
   void shutdown(Duration limit);
 
  private:

@@ -1,14 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/completion_pool.h"
 
+#include <pthread.h>
+
+#include <atomic>
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
+
 namespace rocecoll::torch_adapter {
 
+namespace {
+
+std::atomic<CompletionPool*> current{nullptr};
+
+}  // namespace
+
 CompletionPool& CompletionPool::instance() {
-  static auto* pool = new CompletionPool;
-  return *pool;
+  static const int made = [] {
+    current = new CompletionPool;
+    // A forked child has a copy without the threads, perhaps locked.
+    return pthread_atfork(nullptr, nullptr, [] { current = new CompletionPool; });
+  }();
+  ROCECOLL_CHECK(made == 0);
+  return *current;
 }
 
 void CompletionPool::run(std::function<void()> task) {

@@ -18,7 +18,7 @@ class CompletionPool {
   // Threads that may wait inside callbacks at the same time. Each costs only its stack.
   static constexpr size_t kMaxThreads = 64;
 
-  // Never destroyed: its threads may outlive main().
+  // Never destroyed: its threads may outlive main(). A forked child has one of its own.
   static CompletionPool& instance();
 
   // `task` must not throw. Runs at once unless kMaxThreads tasks are already running. The queue is

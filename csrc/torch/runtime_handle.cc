@@ -16,8 +16,6 @@ namespace {
 // What callbacks of the program may still take when it ends.
 constexpr Duration kDrainLimit = std::chrono::seconds(2);
 
-thread_local int callback_depth = 0;
-
 constexpr const char* kForked =
     "rocecoll: this process was forked from the one that made the process group, and cannot use it "
     "(the thread and the connections stayed there). Start such a process by the spawn or "
@@ -37,15 +35,9 @@ RuntimeHandle::RuntimeHandle(std::shared_ptr<Progress> progress, RuntimeOptions 
   ROCECOLL_CHECK(watching == 0);
 }
 
-RuntimeHandle::CallbackScope::CallbackScope() { ++callback_depth; }
-RuntimeHandle::CallbackScope::~CallbackScope() { --callback_depth; }
-
 RuntimeHandle::~RuntimeHandle() {
   if (in_child()) {
     new std::shared_ptr<Progress>(std::move(progress_));  // never freed
-  } else if (callback_depth > 0) {
-    CompletionPool::instance().run(
-        [progress = std::move(progress_)]() mutable { progress.reset(); });
   }
 }
 

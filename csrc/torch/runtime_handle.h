@@ -16,14 +16,6 @@ namespace rocecoll::torch_adapter {
 
 class RuntimeHandle {
  public:
-  // Held while a callback of the progress thread runs: if it drops the last handle, the runtime
-  // ends on another thread, since a thread cannot join itself.
-  class CallbackScope {
-   public:
-    CallbackScope();
-    ~CallbackScope();
-  };
-
   RuntimeHandle(std::shared_ptr<Progress> progress, RuntimeOptions options);
   // In a forked child nothing is torn down: the progress thread did not come along, and a lock may
   // have been held by it.

@@ -59,14 +59,12 @@ void Work::Prepare(GroupId group, Launch launch, std::vector<OperationPtr>& oper
   work->staging_ = launch.staging;
   work->pending_ = launch.specs.size();
   if (work->call_.record) work->call_.record->start();
+  const Ptr batch = work->batch();
+  const Kept kept{work, launch.staging, batch, batch ? batch->staging_ : nullptr};
   for (OperationSpec& spec : launch.specs) {
-    auto operation = std::make_shared<Operation>(std::move(spec), launch.staging);
-    // The reference is dropped with the operation's callback, once it has run.
-    operation->set_on_complete([work](const Operation& done) mutable {
-      const RuntimeHandle::CallbackScope scope;
-      auto self = std::move(work);
-      self->on_operation_done(done.status(), 1);
-    });
+    auto operation = std::make_shared<Operation>(std::move(spec), std::make_shared<Kept>(kept));
+    operation->set_on_complete(
+        [self = work.get()](const Operation& done) { self->on_operation_done(done.status(), 1); });
     work->operations_.push_back(operation);
     operations.push_back(std::move(operation));
   }
@@ -81,11 +79,9 @@ Status Work::submit_all(const std::vector<OperationPtr>& operations, size_t& acc
   return status;
 }
 
-// Operations that never went out will not call back: releases what their callbacks hold, and
-// counts them as done.
+// Operations that never went out will not call back: counts them as done.
 void Work::keep_accepted(size_t accepted, const Status& refused) {
   if (accepted == operations_.size()) return;
-  for (size_t i = accepted; i < operations_.size(); ++i) operations_[i]->set_on_complete(nullptr);
   const size_t missing = operations_.size() - accepted;
   if (accepted == 0) submitted_ = false;
   operations_.resize(accepted);
@@ -113,7 +109,7 @@ void Work::SubmitBatch(GroupId group, const Ptr& batch, std::shared_ptr<Staging>
   std::vector<Ptr> works;
   for (Launch& member : members) {
     works.push_back(member.work);
-    member.work->batch_ = batch;
+    member.work->batch_ = batch.get();
     Prepare(group, std::move(member), operations);
   }
   size_t accepted = 0;
@@ -163,13 +159,11 @@ void Work::on_operation_done(const Status& status, size_t count) {
   }
   if (pending_.fetch_sub(count, std::memory_order_acq_rel) != count) return;
   duration_ns_ = std::chrono::nanoseconds(steady_clock::now() - started_).count();
-  // Dropped after the lock: freeing a tensor may need Python's lock, which a thread in getFuture()
-  // may hold.
-  auto staging = std::move(staging_);
+  const auto staging = std::move(staging_);  // an operation's owner is the last to hold it
   std::unique_lock lock(state_mutex_);
   if (future_shared_) {
     lock.unlock();
-    CompletionPool::instance().run([self = c10::intrusive_ptr<Work>::reclaim_copy(this), staging] {
+    CompletionPool::instance().run([self = Ptr::reclaim_copy(this), staging, batch = batch()] {
       self->complete(*staging);
       self->announce();
     });
@@ -189,7 +183,7 @@ void Work::announce() {
                                                       started_ + duration, duration)
                    : nullptr);
   }
-  if (const Ptr batch = std::move(batch_)) batch->on_operation_done(failure_, 1);
+  if (batch_ != nullptr) batch_->on_operation_done(failure_, 1);
 }
 
 void Work::complete(Staging& staging) {

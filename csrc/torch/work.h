@@ -27,7 +27,9 @@ namespace rocecoll::torch_adapter {
 // Owned by its caller and, until it is complete, by its operations: dropping it never disturbs what
 // runs. Completion, in this order: temporaries are copied back, the future is completed, waiters
 // wake. It happens on the thread that found the last operation done, or on the CompletionPool once
-// somebody holds the future and may have attached callbacks.
+// somebody holds the future and may have attached callbacks. Works and tensors are only ever
+// dropped on threads that may wait for Python's lock: the operations' owners are the last to hold
+// them.
 //
 // With an accelerator's tensors completion means that the last copy to the device is queued:
 // waiters make their current stream wait for it, not the host. isCompleted() waits for the copies.
@@ -86,6 +88,13 @@ class Work : public c10d::Work {
   uint64_t getSequencenumber() const override;
 
  private:
+  // What an operation keeps alive until it is done and its callback has run.
+  struct Kept {
+    Ptr work;
+    std::shared_ptr<Staging> staging;
+    Ptr batch;  // whose completion the work's is part of
+    std::shared_ptr<Staging> batch_staging;
+  };
   // Appends what the launch's work needs done to `operations`.
   static void Prepare(GroupId group, Launch launch, std::vector<OperationPtr>& operations);
   Status submit_all(const std::vector<OperationPtr>& operations, size_t& accepted) const;
@@ -93,6 +102,7 @@ class Work : public c10d::Work {
   void on_operation_done(const Status& status, size_t count);
   void complete(Staging& staging);
   void announce();
+  Ptr batch() const { return batch_ == nullptr ? Ptr() : Ptr::reclaim_copy(batch_); }
   void await_on_stream() const;
 
   const std::shared_ptr<RuntimeHandle> runtime_;
@@ -102,7 +112,7 @@ class Work : public c10d::Work {
   GroupId group_ = 0;
   std::vector<OperationPtr> operations_;  // all that were submitted
   std::shared_ptr<Staging> staging_;      // until completion
-  Ptr batch_;                             // completes when all its members have; until completion
+  Work* batch_ = nullptr;                 // completes when all its members have; kept by them
   std::exception_ptr raised_;             // by the body of Run()
   std::atomic<bool> submitted_{false};
   std::atomic<size_t> pending_{0};

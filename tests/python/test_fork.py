@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Children of fork(): they cannot use the group, say so at once, and end without hanging; and they
-keep nothing that would hide their parent's death."""
+"""Children of fork(): they cannot use the group, say so at once, and end without hanging; they may
+begin anew, and keep nothing that would hide their parent's death."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def test_children(tmp_path: Path) -> None:
         assert result.returncode == 0, result.stdout
         assert result.stdout.splitlines() == [
             "use the group: 0 all refused",
+            "begin anew: 0 sum 1.0",
             "leave at once: 0 ",
             "just end: 0 ",
             "drop everything: 0 dropped",

@@ -204,3 +204,13 @@ def check_destroy_beside_work() -> None:
 
 def test_destroy_subgroup_while_others_work(shared_pool) -> None:
     shared_pool(3).run(check_destroy_beside_work)
+
+
+def test_python_lock_held_for_long(tmp_path: Path) -> None:
+    """Tensors that completed operations let go wait for the lock; heartbeats do not."""
+    program = str(PROGRAMS / "holds_python.py")
+    command = [sys.executable, program, str(tmp_path / "store"), str(tmp_path)]
+    environments = [environment(RANK=str(rank), ROCECOLL_PEER_TIMEOUT="4") for rank in range(2)]
+    for result in run_programs([command, command], environments):
+        assert result.returncode == 0, result.stdout
+        assert result.stdout.splitlines() == ["done"], result.stdout

@@ -59,6 +59,14 @@ def run_child(what: str, pending: list[dist.Work], pipe: int) -> None:
         dist.destroy_process_group()
         gc.collect()
         os.write(pipe, b"dropped")
+    elif what == "begin anew":
+        dist.destroy_process_group()
+        file = f"file://{sys.argv[1]}.{os.getpid()}"
+        dist.init_process_group("rocecoll", init_method=file, rank=0, world_size=1)
+        sparse = torch.ones(1).to_sparse()
+        dist.all_reduce(sparse)  # on a thread of the pool
+        os.write(pipe, f"sum {sparse.to_dense().item()}".encode())
+        dist.destroy_process_group()
     elif what == "leave at once":
         os._exit(0)
     sys.exit(0)
@@ -95,9 +103,10 @@ def main(store: str) -> None:
         timeout=timedelta(seconds=200),
     )
     dist.barrier()
+    dist.all_reduce(torch.ones(1).to_sparse())  # leaves a thread of the pool idle
     received = torch.zeros(4)
     pending = [dist.irecv(received, 1 - rank)]
-    for what in ("use the group", "leave at once", "just end", "drop everything"):
+    for what in ("use the group", "begin anew", "leave at once", "just end", "drop everything"):
         fork(what, pending)
     dist.send(torch.full((4,), 3.0), 1 - rank)
     pending[0].wait()
