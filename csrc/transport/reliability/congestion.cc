@@ -37,6 +37,8 @@ constexpr double kPacing = 1.25;
 constexpr Duration kBurstTime = std::chrono::microseconds(100);
 constexpr double kMaxBurstBytes = 64 * 1024;  // a message of segmentation offload
 constexpr double kBurstPackets = 2;
+// A round trip this many times the latest one is not that of the path any more.
+constexpr int kMostOfLatest = 64;
 
 }  // namespace
 
@@ -219,8 +221,9 @@ void CongestionController::set_window(double bytes) {
 }
 
 void CongestionController::pace(const RttEstimator& rtt) {
-  const double rate =
-      (slow_start_ ? kSlowStartPacing : kPacing) * window_ / Seconds(rtt.smoothed());
+  // The smoothed round trip remembers a pause of the peer for dozens of them.
+  const Duration round_trip = std::min(rtt.smoothed(), kMostOfLatest * rtt.latest());
+  const double rate = (slow_start_ ? kSlowStartPacing : kPacing) * window_ / Seconds(round_trip);
   const double burst = std::clamp(std::min(rate * Seconds(kBurstTime), window_ / 4),
                                   kBurstPackets * packet_, kMaxBurstBytes);
   pacer_.set_rate(rate, static_cast<uint64_t>(burst));
