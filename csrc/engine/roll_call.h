@@ -42,9 +42,9 @@ class RollCall {
   void end() { *this = {}; }
   bool active() const { return sequence_ != 0; }
   bool asks_for(uint64_t sequence) const { return sequence_ == sequence; }
-  // Calls send(rank) for each rank that has not answered, if it is time to ask (again).
   // This process did not run for so long: the answers may still come.
   void on_pause(Duration length) { end_ += length; }
+  // Calls send(rank) for each rank that has not answered, if it is time to ask (again).
   void ask(Instant now, const std::function<void(Rank)>& send);
   void on_answer(Rank rank, uint64_t sequence, bool called);
   // Every rank has answered, or had its time to.
