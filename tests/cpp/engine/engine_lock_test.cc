@@ -12,8 +12,8 @@
 #include <thread>
 #include <utility>
 
-#include "engine/progress.h"
 #include "engine/mute_transport.h"
+#include "engine/progress.h"
 
 namespace rocecoll {
 namespace {
