@@ -26,7 +26,7 @@ constexpr double kMaxGrowth = 0.06;
 constexpr double kGrowthRoot = 0.5;
 constexpr uint32_t kQuietRounds = 16;  // without a queue, until it looks for more in larger steps
 // Without a cut, until the queue is supposed to hold more than was seen.
-constexpr double kForgetPackets = 100'000;
+constexpr double kForgetPackets = 10'000;
 constexpr double kLossKept = 0.8;
 constexpr double kContestedLossKept = 0.7;  // CUBIC's beta (RFC 9438 section 4.6)
 constexpr double kMostCut = 0.5;
@@ -162,7 +162,7 @@ void CongestionController::drain(Duration queue) {
 Duration CongestionController::tolerated() const {
   const double scale = 1 + kTargetScale / std::sqrt(packets());
   const Duration scaled(static_cast<int64_t>(static_cast<double>(target_.count()) * scale));
-  return depth_ == Duration{0} ? scaled : std::min(scaled, std::max(depth_ / 2, kMinTarget));
+  return depth_ == Duration{0} ? scaled : std::min(scaled, std::max(depth_ * 2 / 3, kMinTarget));
 }
 
 void CongestionController::compete() {
