@@ -66,13 +66,11 @@ Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
   options.min_datagram_bytes = port_limits_.min_datagram_bytes;
   options.guaranteed_datagram_bytes = port_limits_.guaranteed_datagram_bytes;
   options.connect_timeout = std::min(connect_timeout, kMaxTimeout);
-  const bool steered = !port_->on_this_host(handle.value());
-  PeerPath& path = table_.path(
-      handle.value(),
-      steered ? CongestionController::kMaxWindow : port_limits_.receive_buffer_bytes, steered);
+  PeerPath& path = table_.path(handle.value(), port_limits_.receive_buffer_bytes,
+                               !port_->on_this_host(handle.value()));
   path.name = peer.text();
   Endpoint& endpoint = table_.add(options, id, path, now_);
-  endpoint.advertised_bytes = shares_.share_bytes(path);
+  endpoint.advertised_bytes = shares_.share_bytes();
   endpoint.connection.set_receive_window(endpoint.advertised_bytes);
   endpoint.link = std::make_unique<DatagramLink>(*this, endpoint);
   keep_timers(endpoint);
@@ -132,12 +130,7 @@ void DatagramTransport::touch(Endpoint& endpoint) {
 }
 
 // Whatever happened to one connection may have made room in the window that its path shares.
-// The first in line goes last the next time, as it may take all the room.
 void DatagramTransport::wake_waiting(PeerPath& path) {
-  if (Endpoint* first = path.waiting.front()) {
-    path.waiting.erase(*first);
-    path.waiting.push_back(*first);
-  }
   while (Endpoint* waiting = path.waiting.front()) {
     path.waiting.erase(*waiting);
     wants_to_transmit(*waiting);
@@ -276,7 +269,6 @@ void DatagramTransport::reap() {
     events_.erase(*endpoint);
     batch_.drop_lent(endpoint);
     PeerPath& path = endpoint->path;
-    shares_.forget(*endpoint);
     table_.remove(*endpoint);
     wake_waiting(path);
     return true;
@@ -287,7 +279,7 @@ void DatagramTransport::reap() {
 void DatagramTransport::forget_idle_paths() {
   while (const PeerPath* path = table_.surplus_path()) {
     // Its last datagrams, or the count of those that send, still name it.
-    if (batch_.size() > 0) return;
+    if (batch_.size() > 0 || path->sends_bulk) return;
     const PeerHandle peer = path->peer;
     table_.remove_path(peer);
     port_->remove_peer(peer);

@@ -276,9 +276,6 @@ Instant Connection::Impl::next_deadline() const {
   if (down) return at;
   at = std::min({at, handshake.deadline(), liveness.deadline(path), loss_detector.deadline()});
   if (!handshake.established()) at = std::min(at, connect_deadline);
-  if (handshake.established() && has_content() && window_allows()) {
-    at = std::min(at, path.congestion.release_at());
-  }
   if (sent.any_in_flight()) {
     at = std::min(at, probe_timeout.deadline(sent.last_tracked_at(), path.rtt));
   }

@@ -33,7 +33,6 @@ void Connection::Impl::on_init(Instant now, const PacketHeader& header,
     return;
   }
   const bool was_established = handshake.established();
-  const bool was_confirmed = handshake.confirmed();
   const auto verdict = handshake.on_init(now, *init);
   if (verdict == Handshake::Verdict::kIgnored) return;
   // No packet number is used twice: a duplicate may be a dead peer's, sent again by somebody.
@@ -48,10 +47,7 @@ void Connection::Impl::on_init(Instant now, const PacketHeader& header,
     peer_window_number = header.packet_number;
     path.mtu.set_peer_limit(parameters->max_datagram_bytes);
   }
-  // The opening measures the path before anything of ours stands in a queue.
-  if (verdict == Handshake::Verdict::kConfirm && !was_confirmed) {
-    if (const auto round_trip = handshake.round_trip(now)) take_rtt_sample(now, *round_trip, {});
-  }
+  // The ping gives the first sample of the round trip, too.
   if (verdict == Handshake::Verdict::kConfirm && !lost_contact()) ping_due = true;
 }
 
@@ -95,7 +91,7 @@ void Connection::Impl::on_ack(Instant now, uint64_t number, const AckFrame& ack)
     const SentPacket& packet = sent[ack.largest()];
     // The round trip of what was sent before a pause of ours contains the pause.
     if (packet.state == SentPacket::State::kInFlight && packet.sent_at >= path.resumed_at) {
-      take_rtt_sample(now, now - packet.sent_at, ack.delay);
+      path.rtt.on_sample(now, now - packet.sent_at, ack.delay);
     }
   }
   bool progress = false;
@@ -114,17 +110,10 @@ void Connection::Impl::on_ack(Instant now, uint64_t number, const AckFrame& ack)
   maybe_finish_closing();
 }
 
-void Connection::Impl::take_rtt_sample(Instant now, Duration sample, Duration ack_delay) {
-  path.rtt.on_sample(now, sample, ack_delay);
-  path.congestion.on_rtt_sample(now, path.rtt);
-}
-
 void Connection::Impl::on_acknowledged(Instant now, uint64_t number, const SentPacket& packet) {
   ROCECOLL_CHECK(packet.sent_at <= now);
   if (packet.state == SentPacket::State::kInFlight) {
     path.congestion.on_acked(now, packet.bytes, packet.sent_at, path.rtt);
-  } else {
-    path.congestion.on_found();
   }
   loss_detector.on_acknowledged(now, number, packet, path.rtt);
   if (packet.mtu_probe) {

@@ -23,8 +23,8 @@ class RttEstimator {
     // Two clocks' granularity may make it zero; a zero round trip would zero every timer.
     sample = std::max(sample, Duration{1000});
     update_min(now, sample);
-    // The reported delay is believed only as far as it leaves the smallest round trip (RFC 9002).
-    latest_ = std::max(sample - ack_delay, min_rtt());
+    // RFC 9002: the reported delay is believed only as far as it leaves the smallest round trip.
+    latest_ = sample - ack_delay >= min_rtt() ? sample - ack_delay : sample;
     if (!has_sample_) {
       has_sample_ = true;
       smoothed_ = latest_;

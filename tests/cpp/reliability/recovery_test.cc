@@ -152,9 +152,9 @@ TEST(RttEstimator, FollowsTheSamplesAndSubtractsTheDelayWithinReason) {
   EXPECT_EQ(rtt.variation(), microseconds(50));
   rtt.on_sample(kStart, microseconds(600), microseconds(450));
   EXPECT_EQ(rtt.latest(), microseconds(150));
-  // A delay is believed as far as it leaves the smallest round trip.
+  // A delay that would leave less than the smallest round trip is not believed.
   rtt.on_sample(kStart, microseconds(200), microseconds(150));
-  EXPECT_EQ(rtt.latest(), microseconds(100));
+  EXPECT_EQ(rtt.latest(), microseconds(200));
   EXPECT_EQ(rtt.min_rtt(), microseconds(100));
 }
 
