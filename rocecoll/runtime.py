@@ -58,8 +58,7 @@ def shared_runtime(settings: dict[str, str]) -> Runtime:
     if _runtime is None:
         from rocecoll._c10d import Runtime
 
-        if settings["transport"] != "udp":  # which has nothing to say
-            log_forwarding.start()
+        log_forwarding.start()
         _runtime = Runtime(settings)
         _settings = settings
     return _runtime

@@ -39,6 +39,11 @@ class Sanitizer(str, Enum):
     tsan = "tsan"
 
 
+def take_interrupts() -> None:
+    """What a shell starts in the background ignores SIGINT, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def run_step(title: str, command: list[str], **environment: str) -> int:
     """Runs one step in a process group of its own and says how long; ends all of it at the guard."""
     console.print(f"[bold]== {title}[/bold]  {shlex.join(command)}")
@@ -149,6 +154,7 @@ def main(
     keyword: Annotated[str, typer.Option("-k", help="only tests whose name contains this")] = "",
 ) -> None:
     """Run every test of the C++ layers, of the Python package, and of RoCE in a bed for it."""
+    take_interrupts()
     tally = run_cpp(sanitizer.value if sanitizer else "release", quick, keyword)
     if sanitizer is None:
         if not keyword:

@@ -31,9 +31,9 @@ def world_mesh() -> DeviceMesh:
 
 
 def whole(shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    """Small integers, which every sum of keeps exact."""
+    """Small multiples of three, of which sums, and averages of up to three, are exact."""
     generator = torch.Generator().manual_seed(sum(shape))
-    return torch.randint(-9, 10, shape, generator=generator).to(dtype)
+    return 3 * torch.randint(-9, 10, shape, generator=generator).to(dtype)
 
 
 def spread(value: torch.Tensor, mesh: DeviceMesh, place: Placement) -> DTensor:
@@ -41,7 +41,8 @@ def spread(value: torch.Tensor, mesh: DeviceMesh, place: Placement) -> DTensor:
     if not isinstance(place, Partial):
         return distribute_tensor(value, mesh, [place])
     rank, size = dist.get_rank(), dist.get_world_size()
-    part = value * (rank + 1 - size) if place.reduce_op == "sum" else value + 2 * rank - size + 1
+    offset = 3 * (2 * rank - size + 1)
+    part = value * (rank + 1 - size) if place.reduce_op == "sum" else value + offset
     if place.reduce_op == "sum":  # the parts' factors add up to one
         part = part + value * (size * (size - 1) // 2 + 1) * (rank == 0)
     return DTensor.from_local(part, mesh, [place])

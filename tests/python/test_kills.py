@@ -110,6 +110,7 @@ def test_killed_ranks_are_named_without_icmp(
         "timeout_s": 120,
         "ROCECOLL_PEER_TIMEOUT": str(PEER_TIMEOUT_S),
         "TEST_NETWORKS": ",".join(host.namespace for host in hosts),
+        "ROCECOLL_SOCKET_IFNAME": "veth",  # for the host of the store loopback would do
     }
     slowest_s = run_trials(
         kills, lambda size: own_pool(size, **details), 0, PEER_TIMEOUT_S + MARGIN_S

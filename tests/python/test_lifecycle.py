@@ -66,7 +66,8 @@ def test_destroy_with_operations_pending(exits: Exits) -> None:
     own, *others = exits.outputs(way)
     assert own.count("recv #1 (float32): this rank ended the group before") == 2, own
     for output in others:
-        assert output.count("rank 0 (127.0.0.1") == len(GONE.findall(output)) == 2, output
+        assert len(re.findall(r"rank 0 \([\d.]+:\d+\)", output)) == 2, output
+        assert len(GONE.findall(output)) == 2, output
 
 
 def test_end_by_exception(exits: Exits) -> None:
@@ -76,7 +77,8 @@ def test_end_by_exception(exits: Exits) -> None:
     outputs = exits.outputs(way)
     assert outputs[1].endswith("ValueError: bad batch\n"), outputs[1]
     for output in (outputs[0], outputs[2]):
-        assert "DistBackendError" in output and "rank 1 (127.0.0.1" in output, output
+        assert "DistBackendError" in output, output
+        assert re.search(r"rank 1 \([\d.]+:\d+\)", output), output
         assert GONE.search(output) and "all_reduce #" in output, output
 
 
@@ -213,4 +215,4 @@ def test_python_lock_held_for_long(tmp_path: Path) -> None:
     environments = [environment(RANK=str(rank), ROCECOLL_PEER_TIMEOUT="4") for rank in range(2)]
     for result in run_programs([command, command], environments):
         assert result.returncode == 0, result.stdout
-        assert result.stdout.splitlines() == ["done"], result.stdout
+        assert result.stdout.splitlines()[-1] == "done", result.stdout

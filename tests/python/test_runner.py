@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -26,6 +27,8 @@ def runner() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in what a shell starts in the background
+    module.take_interrupts()
     return module
 
 
