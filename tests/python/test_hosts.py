@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import pytest
 from launch import PROGRAMS, environment, free_port, run_programs
 
 RANKS_PER_HOST = 2
+RUNNING_LIMIT_S = 60
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,16 @@ HOSTS = tuple(
 
 def ip(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+
+
+def wait_until_running(host: Host) -> None:
+    """The kernel says so up to a second after the link was set up, and only then programs take it."""
+    deadline = time.monotonic() + RUNNING_LIMIT_S
+    while (
+        "state UP" not in (shown := ip("-n", host.namespace, "link", "show", host.interface)).stdout
+    ):
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -56,6 +68,8 @@ def hosts() -> Iterator[tuple[Host, ...]]:
         for command in commands:
             done = ip(*command)
             assert done.returncode == 0, f"ip {' '.join(command)}: {done.stderr}"
+        for host in HOSTS:
+            wait_until_running(host)
         yield HOSTS
     finally:
         for host in HOSTS:
