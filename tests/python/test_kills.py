@@ -31,7 +31,12 @@ def begin(loader_workers: int) -> None:
     """All links are open, and the children of a DataLoader have inherited what there is."""
     if loader_workers > 0:
         data = TensorDataset(torch.arange(1000.0))
-        loader = DataLoader(data, num_workers=loader_workers, persistent_workers=True)
+        loader = DataLoader(
+            data,
+            num_workers=loader_workers,
+            persistent_workers=True,
+            multiprocessing_context="fork",  # the ranks' own default starts them anew
+        )
         _kept.append(iter(loader))
         next(_kept[-1])
     for elements in ELEMENTS:
