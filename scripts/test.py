@@ -44,6 +44,13 @@ def take_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """What a step has left running, too: pytest, interrupted, may leave the process of its tests."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 def run_step(title: str, command: list[str], **environment: str) -> int:
     """Runs one step in a process group of its own and says how long; ends all of it at the guard."""
     console.print(f"[bold]== {title}[/bold]  {shlex.join(command)}")
@@ -60,9 +67,7 @@ def run_step(title: str, command: list[str], **environment: str) -> int:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=GRACE_S)
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        end_group(process)
     console.print(f"== {title}: {time.monotonic() - started:.1f} s{note}")
     return status
 

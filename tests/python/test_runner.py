@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import signal
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from types import ModuleType
 
+import psutil
 import pytest
 from launch import ROOT, environment
 from test_report import Tally, read_ctest, read_junit
@@ -32,18 +34,23 @@ def runner() -> ModuleType:
     return module
 
 
-def run(command: list[str], directory: Path) -> str:
+def run(runner: ModuleType, command: list[str], directory: Path) -> str:
     """Its output. That what hangs ends is what is tested, not how soon."""
-    done = subprocess.run(
-        command,
-        cwd=directory,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=DEADLINE_S,
-    )
-    return done.stdout
+    output = directory / "output"
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            cwd=directory,
+            env=environment(),
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        process.wait(timeout=DEADLINE_S)
+    finally:
+        runner.end_group(process)
+    return output.read_text("utf8", "replace")
 
 
 CONFTEST = f"""
@@ -64,7 +71,7 @@ def run_pytest(runner: ModuleType, directory: Path, tests: str, *options: str) -
     (directory / "pytest.ini").write_text("[pytest]\n")
     (directory / "test_it.py").write_text(f"import ctypes, time\n{tests}")
     report = directory / "report.xml"
-    output = run([*runner.pytest_command("test_it.py", report), *options], directory)
+    output = run(runner, [*runner.pytest_command("test_it.py", report), *options], directory)
     return read_junit(report), output
 
 
@@ -116,7 +123,7 @@ add_test(crashes sh -c "kill -SEGV $$")
 def test_case_of_googletest_that_hangs_fails_alone(runner: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "CTestTestfile.cmake").write_text(CASES)
     report = tmp_path / "ctest.xml"
-    output = run(runner.ctest_command(tmp_path, report, "2"), tmp_path)
+    output = run(runner, runner.ctest_command(tmp_path, report, "2"), tmp_path)
     tally = read_ctest(report)
     assert tally.summary() == "1 passed, 2 failed, 0 skipped", output
     assert "hangs (Timeout)" in tally.failures
@@ -126,18 +133,20 @@ def test_case_of_googletest_that_hangs_fails_alone(runner: ModuleType, tmp_path:
 def test_no_case_of_googletest_is_no_failure(runner: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "CTestTestfile.cmake").write_text(CASES)
     report = tmp_path / "ctest.xml"
-    run([*runner.ctest_command(tmp_path, report, "2"), "--tests-regex", "absent"], tmp_path)
+    run(runner, [*runner.ctest_command(tmp_path, report, "2"), "--tests-regex", "absent"], tmp_path)
     assert read_ctest(report).summary() == "0 passed, 0 failed, 0 skipped"
 
 
 def test_what_is_ended_at_the_guard_may_report(
     runner: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    ready, reported = tmp_path / "ready", tmp_path / "reported"
+    ready, reported, left = (tmp_path / name for name in ("ready", "reported", "left"))
     program = (
-        "import pathlib, sys, time\n"
-        "try:\n    pathlib.Path(sys.argv[1]).touch(); time.sleep(600)\n"
-        "except KeyboardInterrupt: pathlib.Path(sys.argv[2]).touch()\n"
+        "import pathlib, subprocess, sys, time\n"
+        "ready, reported, left = map(pathlib.Path, sys.argv[1:])\n"
+        "left.write_text(str(subprocess.Popen(['sleep', '3600']).pid))\n"
+        "try:\n    ready.touch(); time.sleep(600)\n"
+        "except KeyboardInterrupt: reported.touch()\n"
     )
     wait = subprocess.Popen.wait
 
@@ -152,6 +161,8 @@ def test_what_is_ended_at_the_guard_may_report(
         raise subprocess.TimeoutExpired(process.args, timeout)
 
     monkeypatch.setattr(subprocess.Popen, "wait", wait_until_ready)
-    command = [sys.executable, "-c", program, os.fspath(ready), os.fspath(reported)]
+    command = [sys.executable, "-c", program, *map(os.fspath, (ready, reported, left))]
     assert runner.run_step("it hangs", command) != 0
     assert reported.exists()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(left.read_text())).wait(DEADLINE_S)
