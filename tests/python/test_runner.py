@@ -59,9 +59,15 @@ import pytest
 sys.path.append({os.fspath(ROOT / "tests")!r})
 pytest_plugins = ["running"]
 
+# Not by pytest-xdist's variable in the environment: where the tests of this file run in such a
+# process themselves, as in ./scripts/test, both of pytest's processes in here have it.
+def pytest_configure(config):
+    global reports
+    reports = not hasattr(config, "workerinput")
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logstart(nodeid):
-    if "interrupted" in nodeid and "PYTEST_XDIST_WORKER" not in os.environ:
+    if "interrupted" in nodeid and reports:
         os.kill(os.getpid(), signal.SIGINT)
 """
 
