@@ -3,18 +3,21 @@
 
 Blocks run in the order A B B A, so that a machine that grows slower or busier hurts both alike.
 An iteration takes as long as its slowest rank. Results are verified outside the timed part.
-`--limit perftest` compares in a guest of scripts/softroce instead (scripts/benchmarks).
+`--network NAME` does so between two network namespaces, over a network that loses packets or has a
+slow port. `--limit perftest` compares in a guest of scripts/softroce instead (scripts/benchmarks).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from datetime import timedelta
 from enum import Enum
 from pathlib import Path
@@ -23,76 +26,23 @@ from typing import Annotated
 import torch
 import torch.distributed as dist
 import typer
-from benchmarks import yardsticks
-from benchmarks.cases import Transport, size_text
+from benchmarks import network_bench, network_results, networks, yardsticks
+from benchmarks.cases import MIB, Transport, size_text
+from benchmarks.operations import Case, Operation
 from rich.console import Console
 from rich.table import Table
-from softroce_bed import beds
+from softroce_bed import beds, packages
 from softroce_bed.bed import EXIT_BROKEN, EXIT_IMPOSSIBLE, BedError, ImpossibleError
 
-SIZES = (8, 1024, 64 * 1024, 1024 * 1024, 64 * 1024 * 1024)
+SIZES = (8, 1024, 64 * 1024, MIB, 64 * MIB)
+NETWORK_SIZES = (MIB,)
 BACKENDS = ("rocecoll", "gloo")
 ORDER = ("rocecoll", "gloo", "gloo", "rocecoll")
 LIMIT_S = 1800
 
 
-class Operation(str, Enum):
-    all_reduce = "all_reduce"
-    all_gather = "all_gather"
-    reduce_scatter = "reduce_scatter"
-    all_to_all = "all_to_all"
-    broadcast = "broadcast"
-
-
 class Limit(str, Enum):
     perftest = "perftest"
-
-
-class Case:
-    """One operation on buffers of one size: `bytes` of float32 is the larger side of a rank."""
-
-    def __init__(self, operation: Operation, size_bytes: int) -> None:
-        self.operation = operation
-        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
-        self.block = max(1, size_bytes // 4 // self.ranks)
-        total = self.block * self.ranks
-        self.whole = torch.zeros(size_bytes // 4 if operation in WHOLE else total)
-        self.part = torch.zeros(self.block)
-        self.other = torch.zeros(total) if operation is Operation.all_to_all else None
-
-    def run(self, group: dist.ProcessGroup) -> None:
-        if self.operation is Operation.all_reduce:
-            dist.all_reduce(self.whole, group=group)
-        elif self.operation is Operation.broadcast:
-            dist.broadcast(self.whole, 0, group=group)
-        elif self.operation is Operation.all_gather:
-            dist.all_gather_into_tensor(self.whole, self.part, group=group)
-        elif self.operation is Operation.reduce_scatter:
-            dist.reduce_scatter_tensor(self.part, self.whole, group=group)
-        else:
-            dist.all_to_all_single(self.other, self.whole, group=group)
-
-    def verify(self, group: dist.ProcessGroup) -> None:
-        """Runs once on known numbers and compares everything that was produced."""
-        mine, total = self.rank + 1.0, self.ranks * (self.ranks + 1) / 2
-        self.whole.fill_(mine)
-        self.part.fill_(mine)
-        self.run(group)
-        by_rank = torch.arange(1.0, self.ranks + 1).repeat_interleave(self.block)
-        actual, expected = {
-            Operation.all_reduce: (self.whole, torch.full_like(self.whole, total)),
-            Operation.broadcast: (self.whole, torch.ones_like(self.whole)),
-            Operation.all_gather: (self.whole, by_rank),
-            Operation.reduce_scatter: (self.part, torch.full_like(self.part, total)),
-            Operation.all_to_all: (self.other, by_rank),
-        }[self.operation]
-        if not torch.equal(actual, expected):
-            raise SystemExit(f"rank {self.rank}: wrong result of {self.operation.value}")
-        self.whole.zero_()  # repeated sums of zeros stay zero
-        self.part.zero_()
-
-
-WHOLE = (Operation.all_reduce, Operation.broadcast)
 
 
 def timed_block(case: Case, group: dist.ProcessGroup, iterations: int) -> list[float]:
@@ -199,9 +149,29 @@ def run_in_bed(transport: Transport | None, rounds: int, bed: beds.Name) -> None
     raise typer.Exit(0 if all(row.met for row in rows) else 1)
 
 
-def wide_console() -> Console:
+def run_on_networks(names: list[str], plan: network_bench.Plan) -> list[dict]:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the networks go, too
+    try:
+        specs = [networks.parse(name) for name in names]
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    rows = []
+    try:
+        packages.install("network")
+        for spec in specs:
+            rows += network_bench.measure(spec, plan)
+            print(f"{spec.name} done", file=sys.stderr, flush=True)
+    except (BedError, networks.NetworkError, network_bench.RankError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        raise typer.Exit(EXIT_BROKEN) from error
+    tcp = plan.tcp or Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+    wide_console(160).print(network_results.table(rows, f"2 hosts, gloo over TCP with {tcp}"))
+    return [asdict(row) for row in rows]
+
+
+def wide_console(least: int = 124) -> Console:
     console = Console()
-    console.width = max(console.width, 124)  # the table does not wrap in a pipe
+    console.width = max(console.width, least)  # the table does not wrap in a pipe
     return console
 
 
@@ -212,10 +182,15 @@ def launch(ranks: int, arguments: list[str], report: Path) -> list[dict]:
     return [json.loads(line) for line in report.read_text().splitlines()]
 
 
+def write_rows(path: Path | None, rows: list[dict]) -> None:
+    if path is not None:
+        path.write_text(json.dumps(rows, indent=1) + "\n")
+
+
 def main(
     ranks: Annotated[list[int], typer.Option(min=1, help="may be repeated")] = [2],  # noqa: B006
     op: Annotated[list[Operation], typer.Option()] = [Operation.all_reduce],  # noqa: B006
-    size: Annotated[list[int], typer.Option(min=4, help="bytes")] = list(SIZES),  # noqa: B006
+    size: Annotated[list[int] | None, typer.Option(min=4, help="bytes")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="A B B A blocks per size")] = 5,
     json_path: Annotated[Path | None, typer.Option("--json", help="write all rows here")] = None,
     transport: Annotated[Transport | None, typer.Option(help="with --limit")] = None,
@@ -223,18 +198,41 @@ def main(
         Limit | None, typer.Option(help="compare in a guest with RoCE devices")
     ] = None,
     bed: Annotated[beds.Name, typer.Option(help="which guest, with --limit")] = beds.Name.auto,
+    network: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="between namespaces: loss-PERCENT or shaped-RATE-BUFFER; may be repeated"
+        ),
+    ] = None,
+    socket_buffer: Annotated[
+        int | None, typer.Option(help="bytes, of rocecoll's socket, with --network")
+    ] = None,
+    tcp: Annotated[
+        str | None, typer.Option(help="gloo's congestion control, with --network, e.g. cubic")
+    ] = None,
     report: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Compare rocecoll with gloo, interleaved in one run; or with perftest and OpenMPI."""
+    """Compare rocecoll with gloo, interleaved in one run; or with perftest and OpenMPI.
+
+    Networks need root, and two ranks run on them. loss-P loses P percent of all packets at random,
+    both ways; beside loss-0, the share of its rate is told. shaped-RATE-BUFFER is a switch whose
+    ports send at RATE and hold BUFFER, in the words of tc: shaped-1gbit-64kb.
+    """
     if limit is not None:
         run_in_bed(transport, rounds, bed)
+    sizes = size or list(NETWORK_SIZES if network else SIZES)
+    if network:
+        values = [operation.value for operation in op]
+        plan = network_bench.Plan(values, sizes, rounds, socket_buffer, tcp)
+        write_rows(json_path, run_on_networks(network, plan))
+        return
     if report is not None:  # under torchrun: one rank
-        run_rank(op, size, rounds, report)
+        run_rank(op, sizes, rounds, report)
         return
     arguments = ["--rounds", str(rounds)]
     for one in op:
         arguments += ["--op", one.value]
-    for number in size:
+    for number in sizes:
         arguments += ["--size", str(number)]
     console, everything = wide_console(), []
     with tempfile.TemporaryDirectory(prefix="rocecoll-bench-") as directory:
@@ -242,8 +240,7 @@ def main(
             rows = launch(number, arguments, Path(directory) / f"{number}.jsonl")
             console.print(result_table(rows, number))
             everything += rows
-    if json_path is not None:
-        json_path.write_text(json.dumps(everything, indent=1) + "\n")
+    write_rows(json_path, everything)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two hosts and what lies between them: network namespaces, Ethernet's MTU, loss or a slow port.
+
+`loss-P`: one cable; each host loses P percent of the packets that arrive, at random.
+`shaped-RATE-BUFFER`: a switch whose ports send at RATE and hold at most BUFFER bytes, in the words of
+tc, e.g. shaped-1gbit-64kb.
+
+No device cuts or joins packets, as the kernel would otherwise do for 64 KiB at once: each packet is
+lost by itself. A second cable, without loss, carries what the ranks agree on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+MTU = 1500
+DATA, CONTROL = "data", "control"  # the devices of each host
+CONTROL_ADDRESSES = ("10.79.1.1", "10.79.1.2")
+DATA_ADDRESSES = ("10.79.0.1", "10.79.0.2")
+OFFLOADS = ("gro", "gso", "tso", "tx-udp-segmentation")
+RUNNING_LIMIT_S = 60
+# A shaper wakes up when a timer fires. So much may go out at once, or it would be slower than asked.
+BURST_S, MIN_BURST_BYTES = 125e-6, 4096
+UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+NAME = re.compile(
+    r"loss-(?P<percent>\d+(?:\.\d+)?)|shaped-(?P<rate>[1-9]\d*[kmg]bit)-(?P<buffer>[1-9]\d*[km]?b)"
+)
+
+
+class NetworkError(Exception):
+    """This machine cannot make the network; the text says what it lacks."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What was asked for: loss, or else a rate and a buffer."""
+
+    name: str
+    loss_percent: float | None = None
+    rate: str = ""
+    buffer: str = ""
+
+    @property
+    def burst_bytes(self) -> int:
+        bits_per_s = int(self.rate[:-4]) * UNITS[self.rate[-4:]]
+        return max(MIN_BURST_BYTES, int(bits_per_s / 8 * BURST_S))
+
+
+def parse(name: str) -> Spec:
+    match = NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name!r} is no network: loss-PERCENT or shaped-RATE-BUFFER, e.g. loss-1")
+    if match["percent"] is None:
+        return Spec(name, rate=match["rate"], buffer=match["buffer"])
+    percent = float(match["percent"])
+    if percent >= 100:
+        raise ValueError(f"{name!r}: nothing would arrive")
+    return Spec(name, loss_percent=percent)
+
+
+@dataclass(frozen=True)
+class Dropper:
+    """A queueing discipline that drops, and counts it."""
+
+    namespace: str
+    device: str
+    kind: str
+
+    def packets(self) -> tuple[int, int]:
+        """All that came so far, and how many of them were dropped."""
+        words = ["tc", "-n", self.namespace, "-s", "-j", "qdisc", "show", "dev", self.device]
+        shown = json.loads(run(*words))
+        [one] = [entry for entry in shown if entry["kind"] == self.kind]
+        # clsact counts a packet before it drops it, a shaper one that it has sent.
+        passed = one["packets"] - (one["drops"] if self.kind == "clsact" else 0)
+        return passed + one["drops"], one["drops"]
+
+
+@dataclass(frozen=True)
+class Network:
+    namespaces: tuple[str, str]
+    droppers: tuple[Dropper, ...]
+
+
+def run(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise NetworkError(f"{command[0]} is not installed") from error
+    if done.returncode != 0:
+        raise NetworkError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def in_namespace(namespace: str, *command: str) -> list[str]:
+    return ["ip", "netns", "exec", namespace, *command]
+
+
+def drop_program(percent: float) -> str:
+    """Classic BPF in the words of tc: a random 32-bit number below the threshold is a drop."""
+    threshold = round(percent / 100 * 2**32)
+    # ld random; jge threshold, skip one; return TC_ACT_SHOT; return TC_ACT_UNSPEC, which goes on.
+    return f"4,32 0 0 4294963256,53 1 0 {threshold},6 0 0 2,6 0 0 4294967295"
+
+
+def join(one: tuple[str, str], other: tuple[str, str]) -> None:
+    """A cable between (namespace, device) and (namespace, device)."""
+    ends = ["netns", one[0], "type", "veth", "peer", other[1], "netns", other[0]]
+    run("ip", "link", "add", one[1], *ends)
+    for namespace, device in (one, other):
+        run("ip", "-n", namespace, "link", "set", device, "mtu", str(MTU), "up")
+
+
+def send_single_packets(namespace: str, device: str) -> None:
+    switches = [word for name in OFFLOADS for word in (name, "off")]
+    run(*in_namespace(namespace, "ethtool", "-K", device, *switches))
+
+
+def lose(namespace: str, percent: float) -> Dropper:
+    # Also at 0 %, so that the reference pays for the program as well.
+    device = ["dev", DATA]
+    run("tc", "-n", namespace, "qdisc", "add", *device, "clsact")
+    run(
+        *("tc", "-n", namespace, "filter", "add", *device, "ingress", "protocol", "ip"),
+        *("bpf", "da", "bytecode", drop_program(percent)),
+    )
+    return Dropper(namespace, DATA, "clsact")
+
+
+def shape(namespace: str, device: str, spec: Spec) -> Dropper:
+    shaper = ["tbf", "rate", spec.rate, "limit", spec.buffer, "burst", str(spec.burst_bytes)]
+    run("tc", "-n", namespace, "qdisc", "add", "dev", device, "root", *shaper)
+    return Dropper(namespace, device, "tbf")
+
+
+def lay_data_path(hosts: tuple[str, str], switch: str, spec: Spec) -> tuple[Dropper, ...]:
+    if spec.loss_percent is not None:
+        join((hosts[0], DATA), (hosts[1], DATA))
+        for host in hosts:
+            send_single_packets(host, DATA)
+        return tuple(lose(host, spec.loss_percent) for host in hosts)
+    # At a port of its own a sender would be told of a full queue, which no network does.
+    run("ip", "netns", "add", switch)
+    run("ip", "-n", switch, "link", "add", "bridge", "type", "bridge")
+    run("ip", "-n", switch, "link", "set", "bridge", "up")
+    droppers = []
+    for host, port in zip(hosts, ("port0", "port1"), strict=True):
+        join((host, DATA), (switch, port))
+        run("ip", "-n", switch, "link", "set", port, "master", "bridge")
+        send_single_packets(host, DATA)
+        send_single_packets(switch, port)
+        droppers.append(shape(switch, port, spec))
+    return tuple(droppers)
+
+
+def wait_until_running(namespace: str, device: str) -> None:
+    """The kernel says so up to a second after the link was set up, and only then programs take it."""
+    deadline = time.monotonic() + RUNNING_LIMIT_S
+    while "state UP" not in (shown := run("ip", "-n", namespace, "link", "show", device)):
+        if time.monotonic() > deadline:
+            raise NetworkError(f"does not come up: {shown}")
+        time.sleep(0.02)
+
+
+@contextmanager
+def made(spec: Spec, tcp: str | None = None) -> Iterator[Network]:
+    """The network, until the end of the block; `tcp` is the congestion control of its hosts."""
+    hosts = (f"rocecoll{os.getpid()}a", f"rocecoll{os.getpid()}b")
+    switch = f"rocecoll{os.getpid()}s"
+    try:
+        for host in hosts:
+            run("ip", "netns", "add", host)
+            run("ip", "-n", host, "link", "set", "lo", "up")
+        join((hosts[0], CONTROL), (hosts[1], CONTROL))
+        droppers = lay_data_path(hosts, switch, spec)
+        for index, host in enumerate(hosts):
+            for device, addresses in ((DATA, DATA_ADDRESSES), (CONTROL, CONTROL_ADDRESSES)):
+                run("ip", "-n", host, "addr", "add", f"{addresses[index]}/24", "dev", device)
+                wait_until_running(host, device)
+            if tcp is not None:  # a namespace may not have a default of its own
+                route = ["10.79.0.0/24", "dev", DATA, "src", DATA_ADDRESSES[index]]
+                run("ip", "-n", host, "route", "change", *route, "congctl", tcp)
+        yield Network(hosts, droppers)
+    finally:
+        for namespace in (*hosts, switch):
+            subprocess.run(["ip", "netns", "del", namespace], capture_output=True, check=False)
