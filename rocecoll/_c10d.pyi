@@ -12,6 +12,8 @@ class Runtime:
     @property
     def address(self) -> str: ...
     @property
+    def process(self) -> int: ...
+    @property
     def has_groups(self) -> bool: ...
     def failed_groups(self) -> int: ...
     def stats(self) -> dict[str, int]: ...
@@ -48,6 +50,7 @@ def make_backend(
     key: bytes,
     rank: int,
     addresses: list[str],
+    processes: list[int],
     known_as: list[str],
     global_ranks: list[int],
     timeout: timedelta,

@@ -47,6 +47,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         rank=group.group_rank,
         ranks=group.group_size,
         address=runtime.address,
+        process=runtime.process,
         transport=settings["transport"],
         version=rocecoll.__version__,
     )
@@ -57,6 +58,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         key=meeting.key,
         rank=group.group_rank,
         addresses=list(meeting.addresses),
+        processes=[record.process for record in meeting.records],
         known_as=[record.address for record in meeting.records],
         global_ranks=list(group.global_ranks_in_group),
         timeout=group.timeout,

@@ -45,11 +45,14 @@ class RendezvousError(RuntimeError):
 
 @dataclass(frozen=True)
 class Record:
-    """`address` is "host:port" with the host that other machines are to use."""
+    """`address` is "host:port" with the host that other machines are to use, `process` the random
+    number by which the process behind it is told from one that has the address later.
+    """
 
     rank: int
     ranks: int
     address: str
+    process: int
     host_id: str
     host_name: str
     transport: str
@@ -96,11 +99,14 @@ def host_id() -> str:
     return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
 
 
-def make_record(rank: int, ranks: int, address: str, transport: str, version: str) -> Record:
+def make_record(
+    rank: int, ranks: int, address: str, process: int, transport: str, version: str
+) -> Record:
     return Record(
         rank=rank,
         ranks=ranks,
         address=address,
+        process=process,
         host_id=host_id(),
         host_name=socket.gethostname(),
         transport=transport,

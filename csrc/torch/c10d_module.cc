@@ -63,9 +63,10 @@ AlgorithmTable MakeAlgorithmTable(const std::map<std::string, std::string>& name
 
 c10::intrusive_ptr<CoalescingBackend> MakeBackend(
     const std::shared_ptr<RuntimeHandle>& runtime, const std::string& name, const std::string& key,
-    Rank rank, const std::vector<std::string>& addresses, const std::vector<std::string>& known_as,
-    const std::vector<Rank>& global_ranks, std::chrono::milliseconds timeout,
-    const std::map<std::string, std::string>& algorithms, const Options& chosen) {
+    Rank rank, const std::vector<std::string>& addresses, const std::vector<uint64_t>& processes,
+    const std::vector<std::string>& known_as, const std::vector<Rank>& global_ranks,
+    std::chrono::milliseconds timeout, const std::map<std::string, std::string>& algorithms,
+    const Options& chosen) {
   if (key.size() != 16) throw py::value_error("a group's key has 16 bytes");
   const RuntimeOptions& options = runtime->options();
   GroupSpec group;
@@ -74,8 +75,9 @@ c10::intrusive_ptr<CoalescingBackend> MakeBackend(
   group.key_high = LoadLe<uint64_t>(bytes);
   group.key_low = LoadLe<uint64_t>(bytes + 8);
   group.rank = rank;
-  for (const std::string& address : addresses) {
-    group.addresses.push_back(ValueOrRaise(ParseAddress(address)));
+  if (processes.size() != addresses.size()) throw py::value_error("not one process an address");
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    group.addresses.push_back(ValueOrRaise(ParseAddress(addresses[i])).of_process(processes[i]));
   }
   group.known_as = known_as;
   group.global_ranks = global_ranks;
@@ -99,6 +101,8 @@ PYBIND11_MODULE(_c10d, module) {
       .def(py::init(&Start), py::arg("settings"), unlocked)
       .def_property_readonly(
           "address", [](RuntimeHandle& runtime) { return runtime.progress().address().text(); })
+      .def_property_readonly(
+          "process", [](RuntimeHandle& runtime) { return runtime.progress().address().process(); })
       .def_property_readonly("has_groups", &RuntimeHandle::has_groups)
       .def("failed_groups", &RuntimeHandle::failed_groups, unlocked)
       .def("stats", &Stats)
@@ -114,9 +118,9 @@ PYBIND11_MODULE(_c10d, module) {
       // torch calls it on ranks outside of a group that new_group() makes, where others split.
       .def("perform_nocolor_split", [](CoalescingBackend&, const py::object& /*device*/) {});
   module.def("make_backend", &MakeBackend, py::kw_only(), py::arg("runtime"), py::arg("name"),
-             py::arg("key"), py::arg("rank"), py::arg("addresses"), py::arg("known_as"),
-             py::arg("global_ranks"), py::arg("timeout"), py::arg("algorithms"),
-             py::arg("options"));
+             py::arg("key"), py::arg("rank"), py::arg("addresses"), py::arg("processes"),
+             py::arg("known_as"), py::arg("global_ranks"), py::arg("timeout"),
+             py::arg("algorithms"), py::arg("options"));
   BindRecorder(module);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a process can be reached. Opaque above the port that made it: copied into the Store's
-// record, handed back to the same kind of port at the other end.
+// Where a process can be reached, and which process that is. Opaque above the port that made it:
+// copied into the Store's record, handed back to the same kind of port at the other end.
 #pragma once
 
 #include <array>
@@ -28,6 +28,14 @@ class Address {
   std::span<const std::byte> bytes() const { return {bytes_.data(), size_}; }
   const std::string& text() const { return text_; }
   bool empty() const { return size_ == 0; }
+  // A random number of the process that told this address, or 0 where nobody knows: another process
+  // may have the address by now. Equal addresses may be of different processes.
+  uint64_t process() const { return process_; }
+  Address of_process(uint64_t process) const {
+    Address address = *this;
+    address.process_ = process;
+    return address;
+  }
   friend bool operator==(const Address& a, const Address& b) {
     return a.size_ == b.size_ && a.bytes_ == b.bytes_;
   }
@@ -36,6 +44,7 @@ class Address {
   std::array<std::byte, kMaxBytes> bytes_{};
   uint8_t size_ = 0;
   std::string text_;
+  uint64_t process_ = 0;
 };
 
 }  // namespace rocecoll

@@ -9,10 +9,13 @@ import signal
 import time
 from datetime import timedelta
 
+import psutil
 import pytest
 import torch
 import torch.distributed as dist
 from harness import Outcome, Pool
+
+from rocecoll import _core as core
 
 TIMEOUT_S = 3.0  # where it is what ends the operation
 PATIENCE_S = 1000.0  # where it is not
@@ -151,6 +154,28 @@ def test_a_rank_frozen_before_first_contact(own_pool) -> None:
             os.kill(frozen, signal.SIGCONT)
         # It may just have had the time to answer before it stopped.
         assert outcome.error and re.search("(no contact with|lost) rank 1 ", outcome.error), outcome
+
+
+def own_port() -> int:
+    [port] = [socket.laddr.port for socket in psutil.Process().net_connections("udp")]
+    return port
+
+
+@pytest.mark.quick
+def test_a_rank_killed_before_first_contact_whose_port_another_process_has(own_pool) -> None:
+    """Who has the port lives and answers, and will never join the group."""
+    with own_pool(2, timeout_s=600) as pool:
+        [outcome] = pool.attempt(own_port, ranks=[1])
+        pool.process(1).kill()
+        pool.process(1).join()
+        port = str(outcome.value)
+        other = core.Runtime({"port_low": port, "port_high": port})
+        try:
+            [outcome] = pool.attempt(operate, "all_reduce", ranks=[0], limit_s=60)
+        finally:
+            other.shutdown()
+        assert outcome.error and "lost rank 1 " in outcome.error, outcome
+        assert "another process answers at its address" in outcome.error
 
 
 def in_subgroup(members: list[int]) -> None:

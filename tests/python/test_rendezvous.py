@@ -48,7 +48,7 @@ def in_memory(path: Path, ranks: int) -> list[dist.Store]:
 
 
 def record(rank: int, ranks: int, **changes: object) -> Record:
-    own = make_record(rank, ranks, f"10.0.0.{rank + 1}:4000{rank}", "udp", "1.2.3")
+    own = make_record(rank, ranks, f"10.0.0.{rank + 1}:4000{rank}", rank + 1, "udp", "1.2.3")
     return dataclasses.replace(own, **changes)
 
 

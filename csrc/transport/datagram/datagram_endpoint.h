@@ -22,6 +22,7 @@ struct Endpoint {
 
   PeerPath& path;
   Connection connection;
+  uint64_t process = 0;  // the peer's, as its address says
   // Null once the owner has closed it. The connection goes on until it has nothing more to say.
   std::unique_ptr<DatagramLink> link;
   uint64_t peer_id = 0;           // the peer's connection id, zero until established

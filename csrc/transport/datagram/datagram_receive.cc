@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The receiving half of DatagramTransport.
+#include <algorithm>
 #include <array>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "transport/datagram/datagram_transport.h"
 
@@ -55,11 +57,7 @@ void DatagramTransport::dispatch(const RxDatagram& datagram) {
       }
       return;
     case PacketType::kNotOpen:
-      if (Endpoint* endpoint = table_.find(header->connection_id)) {
-        endpoint->connection.on_not_open(now_);
-      } else {
-        ++stats_.packets_dropped_invalid;
-      }
+      on_not_open(datagram, header->connection_id);
       return;
     case PacketType::kNotice:
       on_notice(datagram);
@@ -93,13 +91,32 @@ void DatagramTransport::on_init(const RxDatagram& datagram) {
   Endpoint* endpoint = table_.find(init->link.mirrored());
   if (endpoint == nullptr) {
     incoming_.push_back(init->link.mirrored());
-    if (not_opens_.allow(now_)) answer(*datagram.from, PacketType::kNotOpen, init->source_id);
+    if (!not_opens_.allow(now_)) return;
+    std::array<std::byte, NotOpenBody::kWireBytes> body;
+    StoreLe(body.data(), process_);
+    answer(*datagram.from, PacketType::kNotOpen, init->source_id, body);
     return;
   }
   const bool was_established = endpoint->connection.established();
   feed(*endpoint, datagram);
   if (!was_established && endpoint->connection.established()) {
     table_.set_peer_id(*endpoint, init->source_id);
+    confirm_others(*endpoint);
+  }
+}
+
+// From the process that told its address to whoever opened the link, it means that the link will be
+// opened there when its program gets so far. Another process will never open it.
+void DatagramTransport::on_not_open(const RxDatagram& datagram, uint64_t connection_id) {
+  const auto body = ParseNotOpenBody(datagram.bytes);
+  Endpoint* endpoint = table_.find(connection_id);
+  if (!body || endpoint == nullptr) {
+    ++stats_.packets_dropped_invalid;
+  } else if (endpoint->process == 0 || endpoint->process == body->process) {
+    endpoint->connection.on_not_open(now_);
+  } else {
+    endpoint->connection.on_replaced(now_);
+    touch(*endpoint);
     confirm_others(*endpoint);
   }
 }
@@ -118,13 +135,17 @@ void DatagramTransport::confirm_others(const Endpoint& opened) {
 void DatagramTransport::on_unknown(const RxDatagram& datagram, uint64_t connection_id) {
   ++stats_.packets_dropped_invalid;
   if (connection_id == 0 || !resets_.allow(now_)) return;
-  answer(*datagram.from, PacketType::kReset, connection_id);
+  answer(*datagram.from, PacketType::kReset, connection_id, {});
 }
 
 // Remembers nothing of the sender, who may be anybody.
-void DatagramTransport::answer(const Address& to, PacketType type, uint64_t connection_id) {
-  std::array<std::byte, kPacketHeaderBytes> packet;
+void DatagramTransport::answer(const Address& to, PacketType type, uint64_t connection_id,
+                               std::span<const std::byte> body) {
+  std::array<std::byte, kPacketHeaderBytes + NotOpenBody::kWireBytes> space;
+  ROCECOLL_CHECK(body.size() <= NotOpenBody::kWireBytes);
+  const auto packet = std::span(space).first(kPacketHeaderBytes + body.size());
   WritePacketHeader(packet, {type, connection_id, 0});
+  std::copy(body.begin(), body.end(), packet.begin() + kPacketHeaderBytes);
   SealPacket(packet, {});
   if (!port_->send_to(to, packet)) return;  // the sender will repeat itself
   ++stats_.packets_sent;

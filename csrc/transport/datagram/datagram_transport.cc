@@ -70,6 +70,7 @@ Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
                                !port_->on_this_host(handle.value()));
   path.name = peer.text();
   Endpoint& endpoint = table_.add(options, id, path, now_);
+  endpoint.process = peer.process();
   endpoint.advertised_bytes = shares_.share_bytes();
   endpoint.connection.set_receive_window(endpoint.advertised_bytes);
   endpoint.link = std::make_unique<DatagramLink>(*this, endpoint);

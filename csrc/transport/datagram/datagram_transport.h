@@ -37,7 +37,7 @@ class DatagramTransport final : public Transport {
   DatagramTransport& operator=(const DatagramTransport&) = delete;
 
   TransportLimits limits() const override;
-  Address address() const override { return port_->address(); }
+  Address address() const override { return port_->address().of_process(process_); }
   MemoryDomain& memory() override { return memory_; }
   TransportStats stats() const override;
   Result<Link*> open(const LinkId& id, const Address& peer, Duration connect_timeout,
@@ -64,7 +64,9 @@ class DatagramTransport final : public Transport {
   void release_leases();
   void dispatch(const RxDatagram& datagram);
   void on_init(const RxDatagram& datagram);
-  void answer(const Address& to, PacketType type, uint64_t connection_id);
+  void on_not_open(const RxDatagram& datagram, uint64_t connection_id);
+  void answer(const Address& to, PacketType type, uint64_t connection_id,
+              std::span<const std::byte> body);
   void confirm_others(const Endpoint& opened);
   void on_unknown(const RxDatagram& datagram, uint64_t connection_id);
   void on_notice(const RxDatagram& datagram);
@@ -92,6 +94,7 @@ class DatagramTransport final : public Transport {
   const std::unique_ptr<DatagramPort> port_;
   const ConnectionOptions options_;
   const PortLimits port_limits_;
+  const uint64_t process_ = EntropyId();
   PlainMemoryDomain memory_;
   TransportStats stats_;  // but for what connections count
   Instant now_{};         // of the latest call that told the time

@@ -152,6 +152,12 @@ void Connection::Impl::on_reset() {
       {StatusCode::kPeerLost, "it does not know this connection: it has restarted or gone"});
 }
 
+void Connection::Impl::on_replaced() {
+  if (finished || down) return;
+  lose_contact(
+      {StatusCode::kPeerLost, "another process answers at its address: it has restarted or gone"});
+}
+
 void Connection::Impl::declare_losses(Instant now) {
   loss_detector.detect(now, path.rtt, sent,
                        [&](uint64_t, const SentPacket& packet) { on_lost(now, packet); });
@@ -315,6 +321,7 @@ LinkContact Connection::contact() const {
   return {impl_->liveness.heard_at(path), path.ever_heard(), established(),
           path.current_obstacle()};
 }
+void Connection::on_replaced(Instant) { impl_->on_replaced(); }
 void Connection::on_reset(Instant) { impl_->on_reset(); }
 void Connection::close(Instant now, const Status& why) { impl_->close(now, why); }
 

@@ -75,6 +75,8 @@ class Connection {
   void on_pause(Duration length);
   // The peer answered an INIT with NOT_OPEN: its process lives and may yet open its end.
   void on_not_open(Instant now);
+  // Another process than the peer answered an INIT: it has the peer's address.
+  void on_replaced(Instant now);
   // The peer answered with RESET: it knows no such connection (it restarted, or has long closed).
   void on_reset(Instant now);
 

@@ -51,6 +51,7 @@ struct Connection::Impl {
   Status silent_status() const;
   Status refused_status() const;
   void on_reset();
+  void on_replaced();
   void close(Instant now, const Status& why);
   void set_down(Status why);
   void lose_contact(Status why);

@@ -57,6 +57,14 @@ std::optional<InitBody> ParseInitBody(std::span<const std::byte> datagram) {
   return body;
 }
 
+std::optional<NotOpenBody> ParseNotOpenBody(std::span<const std::byte> datagram) {
+  if (datagram.size() != kPacketHeaderBytes + NotOpenBody::kWireBytes) return std::nullopt;
+  ByteReader reader(datagram.subspan(kPacketHeaderBytes));
+  const NotOpenBody body{reader.Read<uint64_t>()};
+  if (body.process == 0) return std::nullopt;
+  return body;
+}
+
 size_t WritePacketHeader(std::span<std::byte> to, const PacketHeader& header) {
   ROCECOLL_CHECK(to.size() >= kPacketHeaderBytes);
   ByteWriter writer(to);

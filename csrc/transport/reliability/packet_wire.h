@@ -10,8 +10,8 @@
 //       16     8  packet number, never reused within a connection; zero but in INIT and PACKET
 //       24    16  integrity: CRC32C of the whole datagram with these 16 bytes as zero, then 12 zero
 //                 bytes. A 128-bit authentication tag will take the same place.
-//       40        body: sub-frames (INIT, PACKET: reliability/frame_wire.h), the notice, or what
-//                 datagram/path_wire.h says (HELLO, PROBE)
+//       40        body: sub-frames (INIT, PACKET: reliability/frame_wire.h), the notice, the
+//                 process (NOT_OPEN), or what datagram/path_wire.h says (HELLO, PROBE)
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ enum class PacketType : uint8_t {
   kHello = 5,    // over UDP: where the sender's second port is, for those that have one
   kProbe = 6,    // between second ports: does this path work?
   kNotOpen = 7,  // answers an INIT: the sender's process lives, but has not opened this link. The
-                 // id is the INIT's source id
+                 // id is the INIT's source id; the body says which process it is (NotOpenBody)
 };
 
 struct PacketHeader {
@@ -54,9 +54,16 @@ struct InitBody {
   uint64_t destination_id = 0;  // the receiver's, zero while unknown to the sender
 };
 
+// The body of NOT_OPEN.
+struct NotOpenBody {
+  static constexpr size_t kWireBytes = 8;
+  uint64_t process = 0;  // the sender's, Address::process(), not zero
+};
+
 // nullopt for anything that is not one of our packets: short, other version, unknown type.
 std::optional<PacketHeader> ParsePacketHeader(std::span<const std::byte> datagram);
 std::optional<InitBody> ParseInitBody(std::span<const std::byte> datagram);
+std::optional<NotOpenBody> ParseNotOpenBody(std::span<const std::byte> datagram);
 // Writes the header with zero integrity bytes; returns kPacketHeaderBytes.
 size_t WritePacketHeader(std::span<std::byte> to, const PacketHeader& header);
 // CRC32C over `header_and_control` then `payload`, stored into the integrity field.

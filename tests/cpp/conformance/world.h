@@ -173,6 +173,7 @@ class World {
   void replace(size_t i, std::unique_ptr<Transport> transport) {
     nodes[i] = Node();
     nodes[i].transport = transport.get();
+    addresses[i] = transport->address();
     owned_[i] = std::move(transport);
   }
 

@@ -181,6 +181,19 @@ TEST(DatagramLifecycle, AProcessThatHasNotOpenedItsSideIsWaitedForUntilItFreezes
   EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
 }
 
+// The new process will never open a link that its predecessor agreed on.
+TEST(DatagramLifecycle, AProcessStartedAnewBeforeFirstContactIsFoundAtOnce) {
+  SimWorld world(2);
+  Link* a = world.open(0, 1, 1, std::chrono::hours(100));
+  world.kill(1);
+  world.restart(1);
+  world.run_for(milliseconds(10));
+  ASSERT_EQ(world[0].links[a].down.size(), 1u);
+  EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
+  EXPECT_NE(a->status().message().find("another process"), std::string::npos)
+      << a->status().message();
+}
+
 TEST(DatagramLifecycle, AProcessThatWasNeverHeardIsToldAsSuch) {
   SimWorld world(3);
   world.network.set_partition(1, true);

@@ -99,6 +99,7 @@ class EngineCluster {
   void remove_rank(Rank rank) { engines_[rank].reset(); }
   // A new process in the place of one that has gone, in no group yet.
   void replace_rank(Rank rank, Transport& transport, const EngineOptions& options) {
+    addresses_[rank] = transport.address();
     engines_[rank] = std::make_unique<Engine>(transport, options);
     // Ids count on, so that a later group has the same one on all ranks.
     for (GroupId id = 0; id < last_group_; ++id) {
