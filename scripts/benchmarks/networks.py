@@ -5,8 +5,9 @@
 `shaped-RATE-BUFFER`: a switch whose ports send at RATE and hold at most BUFFER bytes, in the words of
 tc, e.g. shaped-1gbit-64kb.
 
-No device cuts or joins packets, as the kernel would otherwise do for 64 KiB at once: each packet is
-lost by itself. A second cable, without loss, carries what the ranks agree on.
+The kernel hands on up to 64 KiB at once and cuts that into packets late. Here it is cut before any
+loss, so that each packet is lost by itself: on the lossy cable by the sender, at the shaper by the
+shaper. A second cable, without loss, carries what the ranks agree on.
 """
 
 from __future__ import annotations
@@ -146,7 +147,9 @@ def lay_data_path(hosts: tuple[str, str], switch: str, spec: Spec) -> tuple[Drop
         for host in hosts:
             send_single_packets(host, DATA)
         return tuple(lose(host, spec.loss_percent) for host in hosts)
-    # At a port of its own a sender would be told of a full queue, which no network does.
+    # At a port of its own a sender would be told of a full queue, which no network does. It may hand
+    # the switch 64 KiB at once: singly, packets would arrive no faster than a virtual machine's timer
+    # lets them go, because the sender's processor does the work of the switch, and none would drop.
     run("ip", "netns", "add", switch)
     run("ip", "-n", switch, "link", "add", "bridge", "type", "bridge")
     run("ip", "-n", switch, "link", "set", "bridge", "up")
@@ -154,7 +157,6 @@ def lay_data_path(hosts: tuple[str, str], switch: str, spec: Spec) -> tuple[Drop
     for host, port in zip(hosts, ("port0", "port1"), strict=True):
         join((host, DATA), (switch, port))
         run("ip", "-n", switch, "link", "set", port, "master", "bridge")
-        send_single_packets(host, DATA)
         send_single_packets(switch, port)
         droppers.append(shape(switch, port, spec))
     return tuple(droppers)
