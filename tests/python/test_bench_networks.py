@@ -149,7 +149,7 @@ def test_blocks_run_on_every_network_and_drops_are_counted(tmp_path: Path) -> No
         assert (row.operation, row.size_bytes) == ("all_reduce", 262144)
         for blocks in row.blocks.values():
             assert len(blocks) == 2
-            assert all(block.packets > 0 for block in blocks)
+            assert all(block.packets > 0 or block.gave_up for block in blocks)
         assert all(block.iterations > 0 and block.sent > 0 for block in row.blocks["rocecoll"])
     ours = lossy.figure("rocecoll")
     assert 0.01 < ours.dropped_share < 0.15  # at least 700 packets, of which 5 % are dropped
