@@ -37,6 +37,7 @@ struct EngineOptions {
   uint32_t max_operations_in_flight = 8;    // collectives per group; further ones wait in order
   size_t scratch_bytes = 64 * 1024 * 1024;  // bound of all scratch of the process
   uint32_t max_pending_operations = 65536;  // per group, submitted and not complete
+  size_t max_idle_tag_runs = 1024;          // to each peer of a group: see TagRetirement
 };
 
 class Engine {

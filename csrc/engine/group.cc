@@ -27,6 +27,7 @@ Group::Group(Transport& transport, ScratchPool& scratch, const EngineOptions& op
       context_{*messenger_, scratch, spec_.rank, static_cast<uint32_t>(spec_.addresses.size()),
                options.max_lanes_in_flight},
       any_source_(*messenger_, numbers_, context_.ranks, spec_.rank),
+      retirement_(*messenger_, numbers_, options.max_idle_tag_runs),
       watch_(spec_) {}
 
 Group::~Group() {
@@ -37,8 +38,12 @@ Group::~Group() {
 uint64_t Group::next_tag(const OperationSpec& spec) {
   if (spec.any_source) return kNoTag;
   switch (spec.collective) {
-    case Collective::kSend:
-      return numbers_.take_send(spec.root, spec.user_tag);
+    case Collective::kSend: {
+      if (retirement_.holds(spec.root, spec.user_tag)) return kNoTag;
+      const uint64_t tag = numbers_.take_send(spec.root, spec.user_tag);
+      retirement_.on_send(spec.root);
+      return tag;
+    }
     case Collective::kRecv:
       any_source_.look_again();
       return numbers_.take_receive(spec.root, spec.user_tag);
@@ -84,9 +89,12 @@ Status Group::submit(Instant now, OperationPtr operation) {
   }
   const uint32_t user_tag = spec.user_tag;
   const bool any_source = spec.any_source;
+  const bool held = !any_source && entry.tag_operation == kNoTag;
   const uint32_t index = place(std::move(entry));
   if (any_source) {
     any_source_.add(now, index, user_tag);
+  } else if (held) {
+    held_sends_.push_back(index);
   } else {
     begin(now, index);
   }
@@ -143,6 +151,36 @@ bool Group::bind_any_source(Instant now) {
   return bound;
 }
 
+bool Group::retire_tags(Instant now) {
+  if (!retirement_.step([this](Rank peer, bool sends) { return open_tags(peer, sends); })) {
+    return false;
+  }
+  // In the order of posting, also those of equal tags.
+  for (const uint32_t index : std::exchange(held_sends_, {})) {
+    Entry& entry = running_[index]->entry;
+    entry.tag_operation = next_tag(entry.operation->spec());
+    if (entry.tag_operation == kNoTag) {
+      held_sends_.push_back(index);
+    } else {
+      begin(now, index);
+    }
+  }
+  return true;
+}
+
+std::vector<uint32_t> Group::open_tags(Rank peer, bool sends) const {
+  std::vector<uint32_t> tags;
+  const Collective kind = sends ? Collective::kSend : Collective::kRecv;
+  for (const auto& running : running_) {
+    const OperationPtr& operation = running->entry.operation;
+    if (operation == nullptr || operation->spec().collective != kind) continue;
+    if (running->entry.tag_operation == kNoTag || operation->source() != peer) continue;
+    tags.push_back(operation->spec().user_tag);
+  }
+  std::ranges::sort(tags);
+  return tags;
+}
+
 void Group::finish(uint32_t index) {
   Running& running = *running_[index];
   running.execution.end();
@@ -193,6 +231,11 @@ bool Group::step(Instant now) {
   }
   if (messenger_->lost() != nullptr) {
     fail_from_lost();
+    return true;
+  }
+  if (retire_tags(now)) moved = true;
+  if (!retirement_.offence().empty()) {
+    fail(StatusCode::kNetwork, text().peer(retirement_.offender()) + " " + retirement_.offence());
     return true;
   }
   if (any_source_.used() && fail_from_any_source()) return true;

@@ -22,6 +22,7 @@
 #include "engine/plan.h"
 #include "engine/roll_call.h"
 #include "engine/scratch.h"
+#include "engine/tag_retirement.h"
 #include "engine/wait_watch.h"
 #include "transport/messenger.h"
 
@@ -60,7 +61,8 @@ class Group {
   const GroupSpec& spec() const { return spec_; }
 
  private:
-  // The tag of a receive from any source until its source is known.
+  // The tag of a receive from any source until its source is known, and of a send that is held back
+  // while its user's tag is being retired.
   static constexpr uint64_t kNoTag = UINT64_MAX;
   // Submitted, perhaps not yet running.
   struct Entry {
@@ -86,6 +88,8 @@ class Group {
   uint32_t place(Entry entry);
   void begin(Instant now, uint32_t index);
   bool bind_any_source(Instant now);
+  bool retire_tags(Instant now);
+  std::vector<uint32_t> open_tags(Rank peer, bool sends) const;
   bool admit(Instant now);
   bool start_lanes(Instant now, const std::vector<uint32_t>& indices);
   void finish(uint32_t index);
@@ -131,7 +135,9 @@ class Group {
   uint64_t last_order_ = 0;
   uint64_t pending_ = 0;  // submitted and not complete
   MessageNumbers numbers_;
-  AnySource any_source_;                           // receives that wait for a source
+  AnySource any_source_;  // receives that wait for a source
+  TagRetirement retirement_;
+  std::vector<uint32_t> held_sends_;               // indices into running_, as they were posted
   std::deque<Entry> queue_;                        // collectives not yet admitted
   std::vector<std::unique_ptr<Running>> running_;  // by token; free ones are kept
   std::vector<uint32_t> free_;

@@ -127,14 +127,16 @@ void Group::fail_from_deadline(Instant now) {
   if (!call_the_roll(now, running, roll_call_)) return;
   std::string cause = "timed out";
   if (running != nullptr) {
-    const Duration timeout = running->entry.operation->spec().timeout;
+    const OperationSpec& spec = running->entry.operation->spec();
     cause = now < running->entry.deadline
                 ? "an operation behind it timed out"
                 : "timed out after " +
-                      DescribeDuration(timeout > Duration{0} ? timeout : spec_.timeout);
+                      DescribeDuration(spec.timeout > Duration{0} ? spec.timeout : spec_.timeout);
     if (running->entry.tag_operation == kNoTag) {
-      cause += ", waiting for a message with tag " +
-               std::to_string(running->entry.operation->spec().user_tag) + " from any rank";
+      const std::string tag = "tag " + std::to_string(spec.user_tag);
+      cause += spec.any_source ? ", waiting for a message with " + tag + " from any rank"
+                               : ", waiting for " + text().peer(spec.root) +
+                                     " to say whether it has all messages with " + tag;
     } else {
       const auto peers = messenger_->waiting_for(Tag{running->entry.tag_operation, 0, 0});
       if (!peers.empty()) cause += ", waiting for " + text().peers(peers);
@@ -198,6 +200,7 @@ void Group::complete_all(const Status& status) {
   collectives_.clear();
   staged_.clear();
   any_source_.clear();
+  held_sends_.clear();
   earliest_deadline_ = kNever;
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.order < b.order; });

@@ -2,7 +2,7 @@
 // Numbers the messages between this rank and each peer, by direction and user tag: messages with
 // the same tag match in the order in which they were posted. A receive from any source takes its
 // number when its source is known. What is kept grows with the runs of neighbouring tags that were
-// used unequally often (TagCounts), not with the tags.
+// used unequally often (TagCounts), not with the tags; TagRetirement keeps those few.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,9 @@ class MessageNumbers {
   std::optional<uint64_t> next_announced(Rank from, uint32_t user_tag) const;
   // More announcements than ranks could make in good faith: no more are remembered.
   bool overflowed() const { return announcements_ > kMaxAnnounced; }
+  // By peer: the messages sent to it, and those received from it or waited for.
+  TagCounts& sends(Rank to) { return sends_[to]; }
+  TagCounts& receives(Rank from) { return receives_[from]; }
   // What is remembered, in pieces of bounded size.
   size_t entries() const;
 

@@ -3,6 +3,8 @@
 
 #include <iterator>
 
+#include "base/check.h"
+
 namespace rocecoll {
 
 uint32_t TagCounts::count(uint32_t tag) const {
@@ -28,6 +30,30 @@ TagCounts::Runs::iterator TagCounts::isolate(uint32_t tag) {
   }
   within->second.end = tag;
   return runs_.emplace_hint(std::next(within), tag, Run{next, run.count});
+}
+
+std::optional<TagRun> TagCounts::next_run(uint64_t first) const {
+  const auto found = runs_.lower_bound(first);
+  if (found == runs_.end()) return std::nullopt;
+  const Run& run = found->second;
+  return TagRun{static_cast<uint32_t>(found->first), static_cast<uint32_t>(run.end - 1), run.count};
+}
+
+// Neighbours of equal count are always one run.
+bool TagCounts::holds(const TagRun& run) const {
+  const auto after = runs_.upper_bound(run.first);
+  if (after == runs_.begin()) return false;
+  const Run& within = std::prev(after)->second;
+  return run.last < within.end && run.count == within.count;
+}
+
+void TagCounts::forget(const TagRun& run) {
+  ROCECOLL_CHECK(holds(run));
+  const auto within = std::prev(runs_.upper_bound(run.first));
+  const uint64_t next = uint64_t{run.last} + 1;
+  if (within->second.end > next) runs_.emplace_hint(std::next(within), next, within->second);
+  within->second.end = run.first;
+  if (within->first == run.first) runs_.erase(within);
 }
 
 uint32_t TagCounts::take(uint32_t tag) {

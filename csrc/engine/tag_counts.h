@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
+
+#include "transport/messenger.h"
 
 namespace rocecoll {
 
@@ -16,6 +19,12 @@ class TagCounts {
   // Counts one use; returns how many there were before. Counts wrap around.
   uint32_t take(uint32_t tag);
   size_t entries() const { return runs_.size(); }
+  // The first run of tags used equally often that begins at `first` or behind it.
+  std::optional<TagRun> next_run(uint64_t first) const;
+  // Whether each of the tags has been used exactly so often.
+  bool holds(const TagRun& run) const;
+  // Tags that holds() is true of count from 0 again.
+  void forget(const TagRun& run);
 
  private:
   struct Run {

@@ -8,6 +8,10 @@
 namespace rocecoll {
 namespace {
 
+constexpr size_t kRetireHeaderBytes = 4;
+constexpr size_t kTagRunBytes = 12;
+constexpr uint32_t kLargestTag = 0x7fffffff;
+
 bool NamesMessage(MessageType type) {
   return type == MessageType::kEager || type == MessageType::kClearToSend ||
          type == MessageType::kPending;
@@ -22,11 +26,16 @@ std::optional<MessageFrame> ParseMessageFrame(std::span<const std::byte> bytes) 
   const auto flag = reader.Read<uint8_t>();
   frame.credits = reader.Read<uint16_t>();
   if (!reader.ok() || type < static_cast<uint8_t>(MessageType::kEager) ||
-      type > static_cast<uint8_t>(MessageType::kListening) || flag > 1) {
+      type > static_cast<uint8_t>(MessageType::kRetire) || flag > 1) {
     return std::nullopt;
   }
   frame.type = static_cast<MessageType>(type);
   frame.flag = flag == 1;
+  if (frame.type == MessageType::kRetire) {
+    frame.payload = reader.ReadBytes(reader.remaining());
+    if (frame.payload.size() % kTagRunBytes != 0) return std::nullopt;
+    return frame;
+  }
   if (!NamesMessage(frame.type)) {
     if (frame.flag || reader.remaining() > 0) return std::nullopt;
     return frame;
@@ -49,11 +58,41 @@ std::optional<MessageFrame> ParseMessageFrame(std::span<const std::byte> bytes) 
   return frame;
 }
 
+std::optional<std::vector<TagRun>> ParseTagRuns(std::span<const std::byte> payload) {
+  std::vector<TagRun> runs;
+  runs.reserve(payload.size() / kTagRunBytes);
+  ByteReader reader(payload);
+  while (reader.remaining() > 0) {
+    TagRun run;
+    run.first = reader.Read<uint32_t>();
+    run.last = reader.Read<uint32_t>();
+    run.count = reader.Read<uint32_t>();
+    if (!reader.ok() || run.first > run.last || run.last > kLargestTag) return std::nullopt;
+    if (!runs.empty() && run.first <= runs.back().last) return std::nullopt;
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+std::vector<std::byte> EncodeTagRuns(std::span<const TagRun> runs) {
+  std::vector<std::byte> payload(runs.size() * kTagRunBytes);
+  ByteWriter writer(payload);
+  for (const TagRun& run : runs) {
+    writer.Write(run.first);
+    writer.Write(run.last);
+    writer.Write(run.count);
+  }
+  return payload;
+}
+
+size_t MaxTagRuns(size_t frame_bytes) { return (frame_bytes - kRetireHeaderBytes) / kTagRunBytes; }
+
 size_t WriteMessageFrame(std::span<std::byte> to, const MessageFrame& frame) {
   ByteWriter writer(to);
   writer.Write(static_cast<uint8_t>(frame.type));
   writer.Write(static_cast<uint8_t>(frame.flag));
   writer.Write(frame.credits);
+  if (frame.type == MessageType::kRetire) writer.WriteBytes(frame.payload);
   if (!NamesMessage(frame.type)) return writer.size();
   writer.Write(frame.tag.step);
   writer.Write(frame.tag.operation);

@@ -5,7 +5,8 @@
 //        0     1  type, MessageType
 //        1     1  flag, 0 or 1; its meaning depends on the type
 //        2     2  credits that the frame's sender returns to its receiver
-//   CREDIT, STARVED and LISTENING end here. The others name a message:
+//   CREDIT, STARVED and LISTENING end here. RETIRE goes on with runs of tags, 12 bytes each: first
+//   tag, last tag, number of messages with each. The others name a message:
 //        4     4  tag: step
 //        8     8  tag: operation
 //       16     4  tag: slot
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "transport/messenger.h"
 
@@ -34,6 +36,9 @@ enum class MessageType : uint8_t {
                      // receive it. So that mismatches show when otherwise both would wait for ever
   kListening = 6,    // receives from any rank may be posted: say PENDING at once, now and from now
                      // on, for what you cannot send yet
+  kRetire = 7,       // runs of tags. Flag 0: I have sent so many messages with each, all of which
+                     // you have; may I count them from 0 again? Flag 1: with these of your
+                     // question you may, and so do I; with its others not
 };
 
 struct MessageFrame {
@@ -47,12 +52,17 @@ struct MessageFrame {
   uint64_t length = 0;
   Fingerprint fingerprint{};
   RemoteSlice slice;                   // kClearToSend with the flag
-  std::span<const std::byte> payload;  // kEager; lent from the frame
+  std::span<const std::byte> payload;  // kEager, kRetire; lent from the frame
 };
 
 // nullopt for anything malformed: unknown type or flag, wrong size, nonzero padding, a length that
 // the payload or the slice contradicts.
 std::optional<MessageFrame> ParseMessageFrame(std::span<const std::byte> bytes);
+// The payload of kRetire. nullopt: tags out of range, or runs that are not ascending and disjoint.
+std::optional<std::vector<TagRun>> ParseTagRuns(std::span<const std::byte> payload);
+std::vector<std::byte> EncodeTagRuns(std::span<const TagRun> runs);
+// How many fit into a frame of this size.
+size_t MaxTagRuns(size_t frame_bytes);
 // Writes everything, the payload too; returns the frame's size. `to` must have room.
 size_t WriteMessageFrame(std::span<std::byte> to, const MessageFrame& frame);
 

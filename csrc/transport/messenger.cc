@@ -92,6 +92,21 @@ std::vector<Announcement> Messenger::take_announcements() {
   return std::exchange(impl_->core.announcements, {});
 }
 
+bool Messenger::send_retire(Rank to, bool answer, std::span<const TagRun> runs) {
+  return impl_->stopped() || impl_->channel(to).send_retire(answer, runs);
+}
+
+size_t Messenger::max_tag_runs() const { return MaxTagRuns(impl_->core.frame.size()); }
+
+std::vector<RetireWord> Messenger::take_retire_words() {
+  return std::exchange(impl_->core.retire_words, {});
+}
+
+bool Messenger::connected(Rank peer) const {
+  const auto& channel = impl_->channels[peer];
+  return channel && channel->link() != nullptr;
+}
+
 const MessengerFailure* Messenger::lost() const {
   return impl_->core.lost ? &*impl_->core.lost : nullptr;
 }

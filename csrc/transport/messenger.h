@@ -29,7 +29,8 @@ namespace rocecoll {
 // two ranks in one direction.
 struct Tag {
   uint64_t operation = 0;  // sequence number of a collective; for send/recv bit 63 set, user's tag
-                           // in bits 32..62, number of the message with that tag in bits 0..31
+                           // in bits 32..62, number of the message with that tag in bits 0..31,
+                           // from 0 on since the tag was last retired
   uint32_t step = 0;
   uint32_t slot = 0;  // lane << 16 | index of the transfer's segment in the step
   friend bool operator==(const Tag&, const Tag&) = default;
@@ -49,6 +50,21 @@ struct Announcement {
   Rank from = 0;
   Tag tag;
   uint64_t arrival = 0;
+};
+
+// User's tags first..last, `count` messages with each of them.
+struct TagRun {
+  uint32_t first = 0;
+  uint32_t last = 0;
+  uint32_t count = 0;
+  friend bool operator==(const TagRun&, const TagRun&) = default;
+};
+
+// A word of a peer on tags to be counted from 0 again (engine/tag_retirement.h).
+struct RetireWord {
+  Rank from = 0;
+  bool answer = false;       // else a question
+  std::vector<TagRun> runs;  // ascending, disjoint
 };
 
 // The first thing that went wrong; the messenger stops working after it.
@@ -102,6 +118,13 @@ class Messenger {
   std::optional<uint64_t> arrival(Rank from, const Tag& tag) const;
   // Each announcement once. It may be late: of a message that has been received since.
   std::vector<Announcement> take_announcements();
+  // Asks the peer to count the messages of these tags that go to it from 0 again, or agrees to
+  // that. At most max_tag_runs(). In order with messages. False: no room now.
+  bool send_retire(Rank to, bool answer, std::span<const TagRun> runs);
+  size_t max_tag_runs() const;
+  std::vector<RetireWord> take_retire_words();
+  // There is a link to the peer, which may yet have to be answered.
+  bool connected(Rank peer) const;
   // The first link that went down in another way than its rank's leaving, whether or not anything
   // was pending on it; and how many ranks have left.
   const MessengerFailure* lost() const;

@@ -50,6 +50,7 @@ struct MessengerCore {
   std::vector<MessageCompletion> completions;
   uint64_t arrivals = 0;
   std::vector<Announcement> announcements;
+  std::vector<RetireWord> retire_words;
   std::optional<MessengerFailure> lost;
   uint32_t peers_left = 0;
   std::optional<MessengerFailure> failure;

@@ -289,6 +289,16 @@ bool PeerChannel::send_eager(const Tag& tag, const Fingerprint& fingerprint, Loc
   return true;
 }
 
+bool PeerChannel::send_retire(bool answer, std::span<const TagRun> runs) {
+  if (link_ == nullptr) return true;
+  const std::vector<std::byte> payload = EncodeTagRuns(runs);
+  MessageFrame frame;
+  frame.type = MessageType::kRetire;
+  frame.flag = answer;
+  frame.payload = payload;
+  return send_frame(frame);
+}
+
 bool PeerChannel::send_control(Message& message) {
   MessageFrame frame;
   const bool receives = message.role == MessageRole::kRecv;

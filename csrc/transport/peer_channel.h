@@ -37,6 +37,8 @@ class PeerChannel {
   void listen(Instant now);
   // Opens the link because the peer does, unless it is or was open.
   void accept(Instant now);
+  // Messenger::send_retire(). True if the peer is gone, too.
+  bool send_retire(bool answer, std::span<const TagRun> runs);
   void on_frame(std::span<const std::byte> bytes);
   void on_written(uint32_t index);
   void on_landed(uint32_t index);
@@ -97,6 +99,7 @@ class PeerChannel {
   void on_starved();
   void on_listening();
   void on_pending(const MessageFrame& frame);
+  void on_retire(const MessageFrame& frame);
 
   MessengerCore& core_;
   const Rank peer_;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a channel does with the frames of its peer, none of which it trusts.
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "transport/peer_channel.h"
@@ -34,6 +36,9 @@ void PeerChannel::on_frame(std::span<const std::byte> bytes) {
       break;
     case MessageType::kListening:
       on_listening();
+      break;
+    case MessageType::kRetire:
+      on_retire(*frame);
       break;
     case MessageType::kCredit:
       break;
@@ -207,6 +212,35 @@ void PeerChannel::on_pending(const MessageFrame& frame) {
   } else if (frame.flag && listening_ && !OperationHistory::is_collective(frame.tag)) {
     core_.announcements.push_back({peer_, frame.tag, ++core_.arrivals});
   }
+}
+
+// What is kept from this period of starvation may be a repeated clear-to-send of a message with the
+// tag that went on credit: the next message of that number is another one.
+void PeerChannel::on_retire(const MessageFrame& frame) {
+  std::optional<std::vector<TagRun>> runs = ParseTagRuns(frame.payload);
+  if (!runs) {
+    fail_protocol("a malformed frame");
+    return;
+  }
+  if (frame.flag && !early_clears_.empty()) {
+    const auto retired = [&](const Tag& tag) {
+      const auto user_tag = static_cast<uint32_t>(tag.operation >> 32 & 0x7fffffff);
+      return !OperationHistory::is_collective(tag) &&
+             std::ranges::any_of(*runs, [user_tag](const TagRun& run) {
+               return run.first <= user_tag && user_tag <= run.last;
+             });
+    };
+    for (Message* kept = early_clears_.front(); kept != nullptr;) {
+      Message* next = WaitingList::next(*kept);
+      if (retired(kept->tag)) {
+        early_clears_.erase(*kept);
+        core_.messages.erase(*kept);
+        --kept_clears_;
+      }
+      kept = next;
+    }
+  }
+  core_.retire_words.push_back({peer_, frame.flag, std::move(*runs)});
 }
 
 }  // namespace rocecoll

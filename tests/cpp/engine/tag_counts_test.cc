@@ -53,6 +53,30 @@ TEST(TagCounts, ARangeInAnyOrderIsOneEntry) {
   }
 }
 
+TEST(TagCounts, ForgetsRuns) {
+  Random random(7);
+  for (const uint32_t range : {1u, 3u, 20u, 300u}) {
+    TagCounts counts;
+    std::map<uint32_t, uint32_t> expected;
+    for (int i = 0; i < 3000; ++i) {
+      const auto tag = static_cast<uint32_t>(random.below(range));
+      ASSERT_EQ(counts.take(tag), expected[tag]++) << tag;
+      if (!random.chance(0.2)) continue;
+      // Some run from here on, or a part of it.
+      auto run = counts.next_run(random.below(range));
+      if (!run) continue;
+      run->first += static_cast<uint32_t>(random.below(run->last - run->first + 1));
+      ASSERT_TRUE(counts.holds(*run));
+      EXPECT_FALSE(counts.holds({run->first, run->last, run->count + 1}));
+      EXPECT_FALSE(counts.holds({run->first, range, run->count}));
+      counts.forget(*run);
+      for (uint32_t gone = run->first; gone <= run->last; ++gone) expected[gone] = 0;
+      EXPECT_FALSE(counts.holds(*run));
+    }
+    for (uint32_t tag = 0; tag <= range; ++tag) ASSERT_EQ(counts.count(tag), expected[tag]) << tag;
+  }
+}
+
 // A program that gives each message a tag of its own, between a rank and two others, both ways.
 TEST(MessageNumbers, TenMillionTagsTakeNoMemory) {
   MessageNumbers numbers;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a job meets after days, gigabytes and many thousand groups, in virtual time: nothing may
 // grow, wear out or be taken for a death. The command line:
-//   --scale=N    N times as long; 500 moves a terabyte
+//   --scale=N    N times as long; 500 moves a terabyte, 10 uses ten million tags
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <array>
 #include <charconv>
 #include <cstdio>
 #include <string_view>
 
+#include "base/random.h"
 #include "conformance/world_cluster.h"
 #include "datagram/transport_world.h"
 #include "engine/call.h"
@@ -77,6 +79,43 @@ TEST(LongLife, SlowGroupsMadeAndEnded) {
     cluster.forget_completed();
   }
   cluster.settle(std::chrono::seconds(2));
+  EXPECT_LE(HeapBytes(), before + kNoise);
+  ExpectHealthy(cluster);
+}
+
+// No tag is used twice, and none is next to another.
+TEST(LongLife, SlowMillionsOfTags) {
+  WorldCluster cluster(std::make_unique<SimWorld>(2, SimWire{.loss = 1e-4}));
+  Random random(8);
+  constexpr uint64_t kBatch = 100;
+  std::array<int32_t, kBatch> sent{};
+  std::array<int32_t, kBatch> received{};
+  const auto spec = [](Collective collective, int32_t& value, Rank peer, uint32_t tag) {
+    OperationSpec op;
+    op.collective = collective;
+    op.type = DataType::kInt32;
+    op.root = peer;
+    op.user_tag = tag;
+    (collective == Collective::kSend ? op.input : op.output) = {&value, Partition::Even(1, 1)};
+    return op;
+  };
+  size_t before = 0;
+  const uint64_t tags = scale * 1000000;
+  for (uint64_t moved = 0; moved < tags; moved += kBatch) {
+    if (moved >= tags / 4 && before == 0) before = HeapBytes();
+    std::vector<OperationPtr> operations;
+    for (uint64_t i = 0; i < kBatch; ++i) {
+      const auto tag = static_cast<uint32_t>(random.below(uint64_t{1} << 31));
+      const Rank from = i % 2;
+      sent[i] = static_cast<int32_t>(moved + i);
+      operations.push_back(cluster.submit(from, spec(Collective::kSend, sent[i], 1 - from, tag)));
+      operations.push_back(
+          cluster.submit(1 - from, spec(Collective::kRecv, received[i], from, tag)));
+    }
+    ASSERT_TRUE(cluster.run_until_done(operations)) << "after " << moved << " messages";
+    ASSERT_EQ(sent, received);
+    cluster.forget_completed();
+  }
   EXPECT_LE(HeapBytes(), before + kNoise);
   ExpectHealthy(cluster);
 }

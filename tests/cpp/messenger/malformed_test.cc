@@ -29,8 +29,11 @@ std::vector<std::byte> Encode(const MessageFrame& frame) {
 
 TEST(MessageWire, RoundTripsEveryType) {
   const Payload payload(17, 5);
-  for (auto type : {MessageType::kEager, MessageType::kClearToSend, MessageType::kStarved,
-                    MessageType::kCredit, MessageType::kPending, MessageType::kListening}) {
+  const std::vector<TagRun> two{{4, 4, 7}, {9, 0x7fffffff, 1}};
+  const std::vector<std::byte> runs = EncodeTagRuns(two);
+  for (auto type :
+       {MessageType::kEager, MessageType::kClearToSend, MessageType::kStarved, MessageType::kCredit,
+        MessageType::kPending, MessageType::kListening, MessageType::kRetire}) {
     MessageFrame frame = FrameOf(type, Tag{0x1122334455667788, 9, 0x10002});
     frame.credits = 513;
     if (type == MessageType::kEager) {
@@ -41,6 +44,8 @@ TEST(MessageWire, RoundTripsEveryType) {
       frame.flag = true;
       frame.length = 100;
       frame.slice = {1, 100, 3};
+    } else if (type == MessageType::kRetire) {
+      frame.payload = runs;
     }
     const std::vector<std::byte> bytes = Encode(frame);
     const auto parsed = ParseMessageFrame(bytes);
@@ -50,6 +55,10 @@ TEST(MessageWire, RoundTripsEveryType) {
     EXPECT_EQ(parsed->credits, 513);
     if (type == MessageType::kStarved || type == MessageType::kCredit ||
         type == MessageType::kListening) {
+      continue;
+    }
+    if (type == MessageType::kRetire) {
+      EXPECT_EQ(ParseTagRuns(parsed->payload), two);
       continue;
     }
     EXPECT_EQ(parsed->tag, frame.tag);
@@ -117,11 +126,17 @@ class MalformedTest : public testing::Test {
           Event event;
           while (fabric_.transport(endpoint).poll(now, {&event, 1}) > 0) {
             if (endpoint == 0) messenger_->on_event(now, event);
+            if (endpoint == 1 && event.kind == Event::Kind::kFrame) note_sent(event.frame);
           }
           if (endpoint == 0) messenger_->flush(now);
           return kNever;
         },
         [] { return false; }, std::chrono::milliseconds(1));
+  }
+  void note_sent(std::span<const std::byte> bytes) {
+    const auto frame = ParseMessageFrame(bytes);
+    ASSERT_TRUE(frame.has_value());
+    if (frame->type == MessageType::kEager && frame->flag) sent_as_cleared_.push_back(frame->tag);
   }
   void expect_refused() {
     ASSERT_NE(messenger_->failure(), nullptr);
@@ -134,6 +149,7 @@ class MalformedTest : public testing::Test {
   Payload posted_{16};
   std::unique_ptr<Messenger> messenger_;
   Link* enemy_ = nullptr;
+  std::vector<Tag> sent_as_cleared_;
 };
 
 TEST_F(MalformedTest, UnknownType) {
@@ -191,6 +207,47 @@ TEST_F(MalformedTest, ClearForAnotherEagerLimit) {
   messenger_->send(fabric_.now(), 1, PointToPointTag(1), PrintOf(1), large.slice(), 2);
   MessageFrame frame = FrameOf(MessageType::kClearToSend, PointToPointTag(1));
   frame.length = 5000;
+  inject(Encode(frame));
+  expect_refused();
+}
+
+// Not malformed: a clear-to-send of the last period of starvation, come late, is kept in the next
+// one, and the tag retired.
+TEST_F(MalformedTest, AStaleClearIsForgottenWithItsTag) {
+  const auto tag = [](uint64_t user_tag) { return PointToPointTag(user_tag << 32); };
+  Payload payload(8);
+  const auto send = [&](uint64_t user_tag) {
+    messenger_->send(fabric_.now(), 1, tag(user_tag), PrintOf(1), payload.slice(), user_tag);
+  };
+  for (uint64_t user_tag = 0; user_tag < 5; ++user_tag) send(user_tag);  // the last one starves
+  MessageFrame clear = FrameOf(MessageType::kClearToSend, {});
+  clear.length = 8;
+  for (uint64_t user_tag = 20; user_tag < 23; ++user_tag) {
+    clear.tag = tag(user_tag);
+    inject(Encode(clear));
+  }
+  MessageFrame retired = FrameOf(MessageType::kRetire, {}, /*flag=*/true);
+  const std::vector<TagRun> runs{{10, 15, 1}, {20, 20, 1}, {22, 30, 3}};
+  const std::vector<std::byte> encoded = EncodeTagRuns(runs);
+  retired.payload = encoded;
+  inject(Encode(retired));
+  for (uint64_t user_tag = 20; user_tag < 23; ++user_tag) send(user_tag);
+  inject(Encode(FrameOf(MessageType::kCredit, {})));
+  EXPECT_EQ(sent_as_cleared_, std::vector<Tag>{tag(21)});
+  EXPECT_EQ(messenger_->failure(), nullptr);
+}
+
+TEST_F(MalformedTest, RunsOfTagsThatNobodySends) {
+  for (const auto& runs : {std::vector<TagRun>{{5, 4, 1}},
+                           {{5, 0x80000000, 1}},
+                           {{5, 7, 1}, {7, 9, 2}},
+                           {{5, 7, 1}, {1, 2, 1}}}) {
+    EXPECT_FALSE(ParseTagRuns(EncodeTagRuns(runs)).has_value());
+  }
+  MessageFrame frame = FrameOf(MessageType::kRetire, {});
+  const std::vector<TagRun> runs{{5, 4, 1}};
+  const std::vector<std::byte> payload = EncodeTagRuns(runs);
+  frame.payload = payload;
   inject(Encode(frame));
   expect_refused();
 }

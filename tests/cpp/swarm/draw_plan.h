@@ -198,6 +198,7 @@ inline SwarmPlan DrawPlan(uint64_t seed) {
   swarm::DrawProcesses(random, plan);
   swarm::DrawJobs(random, plan);
   swarm::DrawFaults(random, plan);
+  plan.engine.max_idle_tag_runs = swarm::Pick<size_t>(random, {0, 0, 1, 1024});
   return plan;
 }
 

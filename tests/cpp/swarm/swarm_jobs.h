@@ -63,8 +63,9 @@ class CollectiveJob final : public Job {
 // One message from each sender to the root, which receives from them by name or from anybody.
 class MessagesJob final : public Job {
  public:
-  MessagesJob(EngineCluster& cluster, const SwarmJob& job, GroupId group, uint32_t tag)
-      : cluster_(cluster), job_(job), group_(group), tag_(tag), sent_(cluster.ranks()) {}
+  // `number` tells the jobs apart.
+  MessagesJob(EngineCluster& cluster, const SwarmJob& job, GroupId group, uint32_t number)
+      : cluster_(cluster), job_(job), group_(group), number_(number), sent_(cluster.ranks()) {}
   std::vector<OperationPtr> submit(Rank rank, Status* refused) override {
     std::vector<OperationPtr> operations;
     if (Contains(job_.senders, rank)) {
@@ -110,8 +111,10 @@ class MessagesJob final : public Job {
     OperationPtr operation;
   };
   int32_t value(Rank from, uint64_t i) const {
-    return static_cast<int32_t>(tag_ * 31 + from * 1009 + i % 4093);
+    return static_cast<int32_t>(number_ * 31 + from * 1009 + i % 4093);
   }
+  // Jobs share two tags, but for those in which a receive could get another job's message.
+  uint32_t tag() const { return job_.any_source ? 100003 * (number_ + 1) : 7 * (number_ % 2); }
   OperationPtr call(Rank rank, Collective collective, Rank peer, std::vector<int32_t>& memory,
                     Status* refused) {
     OperationSpec spec;
@@ -119,7 +122,7 @@ class MessagesJob final : public Job {
     spec.type = DataType::kInt32;
     spec.any_source = job_.any_source && collective == Collective::kRecv;
     spec.root = peer;
-    spec.user_tag = tag_;
+    spec.user_tag = tag();
     (collective == Collective::kSend ? spec.input : spec.output) = {
         memory.data(), Partition::Even(memory.size(), 1)};
     return cluster_.submit(rank, std::move(spec), group_, refused);
@@ -128,7 +131,7 @@ class MessagesJob final : public Job {
   EngineCluster& cluster_;
   const SwarmJob job_;
   const GroupId group_;
-  const uint32_t tag_;
+  const uint32_t number_;
   std::vector<std::vector<int32_t>> sent_;
   std::vector<Received> received_;
 };

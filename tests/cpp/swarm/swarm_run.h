@@ -89,9 +89,9 @@ class Swarm {
 
   void add_job(const SwarmJob& job) {
     const GroupId group = groups_[job.group];
-    const auto tag = static_cast<uint32_t>(jobs_.size());
+    const auto number = static_cast<uint32_t>(jobs_.size());
     if (job.kind == SwarmJob::Kind::kMessages) {
-      jobs_.push_back(std::make_unique<MessagesJob>(cluster_, job, group, tag));
+      jobs_.push_back(std::make_unique<MessagesJob>(cluster_, job, group, number));
     } else {
       jobs_.push_back(std::make_unique<CollectiveJob>(cluster_, job, group));
     }
