@@ -10,12 +10,15 @@
 
 namespace rocecoll {
 
-// A queue whose elements keep their index for life: the first element pushed is number 0 and stays
-// number 0. Elements leave at the front. Grows by doubling and keeps its memory, so that a steady
-// state allocates nothing; the owner bounds its size.
+// A queue whose elements keep their index for life: the first element pushed has a given number, 0
+// as a rule, the next one the number behind it, and they keep them. Elements leave at the front.
+// Grows by doubling and keeps its memory, so that a steady state allocates nothing; the owner
+// bounds its size.
 template <typename T>
 class RingBuffer {
  public:
+  explicit RingBuffer(uint64_t first = 0) : begin_(first), end_(first) {}
+
   uint64_t begin_index() const { return begin_; }
   uint64_t end_index() const { return end_; }
   size_t size() const { return static_cast<size_t>(end_ - begin_); }
@@ -55,8 +58,8 @@ class RingBuffer {
   }
 
   std::vector<T> slots_;
-  uint64_t begin_ = 0;
-  uint64_t end_ = 0;
+  uint64_t begin_;
+  uint64_t end_;
 };
 
 }  // namespace rocecoll

@@ -38,6 +38,9 @@ struct EngineOptions {
   size_t scratch_bytes = 64 * 1024 * 1024;  // bound of all scratch of the process
   uint32_t max_pending_operations = 65536;  // per group, submitted and not complete
   size_t max_idle_tag_runs = 1024;          // to each peer of a group: see TagRetirement
+  // Of collectives and, modulo 2^32, of messages with a tag, on all ranks. Tests begin where a long
+  // life would lead.
+  uint64_t first_number = 0;
 };
 
 class Engine {

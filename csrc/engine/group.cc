@@ -26,6 +26,8 @@ Group::Group(Transport& transport, ScratchPool& scratch, const EngineOptions& op
                  spec_.addresses, spec_.messenger),
       context_{*messenger_, scratch, spec_.rank, static_cast<uint32_t>(spec_.addresses.size()),
                options.max_lanes_in_flight},
+      last_sequence_(options.first_number),
+      numbers_(static_cast<uint32_t>(options.first_number)),
       any_source_(*messenger_, numbers_, context_.ranks, spec_.rank),
       retirement_(*messenger_, numbers_, options.max_idle_tag_runs),
       watch_(spec_) {}

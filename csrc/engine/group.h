@@ -130,7 +130,7 @@ class Group {
   ExecutionContext context_;
   Status status_;
 
-  uint64_t last_sequence_ = 0;
+  uint64_t last_sequence_;
   uint64_t last_point_to_point_ = 0;
   uint64_t last_order_ = 0;
   uint64_t pending_ = 0;  // submitted and not complete

@@ -14,11 +14,11 @@ uint64_t KeyOf(Rank peer, uint32_t user_tag) { return uint64_t{peer} << 32 | use
 }  // namespace
 
 uint64_t MessageNumbers::take_send(Rank to, uint32_t user_tag) {
-  return TagOf(user_tag, sends_[to].take(user_tag));
+  return TagOf(user_tag, sends(to).take(user_tag));
 }
 
 uint64_t MessageNumbers::take_receive(Rank from, uint32_t user_tag) {
-  const uint32_t number = receives_[from].take(user_tag);
+  const uint32_t number = receives(from).take(user_tag);
   if (!announced_.empty()) {
     const auto found = announced_.find(KeyOf(from, user_tag));
     if (found != announced_.end()) {
@@ -31,7 +31,7 @@ uint64_t MessageNumbers::take_receive(Rank from, uint32_t user_tag) {
 
 uint32_t MessageNumbers::received(Rank from, uint32_t user_tag) const {
   const auto found = receives_.find(from);
-  return found == receives_.end() ? 0 : found->second.count(user_tag);
+  return found == receives_.end() ? first_ : found->second.count(user_tag);
 }
 
 uint64_t MessageNumbers::next_receive(Rank from, uint32_t user_tag) const {

@@ -18,6 +18,9 @@ namespace rocecoll {
 
 class MessageNumbers {
  public:
+  // `first`: of the messages with each tag, at both ends.
+  explicit MessageNumbers(uint32_t first = 0) : first_(first) {}
+
   // Tag::operation of the next message to or from the peer.
   uint64_t take_send(Rank to, uint32_t user_tag);
   uint64_t take_receive(Rank from, uint32_t user_tag);
@@ -30,8 +33,8 @@ class MessageNumbers {
   // More announcements than ranks could make in good faith: no more are remembered.
   bool overflowed() const { return announcements_ > kMaxAnnounced; }
   // By peer: the messages sent to it, and those received from it or waited for.
-  TagCounts& sends(Rank to) { return sends_[to]; }
-  TagCounts& receives(Rank from) { return receives_[from]; }
+  TagCounts& sends(Rank to) { return sends_.try_emplace(to, first_).first->second; }
+  TagCounts& receives(Rank from) { return receives_.try_emplace(from, first_).first->second; }
   // What is remembered, in pieces of bounded size.
   size_t entries() const;
 
@@ -40,6 +43,7 @@ class MessageNumbers {
 
   uint32_t received(Rank from, uint32_t user_tag) const;
 
+  const uint32_t first_;
   std::unordered_map<Rank, TagCounts> sends_;
   std::unordered_map<Rank, TagCounts> receives_;
   // Arrivals by number, by peer and user tag.

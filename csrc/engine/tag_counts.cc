@@ -9,9 +9,9 @@ namespace rocecoll {
 
 uint32_t TagCounts::count(uint32_t tag) const {
   const auto after = runs_.upper_bound(tag);
-  if (after == runs_.begin()) return 0;
+  if (after == runs_.begin()) return first_;
   const Run& run = std::prev(after)->second;
-  return tag < run.end ? run.count : 0;
+  return tag < run.end ? run.count : first_;
 }
 
 // The run of this tag alone, cut out of the one that it is in.
@@ -19,7 +19,7 @@ TagCounts::Runs::iterator TagCounts::isolate(uint32_t tag) {
   const auto after = runs_.upper_bound(tag);
   const uint64_t next = uint64_t{tag} + 1;
   if (after == runs_.begin() || tag >= std::prev(after)->second.end) {
-    return runs_.emplace_hint(after, tag, Run{next, 0});
+    return runs_.emplace_hint(after, tag, Run{next, first_});
   }
   const auto within = std::prev(after);
   const Run run = within->second;

@@ -15,6 +15,8 @@ namespace rocecoll {
 
 class TagCounts {
  public:
+  explicit TagCounts(uint32_t first = 0) : first_(first) {}
+
   uint32_t count(uint32_t tag) const;
   // Counts one use; returns how many there were before. Counts wrap around.
   uint32_t take(uint32_t tag);
@@ -23,7 +25,7 @@ class TagCounts {
   std::optional<TagRun> next_run(uint64_t first) const;
   // Whether each of the tags has been used exactly so often.
   bool holds(const TagRun& run) const;
-  // Tags that holds() is true of count from 0 again.
+  // Tags that holds() is true of count from the first number again.
   void forget(const TagRun& run);
 
  private:
@@ -31,10 +33,11 @@ class TagCounts {
     uint64_t end = 0;  // the first tag behind it
     uint32_t count = 0;
   };
-  using Runs = std::map<uint64_t, Run>;  // by first tag; a tag in none was never used
+  using Runs = std::map<uint64_t, Run>;  // by first tag; a tag in none has `first_`
 
   Runs::iterator isolate(uint32_t tag);
 
+  const uint32_t first_;
   Runs runs_;
 };
 

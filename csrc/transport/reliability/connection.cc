@@ -38,10 +38,12 @@ Connection::Impl::Impl(const ConnectionOptions& options, const LinkId& link, uin
       handshake(link, local_id, now),
       liveness({options.heartbeat_interval, options.peer_timeout}, now),
       ack_tracker(options.max_ack_delay),
+      sent(options.first_number),
       probe_timeout({options.min_probe_timeout, options.max_probe_timeout, options.max_ack_delay}),
-      send_queue(options.frame_queue_bytes),
-      writes(options.max_pending_writes),
-      regions(local_id),
+      send_queue(options.frame_queue_bytes, options.first_number),
+      writes(options.max_pending_writes, options.first_number),
+      reassembly(options.first_number),
+      regions(local_id, 1 + (options.first_number >> Regions::kIndexBits)),
       connect_deadline(now + options.connect_timeout) {
   ROCECOLL_CHECK(local_id != 0);
   ROCECOLL_CHECK(BaseBytes(options) >= kMinDatagramBytes);

@@ -26,7 +26,8 @@ class PendingWrites {
     bool last = false;  // nothing of this write is left to send now
   };
 
-  explicit PendingWrites(uint32_t max_pending) : max_pending_(max_pending) {}
+  explicit PendingWrites(uint32_t max_pending, uint64_t first_write = 0)
+      : max_pending_(max_pending), writes_(first_write), next_new_(first_write) {}
 
   // False: full.
   bool push(const RemoteSlice& to, LocalSlice from, uint32_t token);
@@ -56,7 +57,7 @@ class PendingWrites {
 
   uint32_t max_pending_;
   RingBuffer<Write> writes_;
-  uint64_t next_new_ = 0;     // first write with bytes never sent
+  uint64_t next_new_;         // first write with bytes never sent
   uint64_t lost_writes_ = 0;  // writes whose `lost` is not empty
   uint64_t lost_hint_ = 0;    // none of them is below
 };

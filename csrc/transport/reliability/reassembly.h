@@ -20,6 +20,8 @@ class Reassembly {
   static constexpr size_t kMaxStoredBytes = 1024 * 1024;
   static constexpr uint64_t kMaxAhead = 1u << 16;
 
+  explicit Reassembly(uint64_t first_sequence = 0) : next_(first_sequence) {}
+
   // False: these frames cannot all be kept now; drop their packet without acknowledging it.
   bool has_room(std::span<const FrameField> frames) const;
   // Appends a kFrame event for every frame that is now in order. Checked: has_room().
@@ -30,7 +32,7 @@ class Reassembly {
   void clear();
 
  private:
-  uint64_t next_ = 0;
+  uint64_t next_;
   std::map<uint64_t, std::vector<std::byte>> stored_;
   size_t stored_bytes_ = 0;
 };

@@ -15,7 +15,8 @@ namespace rocecoll {
 // has a sequence number; lost ones are offered again before new ones.
 class SendQueue {
  public:
-  explicit SendQueue(size_t max_bytes) : max_bytes_(max_bytes) {}
+  explicit SendQueue(size_t max_bytes, uint64_t first_sequence = 0)
+      : max_bytes_(max_bytes), frames_(first_sequence), next_new_(first_sequence) {}
 
   // False: no room until earlier frames are acknowledged.
   bool push(std::span<const std::byte> frame);
@@ -49,7 +50,7 @@ class SendQueue {
   std::vector<std::byte> storage_;  // its size is a power of two
   RingBuffer<Frame> frames_;        // indexed by sequence number
   RangeSet lost_;                   // sequence numbers to send again
-  uint64_t next_new_ = 0;
+  uint64_t next_new_;
   uint64_t end_position_ = 0;
 };
 

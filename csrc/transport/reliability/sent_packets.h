@@ -37,6 +37,8 @@ class SentPackets {
   // Of these, kept for probes and acknowledgements when content has used up the rest.
   static constexpr size_t kReserved = 1u << 12;
 
+  explicit SentPackets(uint64_t first_number = 0) : packets_(first_number) {}
+
   uint64_t next_number() const { return packets_.end_index(); }
   bool full() const { return packets_.size() >= kMaxPackets; }
   bool has_room_for_content() const { return packets_.size() < kMaxPackets - kReserved; }

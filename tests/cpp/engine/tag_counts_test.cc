@@ -112,5 +112,17 @@ TEST(MessageNumbers, KeepsAnnouncementsUntilTheyAreReceived) {
   EXPECT_EQ(numbers.entries(), 1u);
 }
 
+TEST(MessageNumbers, AnnouncementsAreKeptWhereNumbersWrapAround) {
+  MessageNumbers numbers(UINT32_MAX);
+  const auto tag = [](uint64_t number) { return Tag{uint64_t{1} << 63 | number, 0, 0}; };
+  numbers.note({1, tag(0), 20});
+  EXPECT_FALSE(numbers.next_announced(1, 0).has_value());
+  EXPECT_EQ(numbers.take_receive(1, 0), tag(UINT32_MAX).operation);
+  EXPECT_EQ(numbers.next_announced(1, 0), 20u);
+  numbers.note({1, tag(UINT32_MAX), 30});  // late
+  EXPECT_EQ(numbers.take_receive(1, 0), tag(0).operation);
+  EXPECT_EQ(numbers.entries(), 1u);
+}
+
 }  // namespace
 }  // namespace rocecoll

@@ -65,6 +65,49 @@ TEST(LongLife, ALostFirstContactIsRepeatedSoonAfterAShortWait) {
   pair.run_for(minutes(5));
 }
 
+class Counters : public testing::TestWithParam<int> {};
+
+// All counters of a connection begin a little before one of so many bits would wrap.
+TEST_P(Counters, RiseBeyondTheirWraps) {
+  constexpr size_t kFrames = 60;
+  constexpr uint32_t kWrites = 12;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    ConnectionOptions options;
+    options.first_number = (uint64_t{1} << GetParam()) - 8;
+    ConnectionPair pair(seed, ChannelFaults::Everything(0.2), options);
+    ASSERT_TRUE(pair.establish());
+    std::vector<std::byte> source = TestBytes(3000, 9);
+    std::vector<std::vector<std::byte>> targets(kWrites, std::vector<std::byte>(source.size()));
+    for (uint32_t i = 0; i < kWrites; ++i) {
+      const RemoteSlice slice = pair.at(1).expose(SliceOf(targets[i]), i);
+      ASSERT_TRUE(pair.at(0).write(slice, SliceOf(source), i));
+    }
+    for (int from : {0, 1}) {
+      for (size_t i = 0; i < kFrames; ++i) {
+        ASSERT_TRUE(pair.at(from).send_frame(TestBytes(400 + i, i)));
+      }
+    }
+    ASSERT_TRUE(pair.run_until([&] {
+      return pair.end(0).written.size() == kWrites && pair.end(0).frames.size() == kFrames &&
+             pair.end(1).frames.size() == kFrames;
+    }));
+    for (int at : {0, 1}) {
+      for (size_t i = 0; i < kFrames; ++i) {
+        ASSERT_EQ(pair.end(at).frames[i], TestBytes(400 + i, i)) << i;
+      }
+    }
+    for (const auto& target : targets) ASSERT_EQ(target, source);
+    // An end that closes says how many frames there were.
+    ASSERT_TRUE(pair.at(0).send_frame(TestBytes(5, 5)));
+    pair.close(0);
+    ASSERT_TRUE(pair.run_until([&] { return pair.end(1).downs == 1; }));
+    EXPECT_EQ(pair.end(1).frames.size(), kFrames + 1);
+    EXPECT_EQ(pair.at(1).status().code(), StatusCode::kPeerLeft);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Bits, Counters, testing::Values(16, 31, 32, 63));
+
 DataField DataFor(const RemoteSlice& slice, const std::vector<std::byte>& payload) {
   DataField data;
   data.region = slice.base;

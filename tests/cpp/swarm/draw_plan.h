@@ -199,6 +199,10 @@ inline SwarmPlan DrawPlan(uint64_t seed) {
   swarm::DrawJobs(random, plan);
   swarm::DrawFaults(random, plan);
   plan.engine.max_idle_tag_runs = swarm::Pick<size_t>(random, {0, 0, 1, 1024});
+  // Where a narrower or a signed counter would wrap.
+  plan.connection.first_number =
+      swarm::Pick<uint64_t>(random, {0, (1ull << 32) - 8, (1ull << 63) - 8});
+  plan.engine.first_number = swarm::Pick<uint64_t>(random, {0, (1ull << 31) - 2, (1ull << 32) - 2});
   return plan;
 }
 
