@@ -66,8 +66,8 @@ Status RcLink::prepare_streams() {
     if (!status.ok()) return status;
     reserved_receives_ = receives;
     for (uint32_t i = 0; i < count; ++i) {
-      streams_.push_back(
-          std::make_unique<RcStream>(*context_.device, *context_.memory, context_.stats));
+      streams_.push_back(std::make_unique<RcStream>(*context_.device, *context_.memory,
+                                                    context_.stats, context_.options.first_number));
     }
   }
   for (const auto& stream : streams_) {

@@ -10,7 +10,12 @@
 namespace rocecoll {
 
 RcLink::RcLink(RcContext& context, Link& control, const Address& peer)
-    : context_(context), control_(&control), id_(control.id()), peer_text_(peer.text()) {
+    : context_(context),
+      control_(&control),
+      id_(control.id()),
+      peer_text_(peer.text()),
+      next_write_(static_cast<uint32_t>(context.options.first_number)),
+      next_exposure_(next_write_ + 1) {
   ++context_.links_off_roce;
   begin_generation(0);
 }

@@ -171,11 +171,11 @@ class RcLink final : public Link {
   size_t sent_of_frame_ = 0;              // pieces of waiting_frames_.front() have gone
 
   std::unordered_map<uint32_t, std::unique_ptr<RcWrite>> writes_;
-  uint32_t next_write_ = 0;
+  uint32_t next_write_;
   std::deque<uint32_t> new_writes_;      // for queue pairs, not cut yet
   std::deque<uint32_t> control_writes_;  // not accepted by the control path yet
   std::unordered_map<uint32_t, Exposure> exposures_;
-  uint32_t next_exposure_ = 1;
+  uint32_t next_exposure_;
   std::unordered_map<uint32_t, RemoteSlice> exposed_by_peer_;  // on the control path
 };
 

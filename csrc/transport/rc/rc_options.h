@@ -22,6 +22,9 @@ struct RcOptions {
   Duration proof_timeout = std::chrono::seconds(3);
   // How often one link's queue pairs are made anew after an error before it counts as broken.
   uint32_t max_recoveries = 8;
+  // Of messages and, modulo 2^32, of writes and slices, at both ends: the protocol says 0. Tests
+  // begin where a long life would lead.
+  uint64_t first_number = 0;
 };
 
 }  // namespace rocecoll

@@ -33,8 +33,13 @@ class RcStream {
   static constexpr uint32_t kBareCredits = 4;
   static constexpr uint32_t ReceivesFor(uint32_t credits) { return credits + kBareCredits + 1; }
 
-  RcStream(RdmaDevice& device, RegisteredMemory& memory, TransportStats& stats)
-      : device_(device), memory_(memory), stats_(stats) {}
+  RcStream(RdmaDevice& device, RegisteredMemory& memory, TransportStats& stats,
+           uint64_t first_number)
+      : device_(device),
+        memory_(memory),
+        stats_(stats),
+        first_(first_number),
+        received_(first_number) {}
   ~RcStream();
   RcStream(const RcStream&) = delete;
   RcStream& operator=(const RcStream&) = delete;
@@ -127,11 +132,11 @@ class RcStream {
   std::unique_ptr<RdmaQueuePair> queue_pair_;
 
   std::deque<Message> messages_;
-  uint64_t first_ = 0;  // number of messages_.front()
-  size_t next_ = 0;     // index of the first message not wholly posted
+  uint64_t first_;   // number of messages_.front()
+  size_t next_ = 0;  // index of the first message not wholly posted
   size_t queued_frames_ = 0;
   std::vector<RcWrite*> done_;
-  uint64_t received_ = 0;
+  uint64_t received_;
 
   // Of the present queue pair.
   std::vector<SendRequest> batch_;
