@@ -84,7 +84,7 @@ def destroy_with_operations_pending(rank: int) -> None:
 
 def by_exception(rank: int) -> None:
     """Rank 1 fails in its own code while the others wait for it."""
-    dist.barrier()
+    meet(rank)
     if rank == 1:
         raise ValueError("bad batch")
     try:
