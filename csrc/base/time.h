@@ -20,6 +20,11 @@ using Instant = std::chrono::time_point<MonotonicTag, Duration>;
 
 inline constexpr Instant kNever = Instant::max();
 
+// Never, where the sum is beyond all time.
+constexpr Instant After(Instant now, Duration duration) {
+  return duration >= kNever - now ? kNever : now + duration;
+}
+
 constexpr double Microseconds(Duration d) { return static_cast<double>(d.count()) / 1e3; }
 constexpr double Seconds(Duration d) { return static_cast<double>(d.count()) / 1e9; }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/engine_lock.h"
 
-#include <chrono>
 #include <iterator>
 #include <thread>
 #include <utility>
+
+#include "base/monotonic_clock.h"
 
 namespace rocecoll {
 namespace {
@@ -13,11 +14,6 @@ namespace {
 constexpr int kStandBack = 100;
 
 }  // namespace
-
-Instant MonotonicNow() {
-  return Instant(
-      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
-}
 
 // A mutex is not fair: a driver that unlocks and locks again at once would starve others.
 EngineLock::Held EngineLock::lock() {

@@ -36,9 +36,6 @@ class SleepMark {
   std::atomic<int64_t> until_{kAwake};
 };
 
-// The clock of everything above the ports.
-Instant MonotonicNow();
-
 class EngineLock {
  public:
   EngineLock(Transport& transport, const EngineOptions& options) : engine_(transport, options) {}

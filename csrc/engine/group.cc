@@ -8,13 +8,6 @@
 #include "engine/operation_check.h"
 
 namespace rocecoll {
-namespace {
-
-Instant After(Instant now, Duration duration) {
-  return duration >= kNever - now ? kNever : now + duration;
-}
-
-}  // namespace
 
 Group::Group(Transport& transport, ScratchPool& scratch, const EngineOptions& options,
              GroupSpec spec, std::vector<OperationPtr>& completed)

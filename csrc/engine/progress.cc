@@ -38,6 +38,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/monotonic_clock.h"
 #include "engine/disposer.h"
 #include "engine/engine_lock.h"
 #include "engine/failure_text.h"
@@ -58,10 +59,6 @@ void CpuRelax() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
-}
-
-Instant After(Instant now, Duration duration) {
-  return duration >= kNever - now ? kNever : now + duration;
 }
 
 Duration Until(Instant deadline, Instant now) {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "engine/engine_lock.h"
+#include "base/monotonic_clock.h"
 #include "runtime/network_plugin.h"
 #include "transport/datagram/datagram_transport.h"
 #include "transport/datagram/failover_port.h"

@@ -91,13 +91,14 @@ RULES = [
             "csrc/runtime/runtime.cc": "port(MonotonicNow);\nport(MonotonicNow());\n",
             "csrc/torch/work.cc": "auto t = steady_clock::now();\n",
             "csrc/torch/work_queue.cc": "auto t = steady_clock::now();\n",
-            "csrc/transport/datagram/udp_port.cc": "clock_gettime(CLOCK_MONOTONIC, &t);\n",
+            "csrc/transport/datagram/udp_port.cc": "return MonotonicNow();\n",
+            "csrc/transport/datagram/fault_port.cc": "clock_gettime(CLOCK_MONOTONIC, &t);\n",
         },
         [
             "csrc/engine/engine.cc:2",
             "csrc/runtime/runtime.cc:2",
             "csrc/torch/work_queue.cc:1",
-            "csrc/transport/datagram/udp_port.cc:1",
+            "csrc/transport/datagram/fault_port.cc:1",
         ],
     ),
     Rule(

@@ -22,6 +22,7 @@ void DatagramTransport::release_leases() {
 void DatagramTransport::receive() {
   ROCECOLL_CHECK(received_count_ == 0);
   received_count_ = port_->receive(received_);
+  tell_time();  // after what was received
   // The port may hold more that its wait handle does not tell of.
   more_to_receive_ = received_count_ == kReceiveBatch;
   for (const RxDatagram& datagram : std::span(received_).first(received_count_)) {
@@ -76,7 +77,9 @@ void DatagramTransport::feed(Endpoint& endpoint, const RxDatagram& datagram) {
     endpoint.advertised_bytes = share;
     endpoint.connection.set_receive_window(share);
   }
-  endpoint.connection.on_datagram(now_, datagram.bytes);
+  const bool known = datagram.received_at != Instant{};
+  const Instant arrived_at = known ? std::min(datagram.received_at, now_) : now_;
+  endpoint.connection.on_datagram(now_, arrived_at, datagram.bytes);
   touch(endpoint);
 }
 

@@ -194,6 +194,7 @@ void DatagramTransport::transmit() {
 // False if the connection has nothing more to send now, true if the batch is full.
 bool DatagramTransport::transmit_from(Endpoint& endpoint) {
   TxDatagram datagram;
+  tell_time();  // round trips begin now, not when this poll did
   update_mtu(endpoint.path);
   while (batch_.has_room()) {
     if (!endpoint.connection.poll_transmit(now_, batch_.space(), datagram)) return false;

@@ -77,6 +77,7 @@ class DatagramTransport final : public Transport {
   void take_hints();
 
   // -- datagram_transport.cc
+  void tell_time() { now_ = std::max(now_, port_->clock(now_)); }
   void stand_still(Duration pause);
   void touch(Endpoint& endpoint);
   void wake_waiting(PeerPath& path);

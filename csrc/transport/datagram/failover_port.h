@@ -67,6 +67,7 @@ class FailoverPort final : public DatagramPort {
   size_t send(std::span<const TxDatagram> batch) override;
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
+  Instant clock(Instant told) const override { return udp_->clock(told); }
   void release(std::span<const RxDatagram> batch) override;
   bool poll_unreachable(UnreachableHint& hint) override;
   void flush() override;

@@ -43,6 +43,7 @@ class FaultPort final : public DatagramPort {
   // These are only lost, as often as others.
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
+  Instant clock(Instant told) const override { return inner_->clock(told); }
   void release(std::span<const RxDatagram> batch) override { inner_->release(batch); }
   bool poll_unreachable(UnreachableHint& hint) override { return inner_->poll_unreachable(hint); }
   void flush() override { inner_->flush(); }

@@ -46,6 +46,9 @@ struct RxDatagram {
   std::span<const std::byte> bytes;
   const Address* from = nullptr;
   uint32_t lease = 0;  // the port's own bookkeeping
+  // When this host got it, on clock(), as far as the port knows: before receive() by what it waited
+  // here for its process to be given a core. Else unset.
+  Instant received_at{};
 };
 
 // The network said that `peer` cannot be reached, and how (e.g. ICMP port unreachable). A hint,
@@ -84,6 +87,8 @@ class DatagramPort {
   virtual bool send_to(const Address& address, std::span<const std::byte> datagram) = 0;
   // Fills a prefix of `batch` and returns its length; 0 when nothing waits.
   virtual size_t receive(std::span<RxDatagram> batch) = 0;
+  // The time at this moment; `told` where none passes while a call is served, as in a simulation.
+  virtual Instant clock(Instant told) const { return told; }
   virtual void release(std::span<const RxDatagram> batch) = 0;
   // True and fills `hint` while unread hints are queued (bounded, oldest dropped).
   virtual bool poll_unreachable(UnreachableHint& hint) = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/monotonic_clock.h"
 
 namespace rocecoll {
 namespace {
@@ -113,6 +114,8 @@ size_t UdpPort::receive(std::span<RxDatagram> batch) {
   }
   return receiver_.receive(batch);
 }
+
+Instant UdpPort::clock(Instant) const { return MonotonicNow(); }
 
 size_t UdpPort::peer_limit(PeerHandle peer) const {
   ROCECOLL_CHECK(peer.index < peers_.size());

@@ -33,6 +33,7 @@ class UdpPort final : public DatagramPort {
   size_t send(std::span<const TxDatagram> batch) override { return sender_.send(batch); }
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
+  Instant clock(Instant) const override;
   void release(std::span<const RxDatagram> batch) override { receiver_.release(batch); }
   bool poll_unreachable(UnreachableHint& hint) override;
   void flush() override {}  // send() lends nothing beyond its return

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/monotonic_clock.h"
 
 namespace rocecoll {
 namespace {
@@ -18,6 +19,17 @@ constexpr int kMaxAttempts = 4;  // at a system call that fails with reports abo
 // what is copied stays in the cache until it is placed.
 constexpr size_t kCoalescedMessages = 4;
 constexpr size_t kCoalescedBytes = 32 * 1024;
+
+Duration ToDuration(const timespec& time) {
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// The clock of SO_TIMESTAMPNS (socket(7)).
+Duration StampClock() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return ToDuration(now);
+}
 
 }  // namespace
 
@@ -44,6 +56,10 @@ bool UdpReceiver::fetch() {
   for (size_t i = 0; i < asked; ++i) prepare_message(i);
   const int received = fetch_messages(asked);
   const size_t filled = received > 0 ? static_cast<size_t>(received) : 0;
+  // In this order, so that being interrupted in between makes what came look later, not earlier:
+  // one long round trip does no harm, one that is too short would be the shortest for seconds.
+  if (filled > 0) stamp_clock_ = StampClock();
+  fetched_at_ = MonotonicNow();
   size_t bytes = 0;
   for (size_t i = asked; i > 0; --i) {  // backwards, so that free_ keeps its order
     if (i > filled) free_.push_back(buffer_of_[i - 1]);
@@ -52,6 +68,7 @@ bool UdpReceiver::fetch() {
     bytes += messages_[i].msg_len;
     take_message(i);
   }
+  if (filled < asked) emptied_at_ = fetched_at_;
   messages_per_call_ = bytes > kCoalescedBytes ? kCoalescedMessages : kMaxMessages;
   return filled == asked;
 }
@@ -94,11 +111,17 @@ void UdpReceiver::take_message(size_t index) {
     return;
   }
   size_t segment = size;
+  Instant arrived = fetched_at_;
   for (cmsghdr* item = CMSG_FIRSTHDR(&header); item; item = CMSG_NXTHDR(&header, item)) {
-    if (item->cmsg_level != IPPROTO_UDP || item->cmsg_type != UDP_GRO) continue;
-    int value = 0;
-    std::memcpy(&value, CMSG_DATA(item), sizeof(value));
-    if (value > 0) segment = std::min(size, static_cast<size_t>(value));
+    if (item->cmsg_level == IPPROTO_UDP && item->cmsg_type == UDP_GRO) {
+      int value = 0;
+      std::memcpy(&value, CMSG_DATA(item), sizeof(value));
+      if (value > 0) segment = std::min(size, static_cast<size_t>(value));
+    } else if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SO_TIMESTAMPNS) {
+      timespec stamp{};
+      std::memcpy(&stamp, CMSG_DATA(item), sizeof(stamp));
+      arrived = received_at(stamp);
+    }
   }
   Buffer& buffer = buffers_[number];
   const Address* from = address_of_(buffer.sender);
@@ -107,7 +130,14 @@ void UdpReceiver::take_message(size_t index) {
     from = &buffer.stranger;
   }
   buffer.users = 1;
-  arrivals_[end_arrival_++] = {number, 0, size, segment, from};
+  arrivals_[end_arrival_++] = {number, 0, size, segment, from, arrived};
+}
+
+// The stamp says how long ago, unless its clock was set in between: no longer than since the socket
+// was empty.
+Instant UdpReceiver::received_at(const timespec& stamp) const {
+  const Duration ago = stamp_clock_ - ToDuration(stamp);
+  return std::max(fetched_at_ - std::max(ago, Duration{0}), emptied_at_);
 }
 
 size_t UdpReceiver::hand_out(std::span<RxDatagram> batch) {
@@ -116,7 +146,10 @@ size_t UdpReceiver::hand_out(std::span<RxDatagram> batch) {
     Arrival& arrival = arrivals_[first_arrival_];
     Buffer& buffer = buffers_[arrival.buffer];
     const size_t size = std::min(arrival.segment, arrival.size - arrival.position);
-    batch[count++] = {{buffer.bytes.get() + arrival.position, size}, arrival.from, arrival.buffer};
+    batch[count++] = {{buffer.bytes.get() + arrival.position, size},
+                      arrival.from,
+                      arrival.buffer,
+                      arrival.received_at};
     ++buffer.users;
     arrival.position += size;
     if (arrival.position == arrival.size) {

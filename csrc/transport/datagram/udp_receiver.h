@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sys/socket.h>
+#include <time.h>
 
 #include <array>
 #include <cstddef>
@@ -48,9 +49,10 @@ class UdpReceiver {
     size_t size = 0;
     size_t segment = 0;
     const Address* from = nullptr;
+    Instant received_at{};
   };
   struct alignas(cmsghdr) Control {
-    char bytes[CMSG_SPACE(sizeof(int)) + 64];
+    char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(timespec)) + 64];
   };
 
   // One system call. True if there may be more.
@@ -58,6 +60,7 @@ class UdpReceiver {
   int fetch_messages(size_t count);
   void prepare_message(size_t index);
   void take_message(size_t index);
+  Instant received_at(const timespec& stamp) const;
   size_t hand_out(std::span<RxDatagram> batch);
   void drop_user(uint32_t buffer);
 
@@ -74,6 +77,11 @@ class UdpReceiver {
   size_t first_arrival_ = 0;
   size_t end_arrival_ = 0;
   size_t messages_per_call_ = kMaxMessages;
+  // The latest system call, on the port's clock and on the one of the kernel's stamps, which
+  // somebody may set.
+  Instant fetched_at_{};
+  Duration stamp_clock_{};
+  Instant emptied_at_{};  // nothing that came before is still in the socket
 };
 
 }  // namespace rocecoll

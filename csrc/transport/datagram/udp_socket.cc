@@ -60,6 +60,8 @@ Status UdpSocket::configure(const UdpPortOptions& options, int family) {
                                                   SetOption(fd_, IPPROTO_IPV6, IPV6_V6ONLY, 1)
                                             : SetOption(fd_, IPPROTO_IP, IP_RECVERR, 1);
   if (!errors_on) return NetworkError("cannot ask for the network's error reports");
+  // Without it the time in the socket's buffer would count as the network's.
+  SetOption(fd_, SOL_SOCKET, SO_TIMESTAMPNS, 1);
   // Linux otherwise lets routers fragment what it segments: slow, and it hides the path's MTU.
   // PROBE rather than DO: a forged report must not make the kernel refuse the base size. On
   // loopback the kernel may fragment.

@@ -7,23 +7,23 @@
 
 namespace rocecoll {
 
-void AckTracker::on_received(Instant now, uint64_t number, size_t bytes, bool eliciting,
+void AckTracker::on_received(Instant arrived_at, uint64_t number, size_t bytes, bool eliciting,
                              bool at_once) {
   ROCECOLL_CHECK(!is_duplicate(number));
   // Out of order: a packet is late or missing, which the peer should know (RFC 9000, 13.2.1).
   const bool in_order = received_.empty() || number == received_.back().end;
-  if (received_.empty() || number >= received_.back().end) largest_at_ = now;
+  if (received_.empty() || number >= received_.back().end) largest_at_ = arrived_at;
   received_.insert(number, number + 1);
   if (received_.ranges().size() > kMaxRanges) raise_floor(received_.front().end);
   if (received_.back().end > kMaxSpan) raise_floor(received_.back().end - kMaxSpan);
   ROCECOLL_CHECK(received_.ranges().size() <= kMaxRanges);
   if (!eliciting) return;
-  if (!pending()) deadline_ = now + max_ack_delay_;
+  if (!pending()) deadline_ = arrived_at + max_ack_delay_;
   ++unacknowledged_packets_;
   unacknowledged_bytes_ += bytes;
   if (at_once || !in_order || unacknowledged_packets_ >= kPacketsPerAck ||
       unacknowledged_bytes_ >= kBytesPerAck) {
-    deadline_ = std::min(deadline_, now);
+    deadline_ = std::min(deadline_, arrived_at);
   }
 }
 

@@ -24,7 +24,8 @@ class AckTracker {
   explicit AckTracker(Duration max_ack_delay) : max_ack_delay_(max_ack_delay) {}
 
   bool is_duplicate(uint64_t number) const { return number < floor_ || received_.contains(number); }
-  void on_received(Instant now, uint64_t number, size_t bytes, bool eliciting, bool at_once);
+  // `arrived_at` may lie before what has been built in the meantime: the process was busy.
+  void on_received(Instant arrived_at, uint64_t number, size_t bytes, bool eliciting, bool at_once);
 
   // The peer awaits no acknowledgement of packets below `number`: their holes need no more room.
   void on_settled(uint64_t number) { raise_floor(number); }

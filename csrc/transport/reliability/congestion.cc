@@ -43,7 +43,7 @@ void CongestionController::on_acked(Instant now, uint64_t bytes, Instant sent_at
     return;
   }
   if (sent_at < last_cut_) return;
-  const double delay = Microseconds(rtt.latest());
+  const double delay = Microseconds(rtt.network());
   const double target = Microseconds(rtt.min_rtt() + kTargetQueueing);
   cut(now, kDelayGain * (delay - target) / delay, kSingleSignalFloor);
 }
@@ -96,7 +96,7 @@ double CongestionController::loss_share() const {
 }
 
 bool CongestionController::delay_rose(const RttEstimator& rtt) const {
-  return rtt.has_sample() && rtt.latest() > rtt.min_rtt() + kTargetQueueing;
+  return rtt.has_sample() && rtt.network() > rtt.min_rtt() + kTargetQueueing;
 }
 
 }  // namespace rocecoll

@@ -315,7 +315,7 @@ void Connection::on_timeout(Instant now) { impl_->on_timeout(now); }
 void Connection::on_pause(Duration length) {
   impl_->liveness.on_pause(length);
   impl_->closing.progress_at += length;
-  impl_->connect_deadline = std::min(impl_->connect_deadline, kNever - length) + length;
+  impl_->connect_deadline = After(impl_->connect_deadline, length);
 }
 void Connection::on_not_open(Instant now) { impl_->heard(now); }
 LinkContact Connection::contact() const {
@@ -327,9 +327,10 @@ void Connection::on_replaced(Instant) { impl_->on_replaced(); }
 void Connection::on_reset(Instant) { impl_->on_reset(); }
 void Connection::close(Instant now, const Status& why) { impl_->close(now, why); }
 
-void Connection::on_datagram(Instant now, std::span<const std::byte> bytes) {
+void Connection::on_datagram(Instant now, Instant arrived_at, std::span<const std::byte> bytes) {
+  ROCECOLL_CHECK(arrived_at <= now);
   if (impl_->events.empty()) impl_->lent_frames.clear();
-  impl_->on_datagram(now, bytes);
+  impl_->on_datagram(now, arrived_at, bytes);
 }
 
 void Connection::on_unreachable_hint(Instant now, Obstacle obstacle) {

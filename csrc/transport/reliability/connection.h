@@ -65,10 +65,10 @@ class Connection {
 
   // -- events in
   // A datagram whose packet header named this connection (or, for INIT, this link), CRC already
-  // verified by the demultiplexer (packet_wire.h). Frame events it causes lend from `bytes`, so
-  // `bytes` must stay until poll_event() returned false. A polled frame stays lent until the first
-  // on_datagram() after that.
-  void on_datagram(Instant now, std::span<const std::byte> bytes);
+  // verified by the demultiplexer (packet_wire.h), which this host got at `arrived_at`. Frame
+  // events it causes lend from `bytes`, so `bytes` must stay until poll_event() returned false. A
+  // polled frame stays lent until the first on_datagram() after that.
+  void on_datagram(Instant now, Instant arrived_at, std::span<const std::byte> bytes);
   void on_timeout(Instant now);  // call when now >= next_deadline()
   // A refused port starts fast probing, death is proven by silence; other obstacles pass, and are
   // told should the peer timeout pass first.

@@ -72,11 +72,13 @@ struct Connection::Impl {
   bool has_content() const;
 
   // -- connection_receive.cc
-  void on_datagram(Instant now, std::span<const std::byte> bytes);
-  void on_init(Instant now, const PacketHeader& header, std::span<const std::byte> bytes);
-  void on_packet(Instant now, const PacketHeader& header, std::span<const std::byte> bytes);
+  void on_datagram(Instant now, Instant arrived_at, std::span<const std::byte> bytes);
+  void on_init(Instant now, Instant arrived_at, const PacketHeader& header,
+               std::span<const std::byte> bytes);
+  void on_packet(Instant now, Instant arrived_at, const PacketHeader& header,
+                 std::span<const std::byte> bytes);
   bool is_valid_body(uint64_t number, const PacketBody& read) const;
-  void on_ack(Instant now, uint64_t number, const AckFrame& ack);
+  void on_ack(Instant now, Instant arrived_at, uint64_t number, const AckFrame& ack);
   void on_acknowledged(Instant now, uint64_t number, const SentPacket& packet);
   void on_content(const PacketBody& body);
   void on_peer_close(const CloseField& close);

@@ -7,13 +7,14 @@
 
 namespace rocecoll {
 
-void Connection::Impl::on_datagram(Instant now, std::span<const std::byte> bytes) {
+void Connection::Impl::on_datagram(Instant now, Instant arrived_at,
+                                   std::span<const std::byte> bytes) {
   if (finished) return;
   const auto header = ParsePacketHeader(bytes);
   if (header && header->type == PacketType::kInit) {
-    on_init(now, *header, bytes);
+    on_init(now, arrived_at, *header, bytes);
   } else if (header && header->type == PacketType::kPacket && header->connection_id == local_id) {
-    on_packet(now, *header, bytes);
+    on_packet(now, arrived_at, *header, bytes);
   } else {
     ++invalid_packets;
   }
@@ -24,7 +25,7 @@ void Connection::Impl::heard(Instant now) {
   path.last_heard = now;
 }
 
-void Connection::Impl::on_init(Instant now, const PacketHeader& header,
+void Connection::Impl::on_init(Instant now, Instant arrived_at, const PacketHeader& header,
                                std::span<const std::byte> bytes) {
   const auto init = ParseInitBody(bytes);
   const auto parameters = ParseInitParameters(bytes);
@@ -38,7 +39,7 @@ void Connection::Impl::on_init(Instant now, const PacketHeader& header,
   // No packet number is used twice: a duplicate may be a dead peer's, sent again by somebody.
   if (!ack_tracker.is_duplicate(header.packet_number)) {
     heard(now);
-    ack_tracker.on_received(now, header.packet_number, bytes.size(), false, false);
+    ack_tracker.on_received(arrived_at, header.packet_number, bytes.size(), false, false);
   }
   if (!was_established) {
     ROCECOLL_CHECK(handshake.established());
@@ -59,7 +60,7 @@ bool Connection::Impl::is_valid_body(uint64_t number, const PacketBody& read) co
   return true;
 }
 
-void Connection::Impl::on_packet(Instant now, const PacketHeader& header,
+void Connection::Impl::on_packet(Instant now, Instant arrived_at, const PacketHeader& header,
                                  std::span<const std::byte> bytes) {
   if (ack_tracker.is_duplicate(header.packet_number)) return;
   heard(now);
@@ -73,15 +74,16 @@ void Connection::Impl::on_packet(Instant now, const PacketHeader& header,
   if (!down && !closing.closed && !reassembly.has_room(body.frames)) return;
   handshake.on_packet();
   if (body.settled) ack_tracker.on_settled(*body.settled);
-  ack_tracker.on_received(now, header.packet_number, bytes.size(), body.eliciting(),
+  ack_tracker.on_received(arrived_at, header.packet_number, bytes.size(), body.eliciting(),
                           body.ping || body.close.has_value());
-  if (body.has_ack && !down) on_ack(now, header.packet_number, body.ack);
+  if (body.has_ack && !down) on_ack(now, arrived_at, header.packet_number, body.ack);
   if (!finished && !down && !closing.closed) on_content(body);
   if (body.close && !finished) on_peer_close(*body.close);
   complete_peer_close();
 }
 
-void Connection::Impl::on_ack(Instant now, uint64_t number, const AckFrame& ack) {
+void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
+                              const AckFrame& ack) {
   ROCECOLL_CHECK(ack.largest() < sent.next_number());
   if (number >= peer_window_number) {
     peer_window = ack.receive_window;
@@ -91,7 +93,8 @@ void Connection::Impl::on_ack(Instant now, uint64_t number, const AckFrame& ack)
     const SentPacket& packet = sent[ack.largest()];
     // The round trip of what was sent before a pause of ours contains the pause.
     if (packet.state == SentPacket::State::kInFlight && packet.sent_at >= path.resumed_at) {
-      path.rtt.on_sample(now, now - packet.sent_at, ack.delay);
+      const Duration sample = std::max(arrived_at - packet.sent_at, Duration{0});
+      path.rtt.on_sample(now, sample, ack.delay);
     }
   }
   bool progress = false;

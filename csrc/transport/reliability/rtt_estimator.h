@@ -10,21 +10,29 @@
 namespace rocecoll {
 
 // Smoothed round-trip time and its variation (RFC 6298 section 2 with the acknowledgement delay of
-// RFC 9002 section 5.3), and the smallest round trip of the last 5 to 10 seconds.
+// RFC 9002 section 5.3), for timers; and the network's part of the round trip, for what judges
+// queues: the latest, and the smallest of the last 5 to 10 seconds.
 class RttEstimator {
  public:
   // Before the first sample: what a cluster's network is about, rather than the Internet's 333 ms.
   static constexpr Duration kInitialRtt = std::chrono::milliseconds(1);
   static constexpr Duration kMinRttWindow = std::chrono::seconds(5);
 
+  // Of what a peer says it waited before it acknowledged. More is its process waiting for a core,
+  // which timers have to expect.
+  static constexpr Duration kMostIntended = std::chrono::milliseconds(1);
+
+  // `sample`: from sending until this host got the acknowledgement. `ack_delay`: of that, what
+  // passed on the peer's host, from the arrival of the packet to the acknowledgement.
   void on_sample(Instant now, Duration sample, Duration ack_delay) {
     ROCECOLL_CHECK(sample >= Duration{0});
     ROCECOLL_CHECK(ack_delay >= Duration{0});
     // Two clocks' granularity may make it zero; a zero round trip would zero every timer.
     sample = std::max(sample, Duration{1000});
-    update_min(now, sample);
-    // RFC 9002: the reported delay is believed only as far as it leaves the smallest round trip.
-    latest_ = sample - ack_delay >= min_rtt() ? sample - ack_delay : sample;
+    if (ack_delay >= sample) ack_delay = Duration{0};  // no clock says that
+    network_ = sample - ack_delay;
+    update_min(now, network_);
+    latest_ = sample - std::min(ack_delay, kMostIntended);
     if (!has_sample_) {
       has_sample_ = true;
       smoothed_ = latest_;
@@ -40,6 +48,7 @@ class RttEstimator {
   Duration smoothed() const { return smoothed_; }
   Duration variation() const { return variation_; }
   Duration latest() const { return latest_; }
+  Duration network() const { return network_; }
   Duration min_rtt() const { return std::min(min_previous_, min_current_); }
 
  private:
@@ -57,6 +66,7 @@ class RttEstimator {
   Duration smoothed_ = kInitialRtt;
   Duration variation_ = kInitialRtt / 2;
   Duration latest_ = kInitialRtt;
+  Duration network_ = kInitialRtt;
   Duration min_previous_ = kInitialRtt;
   Duration min_current_ = kInitialRtt;
   Instant window_start_{};

@@ -76,7 +76,7 @@ bool SimPort::send_to(const Address& address, std::span<const std::byte> datagra
 bool SimPort::accept(uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes) {
   if (waiting_bytes_ + bytes->size() > options_.receive_buffer_bytes) return false;
   waiting_bytes_ += bytes->size();
-  arrivals_.push_back({std::move(bytes), SimAddress(from)});
+  arrivals_.push_back({std::move(bytes), SimAddress(from), network_.now()});
   return true;
 }
 
@@ -93,7 +93,8 @@ size_t SimPort::receive(std::span<RxDatagram> batch) {
     leases_[lease] = std::move(arrivals_.front());
     arrivals_.pop_front();
     waiting_bytes_ -= leases_[lease].bytes->size();
-    batch[count] = {*leases_[lease].bytes, &leases_[lease].from, lease};
+    const Arrival& leased = leases_[lease];
+    batch[count] = {*leased.bytes, &leased.from, lease, leased.at};
   }
   return count;
 }

@@ -60,6 +60,7 @@ class SimPort final : public DatagramPort {
   struct Arrival {
     std::shared_ptr<std::vector<std::byte>> bytes;
     Address from;
+    Instant at;
   };
 
   bool accept(uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes);

@@ -97,6 +97,34 @@ TEST(DatagramTransfer, IncastFitsTheReceiveBuffer) {
   EXPECT_EQ(sources, targets);
 }
 
+// A process that gets a core only every 3 ms takes a receive window each time: what waited for it
+// in its socket is told apart from what waited in the network.
+TEST(DatagramTransfer, ABusyReceiverIsNoQueue) {
+  SimPortOptions port;
+  port.max_datagram_bytes = 8192;
+  SimWorld world(2, {.bytes_per_second = 1.25e9}, 1, port);
+  const auto [from, into] = world.connect(0, 1);
+  Bytes source = RandomBytes(32 << 20, 1);
+  Bytes target(source.size());
+  const auto start = [&, from = from, into = into] {
+    const RemoteSlice slice = into->expose({target.data(), target.size()}, 1);
+    return from->write(slice, {source.data(), source.size()}, 2);
+  };
+  ASSERT_TRUE(start());
+  ASSERT_TRUE(
+      world.run([&, from = from, into = into] { return world.transferred(from, into, 1); }));
+  ASSERT_TRUE(start());
+  const Instant begin = world.now();
+  const Duration interval = milliseconds(3);
+  while (!world.transferred(from, into, 2)) {
+    world.run([] { return false; }, interval, {1});
+    world.nodes[1].poll(world.now());
+    ASSERT_LT(world.now() - begin, seconds(10));
+  }
+  const auto windows = static_cast<int64_t>(source.size() / port.receive_buffer_bytes);
+  EXPECT_LT(world.now() - begin, windows * interval * 2);
+}
+
 TEST(DatagramTransfer, OneSeedOneCourse) {
   const auto course = [](uint64_t seed) {
     SimWorld world(3, {.bytes_per_second = 1e9, .loss = 0.1, .reorder = 0.1}, seed);

@@ -16,6 +16,8 @@
 namespace rocecoll {
 namespace {
 
+using std::chrono::milliseconds;
+
 class UdpPortTest : public testing::TestWithParam<std::tuple<const char*, bool, bool>> {};
 
 TEST_P(UdpPortTest, CarriesEverySizeInOrderBitForBit) {
@@ -62,6 +64,27 @@ TEST(UdpPort, ATrainOfDatagramsArrivesInOneBuffer) {
   ASSERT_EQ(b->receive(batch), 7u);
   for (size_t i = 1; i < 7; ++i) EXPECT_EQ(batch[i].lease, batch[0].lease);
   b->release({batch.data(), 7});
+}
+
+// By the kernel's stamp, however late its process looks.
+TEST(UdpPort, ADatagramSaysWhenItCame) {
+  for (const bool coalesced : {true, false}) {
+    auto a = OpenUdp("127.0.0.1", coalesced);
+    auto b = OpenUdp("127.0.0.1", coalesced);
+    const Instant before = b->clock(kNever);
+    SendSizes(*a, a->add_peer(b->address()).value(), {Pattern(100, 1), Pattern(100, 2)});
+    ASSERT_TRUE(Readable(*b, 10000));
+    const Instant after = b->clock(kNever);
+    while (b->clock(kNever) < after + milliseconds(50)) {
+    }
+    std::array<RxDatagram, 2> batch;
+    ASSERT_EQ(b->receive(batch), 2u);
+    for (const RxDatagram& datagram : batch) {
+      EXPECT_GE(datagram.received_at, before - milliseconds(25));
+      EXPECT_LE(datagram.received_at, after + milliseconds(25));
+    }
+    b->release(batch);
+  }
 }
 
 TEST(UdpPort, LentDatagramsStayUntilReleasedAndBuffersAreReused) {

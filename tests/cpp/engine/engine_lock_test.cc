@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/monotonic_clock.h"
 #include "engine/mute_transport.h"
 #include "engine/progress.h"
 

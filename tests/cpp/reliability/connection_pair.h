@@ -171,7 +171,7 @@ class ConnectionPair {
       } else if (header && header->type == PacketType::kNotOpen) {
         at(to).on_not_open(now);
       } else {
-        at(to).on_datagram(now, bytes);
+        at(to).on_datagram(now, now, bytes);
       }
       drain_events(to);
     } else if (header && header->type == PacketType::kPacket && answer_reset) {

@@ -144,7 +144,7 @@ TEST(ProbeTimeout, ARoundTripAboveTheCapIsWaitedFor) {
   EXPECT_EQ(timeout.period(RttOf(milliseconds(200))), milliseconds(401));
 }
 
-TEST(RttEstimator, FollowsTheSamplesAndSubtractsTheDelayWithinReason) {
+TEST(RttEstimator, TellsTheNetworkFromThePeersDelay) {
   RttEstimator rtt;
   EXPECT_FALSE(rtt.has_sample());
   rtt.on_sample(kStart, microseconds(100), microseconds(0));
@@ -152,9 +152,15 @@ TEST(RttEstimator, FollowsTheSamplesAndSubtractsTheDelayWithinReason) {
   EXPECT_EQ(rtt.variation(), microseconds(50));
   rtt.on_sample(kStart, microseconds(600), microseconds(450));
   EXPECT_EQ(rtt.latest(), microseconds(150));
-  // A delay that would leave less than the smallest round trip is not believed.
-  rtt.on_sample(kStart, microseconds(200), microseconds(150));
-  EXPECT_EQ(rtt.latest(), microseconds(200));
+  EXPECT_EQ(rtt.network(), microseconds(150));
+  EXPECT_EQ(rtt.min_rtt(), microseconds(100));
+  // A peer that waited for a core: no queue, but timers expect it.
+  rtt.on_sample(kStart, microseconds(5100), microseconds(5000));
+  EXPECT_EQ(rtt.latest(), microseconds(4100));
+  EXPECT_EQ(rtt.network(), microseconds(100));
+  // A delay that leaves nothing is not believed.
+  rtt.on_sample(kStart, microseconds(200), microseconds(200));
+  EXPECT_EQ(rtt.network(), microseconds(200));
   EXPECT_EQ(rtt.min_rtt(), microseconds(100));
 }
 

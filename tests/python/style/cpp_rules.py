@@ -49,9 +49,11 @@ MAY_INCLUDE = {
 SUITES = {"conformance": "transport", "longlife": "engine", "swarm": "engine"}
 TORCH_HEADER = re.compile(r"^(torch|c10|ATen|caffe2)/")
 CORE = tuple(f"csrc/{name}/" for name in ("base", "collectives", "transport", "engine", "runtime"))
-# Who holds the progress lock tells the engine the time; the bindings measure what they wait for.
+# Who holds the progress lock tells the engine the time; UDP's port tells when datagrams came; the
+# bindings measure what they wait for.
 CLOCK_OWNERS = re.compile(
-    r"^csrc/(base/wall_clock|engine/(progress|engine_lock)\w*|torch/(work|recorder|backend_monitored_barrier))\.(h|cc)$"
+    r"^csrc/(base/(wall|monotonic)_clock|transport/datagram/udp_(port|receiver)"
+    r"|engine/(progress|engine_lock)\w*|torch/(work|recorder|backend_monitored_barrier))\.(h|cc)$"
 )
 CLOCK = (
     r"\b(clock_gettime|steady_clock|system_clock|high_resolution_clock|gettimeofday)\b"
