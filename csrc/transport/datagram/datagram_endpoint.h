@@ -27,6 +27,8 @@ struct Endpoint {
   std::unique_ptr<DatagramLink> link;
   uint64_t peer_id = 0;           // the peer's connection id, zero until established
   uint64_t advertised_bytes = 0;  // receive window it tells
+  bool sends_bulk = false;        // counted by ReceiveShares
+  Instant bulk_heard{};
   DeadlineHook deadline;
   ListHook<Endpoint> transmit_hook;
   ListHook<Endpoint> event_hook;
@@ -50,9 +52,8 @@ struct PeerPath {
   PathList endpoints;
   // Those that may be waiting for room in the window that they share.
   WaitList waiting;
-  bool sends_bulk = false;  // counted by ReceiveShares
-  Instant bulk_heard{};
-  Instant confirmed_at{};  // when its connections were asked about last
+  uint32_t bulk_senders = 0;  // of its endpoints, by ReceiveShares
+  Instant confirmed_at{};     // when its connections were asked about last
   ListHook<PeerPath> idle_hook;
 };
 

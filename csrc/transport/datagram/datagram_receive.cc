@@ -71,8 +71,8 @@ void DatagramTransport::dispatch(const RxDatagram& datagram) {
 }
 
 void DatagramTransport::feed(Endpoint& endpoint, const RxDatagram& datagram) {
-  shares_.on_datagram(now_, endpoint.path, datagram.bytes.size());
-  const uint64_t share = shares_.share_bytes();
+  shares_.on_datagram(now_, endpoint, datagram.bytes.size());
+  const uint64_t share = shares_.share_bytes(endpoint.path);
   if (endpoint.advertised_bytes != share) {
     endpoint.advertised_bytes = share;
     endpoint.connection.set_receive_window(share);

@@ -66,12 +66,14 @@ Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
   options.min_datagram_bytes = port_limits_.min_datagram_bytes;
   options.guaranteed_datagram_bytes = port_limits_.guaranteed_datagram_bytes;
   options.connect_timeout = std::min(connect_timeout, kMaxTimeout);
-  PeerPath& path = table_.path(handle.value(), port_limits_.receive_buffer_bytes,
-                               !port_->on_this_host(handle.value()));
+  const bool steered = !port_->on_this_host(handle.value());
+  PeerPath& path = table_.path(
+      handle.value(),
+      steered ? CongestionController::kMaxWindow : port_limits_.receive_buffer_bytes, steered);
   path.name = peer.text();
   Endpoint& endpoint = table_.add(options, id, path, now_);
   endpoint.process = peer.process();
-  endpoint.advertised_bytes = shares_.share_bytes();
+  endpoint.advertised_bytes = shares_.share_bytes(path);
   endpoint.connection.set_receive_window(endpoint.advertised_bytes);
   endpoint.link = std::make_unique<DatagramLink>(*this, endpoint);
   keep_timers(endpoint);
@@ -131,7 +133,12 @@ void DatagramTransport::touch(Endpoint& endpoint) {
 }
 
 // Whatever happened to one connection may have made room in the window that its path shares.
+// The first in line goes last the next time, as it may take all the room.
 void DatagramTransport::wake_waiting(PeerPath& path) {
+  if (Endpoint* first = path.waiting.front()) {
+    path.waiting.erase(*first);
+    path.waiting.push_back(*first);
+  }
   while (Endpoint* waiting = path.waiting.front()) {
     path.waiting.erase(*waiting);
     wants_to_transmit(*waiting);
@@ -210,7 +217,8 @@ void DatagramTransport::update_mtu(PeerPath& path) {
   if (raise) port_->look_at_route(path.peer);
   mtu.set_route_limit(port_->peer_limit(path.peer));
   if (raise) mtu.raise(now_);
-  if (!mtu.take_news()) return;
+  // Under heavy loss the search may end where it began.
+  if (!mtu.take_news() || mtu.size() >= mtu.limit()) return;
   Log(Severity::kWarning,
       "datagrams to " + path.name + " are " + std::to_string(mtu.size()) + " bytes long, not " +
           std::to_string(mtu.limit()) +
@@ -271,6 +279,7 @@ void DatagramTransport::reap() {
     events_.erase(*endpoint);
     batch_.drop_lent(endpoint);
     PeerPath& path = endpoint->path;
+    shares_.forget(*endpoint);
     table_.remove(*endpoint);
     wake_waiting(path);
     return true;
@@ -281,7 +290,7 @@ void DatagramTransport::reap() {
 void DatagramTransport::forget_idle_paths() {
   while (const PeerPath* path = table_.surplus_path()) {
     // Its last datagrams, or the count of those that send, still name it.
-    if (batch_.size() > 0 || path->sends_bulk) return;
+    if (batch_.size() > 0) return;
     const PeerHandle peer = path->peer;
     table_.remove_path(peer);
     port_->remove_peer(peer);

@@ -11,43 +11,65 @@
 
 namespace rocecoll {
 
-// Shares the port's receive buffer among the peers that send bulk at the moment, so that what all
-// of them may have in flight fits: the overflow of this buffer is the main loss within a host and
-// under incast.
+// Shares the port's receive buffer among the peers that send bulk at the moment, and each share
+// among that peer's connections, so that what all of them may have in flight fits: the overflow of
+// this buffer is the main loss within a host and under incast.
 class ReceiveShares {
  public:
   // Shorter datagrams are acknowledgements and heartbeats, which fill no buffer.
   static constexpr size_t kBulkBytes = 512;
   static constexpr Duration kActiveFor = std::chrono::milliseconds(50);
   static constexpr Duration kRecount = std::chrono::milliseconds(10);
+  // Longer than a driver that is awake takes from one look at the socket to the next.
+  static constexpr Duration kLookInterval = std::chrono::milliseconds(5);
+  static constexpr uint64_t kMostLooks = 64;
 
   ReceiveShares(size_t buffer_bytes, size_t max_datagram_bytes)
       : buffer_bytes_(buffer_bytes), least_bytes_(2 * max_datagram_bytes) {}
 
-  void on_datagram(Instant now, PeerPath& path, size_t bytes) {
+  void on_datagram(Instant now, Endpoint& endpoint, size_t bytes) {
     if (bytes < kBulkBytes) return;
-    path.bulk_heard = now;
-    if (path.sends_bulk) return;
-    path.sends_bulk = true;
-    active_.push_back(&path);
+    endpoint.bulk_heard = now;
+    if (endpoint.sends_bulk) return;
+    endpoint.sends_bulk = true;
+    if (endpoint.path.bulk_senders++ == 0) ++active_paths_;
+    active_.push_back(&endpoint);
   }
-  // Forgets peers that have fallen silent. Cheap when called often.
+  // Forgets connections that have fallen silent. Cheap when called often.
   void expire(Instant now) {
     if (active_.empty() || now < recount_at_) return;
     recount_at_ = now + kRecount;
-    std::erase_if(active_, [now](PeerPath* path) {
-      path->sends_bulk = now - path->bulk_heard < kActiveFor;
-      return !path->sends_bulk;
+    std::erase_if(active_, [&](Endpoint* endpoint) {
+      if (now - endpoint->bulk_heard < kActiveFor) return false;
+      leave(*endpoint);
+      return true;
     });
   }
-  uint64_t share_bytes() const {
-    return std::max(buffer_bytes_ / std::max<size_t>(active_.size(), 1), least_bytes_);
+  // The endpoint is about to go.
+  void forget(Endpoint& endpoint) {
+    if (!endpoint.sends_bulk) return;
+    std::erase(active_, &endpoint);
+    leave(endpoint);
+  }
+  // What a connection of this path may have in flight: its part of the path's share. The buffer has
+  // to hold what comes between two looks at it, not what is still on a long way.
+  uint64_t share_bytes(const PeerPath& path) const {
+    const size_t share =
+        buffer_bytes_ / std::max<size_t>(active_paths_, 1) / std::max<size_t>(path.bulk_senders, 1);
+    const auto looks = static_cast<uint64_t>(path.path.rtt.smoothed() / kLookInterval);
+    return std::max(share, least_bytes_) * std::clamp<uint64_t>(looks, 1, kMostLooks);
   }
 
  private:
+  void leave(Endpoint& endpoint) {
+    endpoint.sends_bulk = false;
+    if (--endpoint.path.bulk_senders == 0) --active_paths_;
+  }
+
   const size_t buffer_bytes_;
   const size_t least_bytes_;
-  std::vector<PeerPath*> active_;
+  std::vector<Endpoint*> active_;
+  size_t active_paths_ = 0;
   Instant recount_at_{};
 };
 

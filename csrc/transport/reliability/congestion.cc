@@ -2,101 +2,377 @@
 #include "transport/reliability/congestion.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
+#include "transport/reliability/rtt_estimator.h"
 
 namespace rocecoll {
 namespace {
 
-// The loss share is over about the last 1-2 MiB, and starts as if 256 KiB had passed without loss,
-// so that the first lost packet of a short transfer is not read as a high rate.
-constexpr uint64_t kLossHistoryBytes = 2 * 1024 * 1024;
-constexpr uint64_t kLossPriorBytes = 256 * 1024;
+// draft-ietf-ccwg-bbr section 2: gains of the pacing rate, and of the window over what the path
+// holds.
+constexpr double kStartupGain = 2.77;
+constexpr double kDrainGain = 0.5;
+constexpr double kUpGain = 1.25;
+constexpr double kDownGain = 0.75;
+constexpr double kWindowGain = 2;
+constexpr double kMargin = 0.99;
+// Startup ends when the rate has grown by less for so many round trips.
+constexpr double kFullGrowth = 1.25;
+constexpr uint32_t kFullRounds = 3;
+constexpr uint32_t kCruiseRounds = 6;
+constexpr uint32_t kMostDown = 3;
+constexpr size_t kRecentRounds = 3;
+// A path that holds fewer packets of ours is probed in proportion.
+constexpr double kWholePackets = 16;
+// What queueing is told from, beside the jitter of the hosts and the own bursts.
+constexpr Duration kLeastQueue = std::chrono::microseconds(25);
+constexpr Duration kMostJitter = std::chrono::microseconds(200);
+constexpr double kTolerableLoss = 0.02;  // as BBRv3
+constexpr double kNoiseScale = 1.5;
+constexpr double kMostNoise = 0.25;
+constexpr double kNoisePackets = 256;  // until it is known
+constexpr uint32_t kLossShows = 3;     // rounds after the probe that caused it
+constexpr uint32_t kLeastLosses = 3;   // that prove anything
+constexpr double kLossKept = 0.7;      // CUBIC's beta (RFC 9438 section 4.6)
+constexpr double kQueueKept = 0.9;
+// Of the strength of probes and bursts, at an overflow and at each probe.
+constexpr double kLeastProbe = 1.0 / 16;
+constexpr double kProbeKept = 0.7;
+constexpr double kProbeGrowth = 1.05;
+// A queue that stands for so many rounds and overflows is others'; when that is tried again.
+constexpr uint32_t kMostStuck = 6;
+constexpr uint32_t kContestRounds = 400;
+// Between two looks at the empty round trip, and for how long, at least two round trips.
+constexpr Duration kBaseAge = std::chrono::seconds(5);
+constexpr Duration kLookTime = std::chrono::milliseconds(2);
+constexpr Duration kBurstTime = std::chrono::microseconds(50);
+constexpr double kLeastRate = 100'000;        // bytes per second, so that no timer stands still
+constexpr double kMaxBurstBytes = 64 * 1024;  // a message of segmentation offload
+constexpr double kBurstPackets = 2;
+// That the window takes beyond the path's: acknowledgements come in bursts, too.
+constexpr double kBurstsAhead = 4;
 
 }  // namespace
 
 CongestionController::CongestionController(uint64_t max_window_bytes, bool steered)
     : max_window_(max_window_bytes),
       steered_(steered),
-      window_(steered ? std::min(kInitialWindow, max_window_bytes) : max_window_bytes),
-      recent_total_(kLossPriorBytes) {
+      window_(steered ? std::min(kInitialWindow, max_window_bytes) : max_window_bytes) {
   ROCECOLL_CHECK(max_window_bytes > 0);
 }
 
-void CongestionController::on_sent(uint64_t bytes) {
+DeliveryRate::Stamp CongestionController::on_sent(Instant now, uint64_t bytes) {
   ROCECOLL_CHECK(bytes > 0);
+  const bool idle = in_flight_ == 0;
   in_flight_ += bytes;
-  largest_packet_ = std::max(largest_packet_, bytes);
+  if (!steered_) return {};
+  if (bytes > packet_) {
+    packet_ = bytes;
+    window_ = std::max(window_, std::min(max_window_, kLeastPackets * packet_));
+  }
+  pacer_.on_sent(now, bytes);
+  if (idle) begin_round(now);
+  return delivery_.on_sent(now, idle);
 }
 
-void CongestionController::on_acked(Instant now, uint64_t bytes, Instant sent_at,
-                                    const RttEstimator& rtt) {
-  ROCECOLL_CHECK(now >= sent_at);
-  const bool window_was_used = in_flight_ * 2 >= window_;
+void CongestionController::on_acked(uint64_t bytes, Instant sent_at,
+                                    const DeliveryRate::Stamp& stamp) {
   leave_flight(bytes);
   if (!steered_) return;
-  if (!delay_rose(rtt)) {
-    // An idle sender's short queue proves nothing: grow only a window that is used.
-    if (window_was_used) {
-      window_ = std::min(max_window_, window_ + kIncreasePerRtt * bytes / window_ + 1);
-    }
-    return;
-  }
-  if (sent_at < last_cut_) return;
-  const double delay = Microseconds(rtt.network());
-  const double target = Microseconds(rtt.min_rtt() + kTargetQueueing);
-  cut(now, kDelayGain * (delay - target) / delay, kSingleSignalFloor);
+  delivery_.on_acked(bytes, sent_at, stamp);
+  round_.acked += bytes;
+  oldest_acked_at_ = std::min(oldest_acked_at_, sent_at);
 }
 
-void CongestionController::on_lost(Instant now, uint64_t bytes, Instant sent_at,
-                                   const RttEstimator& rtt) {
-  ROCECOLL_CHECK(now >= sent_at);
+void CongestionController::on_lost(uint64_t bytes) {
   leave_flight(bytes);
-  if (!steered_) return;
-  recent_lost_ += bytes;
-  if (delay_rose(rtt)) {
-    if (sent_at < last_joint_cut_) return;
-    // Delay alone may have cut in this round trip already: both count from the window before that.
-    if (sent_at < last_cut_) window_ = window_before_cut_;
-    cut(now, kMaxCut, 0);
-    last_joint_cut_ = now;
-  } else if (sent_at >= last_cut_ && loss_share() > kTolerableLoss) {
-    cut(now, loss_share(), kSingleSignalFloor);
-  }
+  round_.lost += bytes;
+  ++round_.losses;
 }
 
-void CongestionController::on_discarded(uint64_t bytes) {
-  ROCECOLL_CHECK(bytes <= in_flight_);
-  in_flight_ -= bytes;
-}
+void CongestionController::on_discarded(uint64_t bytes) { leave_flight(bytes); }
 
 void CongestionController::leave_flight(uint64_t bytes) {
   ROCECOLL_CHECK(bytes <= in_flight_);
   in_flight_ -= bytes;
-  recent_total_ += bytes;
-  if (recent_total_ >= kLossHistoryBytes) {
-    recent_total_ /= 2;
-    recent_lost_ /= 2;
+}
+
+void CongestionController::end_acknowledgement(Instant now, Instant arrived_at,
+                                               const std::optional<Timing>& timing) {
+  if (!steered_) return;
+  if (timing) {
+    take_timing(now, *timing);
+    take_busy_time(arrived_at + timing->host - std::min(oldest_acked_at_, arrived_at));
+  }
+  oldest_acked_at_ = kNever;
+  const auto sample = delivery_.end_acknowledgement(arrived_at);
+  if (!sample || base_rtt_ == kUnknown) return;
+  round_.limited = round_.limited || held_back_at_ >= sample->sent_at;
+  if (sample->delivered >= round_ends_at_) end_round(arrived_at);
+  advance(now);
+  steer(now);
+}
+
+void CongestionController::take_timing(Instant now, const Timing& timing) {
+  if (!steered_) return;
+  // Near the base is at the base: a path that is often empty needs no look.
+  if (base_rtt_ == kUnknown) network_rtt_ = timing.network;
+  if (base_rtt_ == kUnknown || timing.network <= base_rtt_ + base_rtt_ / 8) base_seen_at_ = now;
+  base_rtt_ = std::min(base_rtt_, timing.network);
+  looked_rtt_ = std::min(looked_rtt_, timing.network);
+  round_.least_rtt = std::min(round_.least_rtt, timing.network);
+  network_rtt_ += (timing.network - network_rtt_) / 8;
+  host_delay_ += (timing.host - host_delay_) / 8;
+}
+
+// By the oldest packet that an acknowledgement names: the newest may be a probe, sent when the peer
+// had kept silent for long. A peer that is not busy waits, too, before it acknowledges.
+void CongestionController::take_busy_time(Duration oldest) {
+  const Duration busy = std::max(oldest - network_rtt_ - RttEstimator::kMostIntended, Duration{0});
+  busy_time_ = std::max(busy, busy_time_ + (busy - busy_time_) / 64);
+}
+
+// Of a whole round: the best of its samples would be above what the path gives, the more so the
+// fewer packets of it are ours.
+void CongestionController::take_rate(double average) {
+  // What was sent below the rate says nothing, unless it arrived faster than the model has it.
+  if (!round_.limited && average <= delivery_rate()) return;
+  rate_slot_ = (rate_slot_ + 1) % kRateRounds;
+  rates_[rate_slot_] = average;
+}
+
+double CongestionController::delivery_rate() const {
+  return *std::max_element(rates_.begin(), rates_.end());
+}
+
+double CongestionController::recent_rate() const {
+  double most = 0;
+  for (size_t i = 0; i < kRecentRounds; ++i) {
+    most = std::max(most, rates_[(rate_slot_ + kRateRounds - i) % kRateRounds]);
+  }
+  return most;
+}
+
+double CongestionController::rate() const {
+  const double best = delivery_rate();
+  return bound_ > 0 ? std::min(best, bound_) : best;
+}
+
+double CongestionController::path_bytes() const { return delivery_rate() * Seconds(base_rtt_); }
+
+// Beyond what the hosts' jitter and the own bursts make.
+bool CongestionController::is_queue(Duration rtt) const {
+  const Duration own = burst_time_ + kLeastQueue + 2 * jitter_;
+  return rtt - base_rtt_ > std::max<Duration>(own, base_rtt_ / 8);
+}
+
+bool CongestionController::overflowed() const {
+  const auto total = static_cast<double>(round_.acked + round_.lost);
+  return round_.losses >= kLeastLosses &&
+         static_cast<double>(round_.lost) > total * (kTolerableLoss + kNoiseScale * noise_);
+}
+
+void CongestionController::end_round(Instant arrived_at) {
+  ROCECOLL_CHECK(base_rtt_ != kUnknown);
+  const bool queued = round_.least_rtt != kUnknown && is_queue(round_.least_rtt);
+  const bool overflow = overflowed();
+  const double seconds = round_.began == Instant{} ? 0 : Seconds(arrived_at - round_.began);
+  const double average = seconds > 0 ? static_cast<double>(round_.acked) / seconds : 0;
+  // Rounds that fill no queue show how much looks like one.
+  if (!round_.limited) jitter_ += (std::min(network_rtt_ - base_rtt_, kMostJitter) - jitter_) / 8;
+  take_rate(average);
+  ++rounds_in_phase_;
+  ++calm_rounds_;
+  switch (phase_) {
+    case Phase::kStartup:
+      end_startup_round(queued, overflow);
+      break;
+    case Phase::kDrain:
+      break;
+    case Phase::kUp:
+      drain_window_ = queued ? recent_rate() * Seconds(base_rtt_) : 0;
+      if (queued || overflow) enter(Phase::kDown);
+      break;
+    case Phase::kDown:
+    case Phase::kCruise:
+      end_steady_round(queued, overflow);
+      break;
+    case Phase::kLookAtBase:
+      break;
+    case Phase::kContest:
+      end_contest_round(queued, overflow);
+      break;
+  }
+  begin_round(arrived_at);
+}
+
+void CongestionController::begin_round(Instant now) {
+  round_ = {};
+  round_.began = now;
+  round_ends_at_ = delivery_.delivered();
+}
+
+void CongestionController::end_startup_round(bool queued, bool overflow) {
+  if (delivery_rate() >= full_rate_ * kFullGrowth) {
+    full_rate_ = delivery_rate();
+    full_rounds_ = 0;
+    return;
+  }
+  if (!round_.limited) return;
+  ++full_rounds_;
+  if (full_rounds_ >= kFullRounds || queued || overflow) enter(Phase::kDrain);
+}
+
+// A queue is drained at once, by every sender that sees it, each down to what its own share of the
+// rate needs; overflow that no probe of ours has caused bounds the rate until the next one.
+void CongestionController::end_steady_round(bool queued, bool overflow) {
+  if (!queued) {
+    stuck_ = 0;
+    stuck_lost_ = false;
+  }
+  stuck_lost_ = stuck_lost_ || (queued && round_.lost > 0);
+  const bool drain = queued && round_.limited && drain_window_ == 0;
+  drain_window_ = drain ? recent_rate() * Seconds(base_rtt_) : 0;
+  const bool probed = calm_rounds_ < kLossShows;
+  if (probed && overflow) {
+    probe_ = std::max(kLeastProbe, probe_ * kProbeKept);
+  } else if ((queued || overflow) && round_.limited) {
+    const double least = rate() * (overflow ? kLossKept : kQueueKept);
+    bound_ = std::clamp(recent_rate() * kMargin, least, rate());
+  }
+  learn_noise(queued);
+  if (queued && round_.limited && ++stuck_ >= kMostStuck && stuck_lost_) {
+    contest_window_ = static_cast<double>(in_flight_);
+    stuck_ = 0;
+    enter(Phase::kContest);
   }
 }
 
-void CongestionController::cut(Instant now, double factor, uint64_t floor) {
-  ROCECOLL_CHECK(factor >= 0);
-  const auto kept =
-      static_cast<uint64_t>(static_cast<double>(window_) * (1 - std::min(factor, kMaxCut)));
-  const uint64_t lowest = std::max(floor, 2 * largest_packet_);
-  window_before_cut_ = window_;
-  // A window that is below the floor already, by both signals, is not lifted by one of them.
-  window_ = std::min(window_, std::max(kept, lowest));
-  last_cut_ = now;
+// A queue that stands is others', who fill it until it overflows: as TCP does.
+void CongestionController::end_contest_round(bool queued, bool overflow) {
+  if (!queued || rounds_in_phase_ >= kContestRounds) return enter(Phase::kCruise);
+  if (overflow || (round_.losses > 0 && noise_ < kTolerableLoss / 4)) {
+    contest_window_ *= kLossKept;
+  } else {
+    contest_window_ += static_cast<double>(packet_);
+  }
 }
 
-double CongestionController::loss_share() const {
-  return static_cast<double>(recent_lost_) / static_cast<double>(recent_total_);
+void CongestionController::learn_noise(bool queued) {
+  // What a probe has lost shows for a round trip or two after it.
+  if (queued || calm_rounds_ < kLossShows) return;
+  const auto total = static_cast<double>(round_.acked + round_.lost);
+  if (total == 0) return;
+  const double share = static_cast<double>(round_.lost) / total;
+  double weight = std::min(1.0, total / static_cast<double>(packet_) / kNoisePackets);
+  if (share < noise_) weight /= 4;
+  noise_ = std::min(kMostNoise, noise_ + weight * (share - noise_));
 }
 
-bool CongestionController::delay_rose(const RttEstimator& rtt) const {
-  return rtt.has_sample() && rtt.network() > rtt.min_rtt() + kTargetQueueing;
+void CongestionController::enter(Phase phase) {
+  if (phase_ == Phase::kUp || phase_ == Phase::kStartup) calm_rounds_ = 0;
+  phase_ = phase;
+  rounds_in_phase_ = 0;
+  if (phase == Phase::kUp) {
+    bound_ = 0;
+    probe_ = std::min(1.0, probe_ * kProbeGrowth);
+  }
+}
+
+void CongestionController::advance(Instant now) {
+  const auto flight = static_cast<double>(in_flight_);
+  const bool drained = flight <= path_bytes();
+  switch (phase_) {
+    case Phase::kStartup:
+      if (rounds_in_phase_ > 0 && is_queue(network_rtt_)) enter(Phase::kDrain);
+      break;
+    case Phase::kUp:
+      if (rounds_in_phase_ > 0 && (is_queue(network_rtt_) || flight >= up_gain() * path_bytes())) {
+        enter(Phase::kDown);
+      }
+      break;
+    case Phase::kDrain:
+    case Phase::kDown:
+      if (drained || rounds_in_phase_ >= kMostDown) enter(Phase::kCruise);
+      break;
+    case Phase::kCruise:
+      if (rounds_in_phase_ >= kCruiseRounds) enter(Phase::kUp);
+      break;
+    case Phase::kContest:
+      break;
+    case Phase::kLookAtBase:
+      if (now >= look_until_ && rounds_in_phase_ >= 2 && looked_rtt_ != kUnknown) {
+        base_rtt_ = looked_rtt_;
+        base_seen_at_ = now;
+        enter(Phase::kCruise);
+      }
+      break;
+  }
+  look_at_base(now);
+}
+
+void CongestionController::look_at_base(Instant now) {
+  const bool cycling = phase_ == Phase::kUp || phase_ == Phase::kDown || phase_ == Phase::kCruise;
+  if (!cycling || now - base_seen_at_ < kBaseAge) return;
+  enter(Phase::kLookAtBase);
+  looked_rtt_ = kUnknown;
+  look_until_ = now + kLookTime;
+}
+
+// Less than in proportion, so that the smaller of two senders gains on the larger; in proportion
+// where more and more is delivered.
+double CongestionController::up_gain() const {
+  const double packets = std::max(path_bytes() / static_cast<double>(packet_), 1.0);
+  const double share =
+      std::sqrt(kWholePackets / packets) * std::pow(2.0, std::min(rounds_in_phase_, 8u));
+  return 1 + (kUpGain - 1) * probe_ * std::min(share, 1.0);
+}
+
+double CongestionController::gain() const {
+  switch (phase_) {
+    case Phase::kStartup:
+      return kStartupGain;
+    case Phase::kDrain:
+      return kDrainGain;
+    case Phase::kUp:
+      return up_gain();
+    case Phase::kDown:
+      return kDownGain;
+    case Phase::kCruise:
+    case Phase::kLookAtBase:
+    case Phase::kContest:
+      return 1;
+  }
+  return 1;
+}
+
+void CongestionController::steer(Instant now) {
+  if (delivery_rate() == 0) return;
+  double paced = std::max(gain() * rate() * kMargin, kLeastRate);
+  if (phase_ == Phase::kContest) {
+    paced = std::max(kUpGain * contest_window_ / Seconds(network_rtt_), kLeastRate);
+  }
+  const auto packet = static_cast<double>(packet_);
+  const double burst =
+      std::clamp(rate() * Seconds(kBurstTime) * probe_, kBurstPackets * packet, kMaxBurstBytes);
+  burst_time_ = Duration(static_cast<int64_t>(burst / rate() * 1e9));
+  pacer_.set_rate(now, paced, static_cast<uint64_t>(burst));
+  const double path = path_bytes();
+  double window = (phase_ == Phase::kStartup ? kStartupGain : kWindowGain) * path;
+  if (phase_ == Phase::kLookAtBase) {
+    window = path / 2;
+  } else if (phase_ == Phase::kContest) {
+    window = contest_window_;
+  } else if (drain_window_ > 0 && (phase_ == Phase::kDown || phase_ == Phase::kCruise)) {
+    window = drain_window_ + burst;
+  } else {
+    // What waits at the peer's host for its process is in no queue; its receive window bounds it.
+    window += rate() * Seconds(host_delay_ + 2 * busy_time_) + kBurstsAhead * burst;
+  }
+  window = std::max(window, static_cast<double>(kLeastPackets) * packet);
+  window_ = std::min(max_window_, static_cast<uint64_t>(window));
 }
 
 }  // namespace rocecoll

@@ -1,63 +1,148 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 
 #include "base/time.h"
-#include "transport/reliability/rtt_estimator.h"
+#include "transport/reliability/delivery_rate.h"
+#include "transport/reliability/pacer.h"
 
 namespace rocecoll {
 
-// Window of bytes in flight on a path, steered by delay (Swift, SIGCOMM 2020, section 3.2) and
-// sparingly by loss. The receiver's advertised window, which each connection keeps by itself, is
-// the first control; this one is for queues in between.
+// How many bytes may be in flight on a path, and how fast they go out: by a model of the path, the
+// most that it delivered lately and its empty round trip, rather than by single signs (BBR:
+// Cardwell et al., ACM Queue 2016; draft-ietf-ccwg-bbr). A host that is busy for a moment delivers
+// less and answers late in that moment; the most and the least are not moved by it, nor by random
+// loss.
 //
-// One signal alone, a delay that may be the peer's scheduler or a loss that may be a bad cable,
-// never shrinks the window below kSingleSignalFloor; both together may, down to two packets.
+// - Startup: the rate nearly triples each round trip, until more is not delivered.
+// - Then cycles: a round trip or more above the rate (up) until a queue shows, or the path is full;
+//   below it (down) until the queue is gone; at the rate (cruise), where loss is noise.
+// - A queue beyond the hosts' jitter is drained by all who see it, to what their share needs (FAST
+//   TCP; Copa, NSDI 2018). One that stays and overflows is TCP's, and is competed with as TCP does.
+// - Probes that make a queue overflow become weaker, and the bursts smaller.
+// - Every few seconds the flight shrinks until the empty round trip shows again.
 class CongestionController {
  public:
-  static constexpr uint64_t kInitialWindow = 512 * 1024;
-  static constexpr uint64_t kSingleSignalFloor = 256 * 1024;
-  // Queueing above the smallest round trip that is called a delay rise. A data centre's switches
-  // queue tens of microseconds, a user-space receiver's scheduler about a millisecond.
-  static constexpr Duration kTargetQueueing = std::chrono::microseconds(1000);
-  static constexpr double kTolerableLoss = 0.02;  // as BBRv3
-  static constexpr double kMaxCut = 0.5;          // per round trip
-  static constexpr double kDelayGain = 0.8;       // Swift's beta
-  static constexpr uint64_t kIncreasePerRtt = 16 * 1024;
+  // Ten packets of Ethernet (RFC 6928), more for larger packets.
+  static constexpr uint64_t kInitialWindow = 16 * 1024;
+  static constexpr uint64_t kLeastPackets = 4;
+  static constexpr uint64_t kMaxWindow = 64 * 1024 * 1024;
 
-  // Not `steered`: no network lies between, and the window is max_window_bytes for good. What looks
-  // like queueing on one host is a process that waits for a core.
+  // Not `steered`: no network lies between, and the window is max_window_bytes for good, unpaced.
+  // What looks like queueing on one host is a process that waits for a core.
   explicit CongestionController(uint64_t max_window_bytes, bool steered = true);
 
   uint64_t window() const { return window_; }
   uint64_t bytes_in_flight() const { return in_flight_; }
   bool has_room(uint64_t bytes) const { return in_flight_ + bytes <= window_; }
+  // Whether the pacer lets the next packet go, and when it will.
+  bool paced(Instant now) const { return pacer_.ready(now); }
+  Instant release_at() const { return pacer_.release_at(); }
+  double pacing_rate() const { return pacer_.rate(); }
 
-  void on_sent(uint64_t bytes);
-  // A packet of `bytes` sent at `sent_at` was acknowledged; `rtt` already has this round trip.
-  void on_acked(Instant now, uint64_t bytes, Instant sent_at, const RttEstimator& rtt);
-  void on_lost(Instant now, uint64_t bytes, Instant sent_at, const RttEstimator& rtt);
-  // Neither acknowledged nor lost: its connection is gone.
+  DeliveryRate::Stamp on_sent(Instant now, uint64_t bytes);
+  // Something waits for the window or the pacer: what is measured now is what the path gives.
+  void on_held_back(Instant now) { held_back_at_ = now; }
+  // A packet that only probes the path's MTU: neither its size nor its loss says anything here.
+  void on_probe_sent(uint64_t bytes) { in_flight_ += bytes; }
+  // For each packet acknowledged, then once end_acknowledgement().
+  void on_acked(uint64_t bytes, Instant sent_at, const DeliveryRate::Stamp& stamp);
+  void on_lost(uint64_t bytes);
+  // Neither acknowledged nor lost: its connection is gone, or it was a probe.
   void on_discarded(uint64_t bytes);
 
- private:
-  void leave_flight(uint64_t bytes);
-  void cut(Instant now, double factor, uint64_t floor);
-  double loss_share() const;
-  bool delay_rose(const RttEstimator& rtt) const;
+  // What an acknowledgement says of the network: the round trip without what passed on the peer's
+  // host, and that. Nothing if it names no packet whose round trip is known.
+  struct Timing {
+    Duration network;
+    Duration host;
+  };
+  // Also of what opens a connection, before anything of ours stands in a queue.
+  void take_timing(Instant now, const Timing& timing);
+  // `arrived_at`: when the newest packet that it names came to the peer's host, but for the time
+  // that the way back takes.
+  void end_acknowledgement(Instant now, Instant arrived_at, const std::optional<Timing>& timing);
 
-  uint64_t max_window_;
-  bool steered_;
+  // The round trip of an empty path, as far as it was seen.
+  Duration base_rtt() const { return base_rtt_; }
+  // Bytes per second.
+  double delivery_rate() const;
+
+ private:
+  enum class Phase : uint8_t { kStartup, kDrain, kUp, kDown, kCruise, kLookAtBase, kContest };
+  static constexpr Duration kUnknown = Duration::max();
+  // Of the model's rate: a cycle is shorter, so that the next probe finds the last one's.
+  static constexpr size_t kRateRounds = 10;
+  struct Round {
+    Duration least_rtt = kUnknown;
+    Instant began{};
+    uint64_t acked = 0;
+    uint64_t lost = 0;
+    uint32_t losses = 0;
+    bool limited = false;  // by this controller, not by what there is to send
+  };
+
+  void leave_flight(uint64_t bytes);
+  void take_busy_time(Duration oldest);
+  void take_rate(double average);
+  void begin_round(Instant now);
+  void end_round(Instant arrived_at);
+  void end_startup_round(bool queued, bool overflow);
+  void end_steady_round(bool queued, bool overflow);
+  void end_contest_round(bool queued, bool overflow);
+  bool overflowed() const;
+  bool is_queue(Duration rtt) const;
+  void learn_noise(bool queued);
+  void enter(Phase phase);
+  void advance(Instant now);
+  void look_at_base(Instant now);
+  void steer(Instant now);
+  double gain() const;
+  double up_gain() const;
+  double recent_rate() const;
+  double rate() const;
+  double path_bytes() const;
+
+  const uint64_t max_window_;
+  const bool steered_;
   uint64_t window_;
   uint64_t in_flight_ = 0;
-  uint64_t largest_packet_ = 1;
-  Instant last_cut_{};        // packets sent before it say nothing about the window after it
-  Instant last_joint_cut_{};  // the last by delay and loss together
-  uint64_t window_before_cut_ = 0;
-  // Decaying byte counts behind loss_share().
-  uint64_t recent_lost_ = 0;
-  uint64_t recent_total_;
+  uint64_t packet_ = 1;  // bytes of the largest
+  Pacer pacer_;
+  DeliveryRate delivery_;
+
+  Phase phase_ = Phase::kStartup;
+  uint32_t rounds_in_phase_ = 0;
+  uint32_t calm_rounds_ = 0;  // since the last probe
+  Round round_;
+  uint64_t round_ends_at_ = 0;  // delivered
+  Instant held_back_at_{};
+  Instant oldest_acked_at_ = kNever;  // sent then, of the acknowledgement that is being read
+
+  std::array<double, kRateRounds> rates_{};  // of the last rounds that count
+  size_t rate_slot_ = 0;
+  double full_rate_ = 0;  // in startup
+  uint32_t full_rounds_ = 0;
+  double bound_ = 0;         // of the rate until the next probe; 0: none
+  double drain_window_ = 0;  // what our share of the rate needs without the queue; 0: no queue
+  double probe_ = 1;         // strength of probes and bursts: what the path's queue takes
+  double noise_ = 0;         // share of loss that is nobody's fault
+  uint32_t stuck_ = 0;       // rounds in a row with a queue
+  bool stuck_lost_ = false;  // in one of them
+  double contest_window_ = 0;
+
+  Duration base_rtt_ = kUnknown;
+  Instant base_seen_at_{};
+  Duration looked_rtt_ = kUnknown;  // while looking at the base
+  Instant look_until_{};
+  Duration network_rtt_{};  // smoothed
+  Duration host_delay_{};   // of acknowledgements, smoothed
+  Duration busy_time_{};    // of the peer, the longest lately
+  Duration jitter_{};       // of the hosts: what rounds that fill no queue show
+  Duration burst_time_{};   // that a burst of ours takes at the bottleneck
 };
 
 }  // namespace rocecoll

@@ -183,7 +183,7 @@ void Connection::Impl::on_lost(Instant now, const SentPacket& packet) {
   path.mtu.on_lost(packet.bytes, packet.sent_at, path.rtt.smoothed());
   // A packet that was too large for the path says nothing of its queues (RFC 8899 section 3).
   if (path.mtu.carries(packet.bytes)) {
-    path.congestion.on_lost(now, packet.bytes, packet.sent_at, path.rtt);
+    path.congestion.on_lost(packet.bytes);
   } else {
     path.congestion.on_discarded(packet.bytes);
   }
@@ -284,6 +284,9 @@ Instant Connection::Impl::next_deadline() const {
   if (down) return at;
   at = std::min({at, handshake.deadline(), liveness.deadline(path), loss_detector.deadline()});
   if (!handshake.established()) at = std::min(at, connect_deadline);
+  if (handshake.established() && has_content() && window_allows()) {
+    at = std::min(at, path.congestion.release_at());
+  }
   if (sent.any_in_flight()) {
     at = std::min(at, probe_timeout.deadline(sent.last_tracked_at(), path.rtt));
   }

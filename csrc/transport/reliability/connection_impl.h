@@ -40,6 +40,9 @@ struct PeerClose {
   uint64_t final_sequence = 0;
 };
 
+// Until the owner or the peer says otherwise.
+constexpr uint64_t kInitialReceiveWindow = 512 * 1024;
+
 struct Connection::Impl {
   Impl(const ConnectionOptions& options, const LinkId& link, uint64_t local_id, Path& path,
        Instant now);
@@ -97,6 +100,7 @@ struct Connection::Impl {
   bool mtu_probe_due() const;
   void build_mtu_probe(Instant now, std::span<std::byte> space, TxDatagram& out);
   bool window_allows() const;
+  bool may_send_content(Instant now) const;
   bool window_nearly_used() const;
   bool close_sendable() const { return closing.close_due && !send_queue.has_pending(); }
   size_t datagram_limit() const { return path.mtu.size(); }
@@ -133,10 +137,11 @@ struct Connection::Impl {
 
   Instant shown_at{};  // the peer's latest packet, which shows that it knows this connection
   bool ping_due = false;
+  uint64_t bytes_since_ping = 0;
   bool settled_due = false;  // holes that the peer may forget
   uint32_t probes_due = 0;   // packets that may exceed the windows
-  uint64_t receive_window = CongestionController::kInitialWindow;
-  uint64_t peer_window = CongestionController::kInitialWindow;
+  uint64_t receive_window = kInitialReceiveWindow;
+  uint64_t peer_window = kInitialReceiveWindow;
   uint64_t peer_window_number = 0;  // packet that told it
   bool mtu_probe_in_flight = false;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 
 #include "base/check.h"
 #include "transport/reliability/connection_impl.h"
@@ -34,6 +35,7 @@ void Connection::Impl::on_init(Instant now, Instant arrived_at, const PacketHead
     return;
   }
   const bool was_established = handshake.established();
+  const bool was_confirmed = handshake.confirmed();
   const auto verdict = handshake.on_init(now, *init);
   if (verdict == Handshake::Verdict::kIgnored) return;
   // No packet number is used twice: a duplicate may be a dead peer's, sent again by somebody.
@@ -48,7 +50,13 @@ void Connection::Impl::on_init(Instant now, Instant arrived_at, const PacketHead
     peer_window_number = header.packet_number;
     path.mtu.set_peer_limit(parameters->max_datagram_bytes);
   }
-  // The ping gives the first sample of the round trip, too.
+  // The opening measures the path before anything of ours stands in a queue.
+  if (verdict == Handshake::Verdict::kConfirm && !was_confirmed) {
+    if (const auto round_trip = handshake.round_trip(arrived_at)) {
+      path.rtt.on_sample(now, *round_trip, Duration{0});
+      path.congestion.take_timing(now, {path.rtt.network(), Duration{0}});
+    }
+  }
   if (verdict == Handshake::Verdict::kConfirm && !lost_contact()) ping_due = true;
 }
 
@@ -89,12 +97,15 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
     peer_window = ack.receive_window;
     peer_window_number = number;
   }
+  std::optional<CongestionController::Timing> timing;
   if (sent.contains(ack.largest())) {
     const SentPacket& packet = sent[ack.largest()];
     // The round trip of what was sent before a pause of ours contains the pause.
     if (packet.state == SentPacket::State::kInFlight && packet.sent_at >= path.resumed_at) {
       const Duration sample = std::max(arrived_at - packet.sent_at, Duration{0});
       path.rtt.on_sample(now, sample, ack.delay);
+      const Duration network = path.rtt.network();
+      timing = {network, std::max(sample - network, Duration{0})};
     }
   }
   bool progress = false;
@@ -106,6 +117,8 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
                      });
   }
   if (!progress) return;
+  path.congestion.end_acknowledgement(now, arrived_at - (timing ? timing->host : Duration{0}),
+                                      timing);
   probe_timeout.on_progress();
   closing.progress_at = now;
   declare_losses(now);
@@ -116,7 +129,7 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
 void Connection::Impl::on_acknowledged(Instant now, uint64_t number, const SentPacket& packet) {
   ROCECOLL_CHECK(packet.sent_at <= now);
   if (packet.state == SentPacket::State::kInFlight) {
-    path.congestion.on_acked(now, packet.bytes, packet.sent_at, path.rtt);
+    path.congestion.on_acked(packet.bytes, packet.sent_at, packet.delivery);
   }
   loss_detector.on_acknowledged(now, number, packet, path.rtt);
   if (packet.mtu_probe) {

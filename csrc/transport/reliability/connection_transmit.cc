@@ -10,6 +10,9 @@ namespace {
 
 // A packet is filled up with DATA only from this room on: smaller pieces cost more than they carry.
 constexpr size_t kMinDataBytes = 128;
+// Acknowledgements that a full window asks for, if its size alone does not bring them: a sender
+// that hears of its window in one piece sends it in one piece (draft-ietf-quic-ack-frequency).
+constexpr uint64_t kPingsPerWindow = 4;
 
 }  // namespace
 
@@ -24,11 +27,18 @@ bool Connection::Impl::window_allows() const {
   return own < 2 * size || path.congestion.has_room(size);
 }
 
+// Probes wait for nothing.
+bool Connection::Impl::may_send_content(Instant now) const {
+  return probes_due > 0 || (path.congestion.paced(now) && window_allows());
+}
+
 // Whether the packet being built is one of the last before a window closes, so that waiting for
 // the acknowledgement's delay would stall the sender.
 bool Connection::Impl::window_nearly_used() const {
   const uint64_t after = 2 * datagram_limit();
-  return sent.bytes_in_flight() + after > peer_window || !path.congestion.has_room(after);
+  if (sent.bytes_in_flight() + after > peer_window || !path.congestion.has_room(after)) return true;
+  const uint64_t part = std::min(peer_window, path.congestion.window()) / kPingsPerWindow;
+  return part < AckTracker::kBytesPerAck && bytes_since_ping >= part;
 }
 
 bool Connection::Impl::poll_transmit(Instant now, std::span<std::byte> space, TxDatagram& out) {
@@ -45,7 +55,11 @@ bool Connection::Impl::poll_transmit(Instant now, std::span<std::byte> space, Tx
     build_mtu_probe(now, space, out);
     return true;
   }
-  const bool with_content = has_content() && (probes_due > 0 || window_allows());
+  const bool content = has_content();
+  const bool with_content = content && may_send_content(now);
+  if (content && !with_content && sent.bytes_in_flight() + datagram_limit() <= peer_window) {
+    path.congestion.on_held_back(now);
+  }
   if (!with_content && !ping_due && !ack_tracker.due(now)) return false;
   build_packet(now, with_content, space, out);
   if (down && closing.closed && !ack_tracker.pending()) finish();
@@ -97,7 +111,7 @@ void Connection::Impl::build_mtu_probe(Instant now, std::span<std::byte> space, 
   packet.mtu_probe = true;
   sent.add(packet);
   mtu_probe_in_flight = true;
-  path.congestion.on_sent(packet.bytes);
+  path.congestion.on_probe_sent(packet.bytes);
   path.mtu.on_probe_sent(datagram.size());
   out.header = datagram;
   out.payload = {};
@@ -142,6 +156,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   }
   if (ping && packet.data_length == 0) WritePing(body);
   if (ping) ping_due = false;
+  bytes_since_ping = ping ? 0 : bytes_since_ping + limit;
   if (probes_due > 0) --probes_due;
   // The second probe is of use without content, too: it may get through where the first did not.
   if (probes_due > 0 && !has_content()) ping_due = true;
@@ -150,8 +165,8 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   SealPacket(control, payload);
   packet.bytes = static_cast<uint32_t>(control.size() + payload.size());
   packet.state = elicits ? SentPacket::State::kInFlight : SentPacket::State::kNotTracked;
+  if (elicits) packet.delivery = path.congestion.on_sent(now, packet.bytes);
   sent.add(packet);
-  if (elicits) path.congestion.on_sent(packet.bytes);
   out.header = control;
   out.payload = payload;
 }

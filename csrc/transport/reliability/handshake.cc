@@ -26,6 +26,7 @@ Handshake::Verdict Handshake::on_init(Instant now, const InitBody& init) {
 
 void Handshake::on_init_sent(Instant now) {
   ROCECOLL_CHECK(init_due(now));
+  first_sent_at_ = std::min(first_sent_at_, now);
   send_at_ = now + retry_;
   const Duration longest = std::clamp((now - opened_at_) / kWaitShare, kLastRetry, kLongestRetry);
   retry_ = std::min(retry_ * 2, longest);

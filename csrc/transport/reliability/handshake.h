@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "base/time.h"
 #include "transport/reliability/packet_wire.h"
@@ -39,6 +40,12 @@ class Handshake {
   Instant deadline() const { return confirmed() ? kNever : send_at_; }
   InitBody make_init() const { return {link_, local_id_, peer_id_}; }
   void on_init_sent(Instant now);
+  // Since the first INIT, which an INIT that names our id must have answered. No sample once it was
+  // repeated.
+  std::optional<Duration> round_trip(Instant now) const {
+    if (now - first_sent_at_ >= kFirstRetry) return std::nullopt;
+    return now - first_sent_at_;
+  }
 
  private:
   LinkId link_;
@@ -48,6 +55,7 @@ class Handshake {
   Instant opened_at_;
   Instant send_at_;
   Duration retry_ = kFirstRetry;
+  Instant first_sent_at_ = kNever;
 };
 
 }  // namespace rocecoll

@@ -6,6 +6,7 @@
 #include "base/range_set.h"
 #include "base/ring_buffer.h"
 #include "base/time.h"
+#include "transport/reliability/delivery_rate.h"
 
 namespace rocecoll {
 
@@ -27,12 +28,13 @@ struct SentPacket {
   uint64_t frame_first = 0;
   uint64_t write_index = 0;
   uint64_t data_offset = 0;
+  DeliveryRate::Stamp delivery;
 };
 
 // The packets between the oldest that still matters and the newest, by packet number.
 class SentPackets {
  public:
-  // Bounds the memory, about 3.5 MiB, whatever windows are configured.
+  // Bounds the memory, about 5 MiB, whatever windows are configured.
   static constexpr size_t kMaxPackets = 1u << 16;
   // Of these, kept for probes and acknowledgements when content has used up the rest.
   static constexpr size_t kReserved = 1u << 12;

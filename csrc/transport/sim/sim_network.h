@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "transport/obstacle.h"
 #include "transport/sim/event_queue.h"
+#include "transport/sim/sim_bottleneck.h"
 
 namespace rocecoll {
 
@@ -34,6 +35,9 @@ struct SimWire {
   bool mtu_reported = false;  // to the sender, which then knows the limit
   bool blocked = false;
   Obstacle obstacle = Obstacle::kNone;  // what the sender's port reports while blocked
+  // Where its datagrams queue with those of other wires, instead of `bytes_per_second`. Outlives
+  // the network.
+  SimBottleneck* bottleneck = nullptr;
 };
 
 struct SimPortOptions {

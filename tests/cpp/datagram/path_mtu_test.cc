@@ -110,7 +110,9 @@ TEST(PathMtuTransport, APathThatShrinksInUseIsBackAtItsSpeedWithinASecond) {
     EXPECT_GT(large, 4000);
     pair.world.run([] { return false; }, milliseconds(1));
     pair.set_mtu(kEthernet, reported);
-    EXPECT_LT(pair.transfer(kBulk), milliseconds(500)) << reported;
+    Duration since = pair.transfer(kBulk);
+    EXPECT_LT(since, milliseconds(500)) << reported;
+    while (since < milliseconds(900)) since += pair.transfer(kBulk);
     EXPECT_LT(pair.transfer(kBulk), usual * 6 / 5) << reported;
     EXPECT_LE(pair.bytes_per_packet(0), kEthernet);
   }

@@ -83,6 +83,7 @@ void ExpectWritesBitExact(uint64_t seed, const ChannelFaults& faults, size_t cou
     return pair.end(0).written.size() == count && pair.end(1).written.size() == count;
   })) << seed;
   ASSERT_TRUE(pair.run_until([&] { return pair.at(0).idle() && pair.at(1).idle(); })) << seed;
+  pair.run_for(milliseconds(100));  // what is still on its way
   for (int to = 0; to < 2; ++to) {
     auto& end = pair.end(to);
     std::sort(end.landed.begin(), end.landed.end());

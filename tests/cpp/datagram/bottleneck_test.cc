@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the congestion control makes of simulated bottlenecks, in virtual time. The bars are shares
+// of the link, of the packets sent, Jain's index over our senders, and TCP's share of what passed.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+#include "datagram/bottleneck_world.h"
+
+namespace rocecoll {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr size_t kKiB = 1024;
+
+class Bottleneck : public testing::TestWithParam<BottleneckCase> {};
+
+TEST_P(Bottleneck, IsFilledFairlyAndWithLittleLoss) {
+  const BottleneckCase& c = GetParam();
+  BottleneckWorld world(c);
+  const BottleneckReport report = world.measure();
+  std::printf("%-24s used %.3f  retransmitted %.4f  jain %.3f  tcp %.3f\n", c.name,
+              report.utilisation, report.retransmitted, report.jain, report.tcp_share);
+  EXPECT_GE(report.utilisation, c.least_used);
+  EXPECT_LE(report.retransmitted, c.most_retransmitted);
+  EXPECT_GE(report.jain, c.least_jain);
+  EXPECT_GE(report.tcp_share, c.least_tcp);
+  EXPECT_LE(report.tcp_share, c.most_tcp);
+}
+
+std::string Name(const testing::TestParamInfo<BottleneckCase>& info) { return info.param.name; }
+
+// A CUBIC flow alone fills each of these. Eight senders that share a queue of 50 us, and as many as
+// leave each less than a packet of what the path holds, are worse than the bars of the others.
+INSTANTIATE_TEST_SUITE_P(OneGigabit, Bottleneck,
+                         testing::Values(BottleneckCase{.name = "OneSender", .least_used = 0.9},
+                                         BottleneckCase{.name = "OneSenderOneMillisecond",
+                                                        .round_trip = milliseconds(1)},
+                                         BottleneckCase{.name = "TwoSenders", .senders = 2},
+                                         BottleneckCase{.name = "EightSenders",
+                                                        .buffer_bytes = 256 * kKiB,
+                                                        .senders = 8,
+                                                        .measured = milliseconds(400)},
+                                         // Filled within 3 s.
+                                         BottleneckCase{.name = "FiftyMilliseconds",
+                                                        .round_trip = milliseconds(50),
+                                                        .buffer_bytes = 1024 * kKiB,
+                                                        .warm_up = milliseconds(2500),
+                                                        .measured = milliseconds(500),
+                                                        .writes_ahead = 48,
+                                                        .least_used = 0.9},
+                                         BottleneckCase{.name = "FiveInHundredLost",
+                                                        .round_trip = milliseconds(1),
+                                                        .buffer_bytes = 256 * kKiB,
+                                                        .measured = milliseconds(400),
+                                                        .loss = 0.05,
+                                                        .least_used = 0.9,
+                                                        .most_retransmitted = 0.06}),
+                         Name);
+
+INSTANTIATE_TEST_SUITE_P(TenGigabit, Bottleneck,
+                         testing::Values(BottleneckCase{.name = "OneSender",
+                                                        .gigabits = 10,
+                                                        .round_trip = microseconds(50),
+                                                        .warm_up = milliseconds(50),
+                                                        .measured = milliseconds(100)},
+                                         BottleneckCase{.name = "SlowEightSenders",
+                                                        .gigabits = 10,
+                                                        .round_trip = microseconds(50),
+                                                        .senders = 8,
+                                                        .warm_up = milliseconds(50),
+                                                        .measured = milliseconds(150),
+                                                        .most_retransmitted = 0.14},
+                                         BottleneckCase{.name = "SlowThirtyTwoSenders",
+                                                        .gigabits = 10,
+                                                        .round_trip = microseconds(50),
+                                                        .buffer_bytes = 512 * kKiB,
+                                                        .senders = 32,
+                                                        .warm_up = milliseconds(50),
+                                                        .measured = milliseconds(150)},
+                                         BottleneckCase{.name = "SlowSixtyFourSenders",
+                                                        .gigabits = 10,
+                                                        .round_trip = microseconds(50),
+                                                        .buffer_bytes = 512 * kKiB,
+                                                        .senders = 64,
+                                                        .warm_up = milliseconds(50),
+                                                        .measured = milliseconds(150),
+                                                        .most_retransmitted = 0.1,
+                                                        .least_jain = 0.8}),
+                         Name);
+
+INSTANTIATE_TEST_SUITE_P(HundredGigabit, Bottleneck,
+                         testing::Values(BottleneckCase{.name = "OneSender",
+                                                        .gigabits = 100,
+                                                        .round_trip = microseconds(20),
+                                                        .buffer_bytes = 512 * kKiB,
+                                                        .warm_up = milliseconds(10),
+                                                        .measured = milliseconds(40),
+                                                        .datagram_bytes = 8192},
+                                         BottleneckCase{.name = "EightSenders",
+                                                        .gigabits = 100,
+                                                        .round_trip = microseconds(20),
+                                                        .buffer_bytes = 512 * kKiB,
+                                                        .senders = 8,
+                                                        .warm_up = milliseconds(10),
+                                                        .measured = milliseconds(40),
+                                                        .datagram_bytes = 8192,
+                                                        .most_retransmitted = 0.15,
+                                                        .least_jain = 0.6}),
+                         Name);
+
+// One TCP flow beside one of ours keeps at least a fifth; one among eight others, whichever of the
+// two it is, keeps its share within a factor of two.
+INSTANTIATE_TEST_SUITE_P(BesideTcp, Bottleneck,
+                         testing::Values(BottleneckCase{.name = "OneToOne",
+                                                        .round_trip = milliseconds(1),
+                                                        .buffer_bytes = 256 * kKiB,
+                                                        .warm_up = milliseconds(500),
+                                                        .measured = milliseconds(1000),
+                                                        .tcp_flows = 1,
+                                                        .least_tcp = 0.2,
+                                                        .most_tcp = 0.8},
+                                         BottleneckCase{.name = "SlowEightOfOurs",
+                                                        .round_trip = milliseconds(1),
+                                                        .buffer_bytes = 256 * kKiB,
+                                                        .senders = 8,
+                                                        .warm_up = milliseconds(500),
+                                                        .measured = milliseconds(1000),
+                                                        .tcp_flows = 1,
+                                                        .least_tcp = 0.5 / 9,
+                                                        .most_tcp = 2.0 / 9},
+                                         BottleneckCase{.name = "EightOfTheirs",
+                                                        .round_trip = milliseconds(1),
+                                                        .buffer_bytes = 256 * kKiB,
+                                                        .warm_up = milliseconds(500),
+                                                        .measured = milliseconds(1000),
+                                                        .tcp_flows = 8,
+                                                        .least_tcp = 1 - 2.0 / 9,
+                                                        .most_tcp = 1 - 0.5 / 9}),
+                         Name);
+
+// The measure itself: TCP alone.
+TEST(BottleneckWorld, IsFilledByTcpAlone) {
+  BottleneckWorld world(BottleneckCase{.name = "", .senders = 0, .tcp_flows = 1});
+  EXPECT_GE(world.measure().utilisation, 0.95);
+}
+
+}  // namespace
+}  // namespace rocecoll
