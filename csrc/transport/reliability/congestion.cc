@@ -21,6 +21,8 @@ constexpr double kMargin = 0.99;
 // Startup ends when the rate has grown by less for so many round trips.
 constexpr double kFullGrowth = 1.25;
 constexpr uint32_t kFullRounds = 3;
+// A round trip, or as long as a shaper's burst may pass faster than its rate.
+constexpr Duration kLeastRound = std::chrono::microseconds(200);
 constexpr uint32_t kCruiseRounds = 6;
 constexpr uint32_t kMostDown = 3;
 constexpr size_t kRecentRounds = 3;
@@ -110,7 +112,9 @@ void CongestionController::end_acknowledgement(Instant now, Instant arrived_at,
   const auto sample = delivery_.end_acknowledgement(arrived_at);
   if (!sample || base_rtt_ == kUnknown) return;
   round_.limited = round_.limited || held_back_at_ >= sample->sent_at;
-  if (sample->delivered >= round_ends_at_) end_round(arrived_at);
+  const bool measured =
+      phase_ == Phase::kStartup || in_flight_ == 0 || arrived_at - round_.began >= kLeastRound;
+  if (sample->delivered >= round_ends_at_ && measured) end_round(arrived_at);
   advance(now);
   steer(now);
 }
