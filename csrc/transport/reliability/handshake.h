@@ -40,10 +40,10 @@ class Handshake {
   Instant deadline() const { return confirmed() ? kNever : send_at_; }
   InitBody make_init() const { return {link_, local_id_, peer_id_}; }
   void on_init_sent(Instant now);
-  // Since the first INIT, which an INIT that names our id must have answered. No sample once it was
-  // repeated.
+  // Since the first INIT, which an INIT that names our id has answered. No sample once it was
+  // repeated, nor if the answer is another connection's, or forged, and came before.
   std::optional<Duration> round_trip(Instant now) const {
-    if (now - first_sent_at_ >= kFirstRetry) return std::nullopt;
+    if (now < first_sent_at_ || now - first_sent_at_ >= kFirstRetry) return std::nullopt;
     return now - first_sent_at_;
   }
 

@@ -84,5 +84,16 @@ TEST(Handshake, IgnoresAnotherIncarnationOfThePeer) {
   EXPECT_EQ(handshake.deadline(), kNever);
 }
 
+// Clocks differ, and anybody may answer what was never sent.
+TEST(Handshake, AnAnswerBeforeTheQuestionMeasuresNothing) {
+  const Instant start = Instant{} + seconds(1);
+  Handshake handshake(LinkId{}, 10, start);
+  EXPECT_FALSE(handshake.round_trip(start));
+  handshake.on_init_sent(start);
+  EXPECT_FALSE(handshake.round_trip(start - Duration{1}));
+  EXPECT_EQ(handshake.round_trip(start + Duration{100}), Duration{100});
+  EXPECT_FALSE(handshake.round_trip(start + Handshake::kFirstRetry));
+}
+
 }  // namespace
 }  // namespace rocecoll
