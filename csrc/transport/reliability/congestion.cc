@@ -159,6 +159,9 @@ double CongestionController::recent_rate() const {
   return most;
 }
 
+// Of what the path holds without a queue.
+double CongestionController::own_share_bytes() const { return recent_rate() * Seconds(base_rtt_); }
+
 double CongestionController::rate() const {
   const double best = delivery_rate();
   return bound_ > 0 ? std::min(best, bound_) : best;
@@ -196,7 +199,7 @@ void CongestionController::end_round(Instant arrived_at) {
     case Phase::kDrain:
       break;
     case Phase::kUp:
-      drain_window_ = queued ? recent_rate() * Seconds(base_rtt_) : 0;
+      drain_window_ = queued ? own_share_bytes() : 0;
       if (queued || overflow) enter(Phase::kDown);
       break;
     case Phase::kDown:
@@ -238,7 +241,7 @@ void CongestionController::end_steady_round(bool queued, bool overflow) {
   }
   stuck_lost_ = stuck_lost_ || (queued && round_.lost > 0);
   const bool drain = queued && round_.limited && drain_window_ == 0;
-  drain_window_ = drain ? recent_rate() * Seconds(base_rtt_) : 0;
+  drain_window_ = drain ? own_share_bytes() : 0;
   const bool probed = calm_rounds_ < kLossShows;
   if (probed && overflow) {
     probe_ = std::max(kLeastProbe, probe_ * kProbeKept);

@@ -41,7 +41,6 @@ class CongestionController {
   // Whether the pacer lets the next packet go, and when it will.
   bool paced(Instant now) const { return pacer_.ready(now); }
   Instant release_at() const { return pacer_.release_at(); }
-  double pacing_rate() const { return pacer_.rate(); }
 
   DeliveryRate::Stamp on_sent(Instant now, uint64_t bytes);
   // Something waits for the window or the pacer: what is measured now is what the path gives.
@@ -103,6 +102,7 @@ class CongestionController {
   double gain() const;
   double up_gain() const;
   double recent_rate() const;
+  double own_share_bytes() const;
   double rate() const;
   double path_bytes() const;
 

@@ -29,7 +29,6 @@ class Pacer {
     rate_ = bytes_per_second;
     burst_ = Time(static_cast<double>(burst_bytes));
   }
-  double rate() const { return rate_; }
   // When more may be sent; any instant that has passed if it may now.
   Instant release_at() const { return release_at_; }
   bool ready(Instant now) const { return now >= release_at_; }

@@ -7,32 +7,22 @@
 
 namespace rocecoll {
 
-SimBottleneck::SimBottleneck(double bytes_per_second, size_t buffer_bytes, size_t mark_from_bytes)
-    : bytes_per_second_(bytes_per_second),
-      buffer_bytes_(buffer_bytes),
-      mark_from_bytes_(mark_from_bytes) {
+SimBottleneck::SimBottleneck(double bytes_per_second, size_t buffer_bytes)
+    : bytes_per_second_(bytes_per_second), buffer_bytes_(buffer_bytes) {
   ROCECOLL_CHECK(bytes_per_second > 0);
 }
 
-std::optional<SimBottleneck::Passage> SimBottleneck::admit(uint32_t flow, Instant now,
-                                                           size_t bytes) {
-  Counts& counts = counts_[flow];
+std::optional<Instant> SimBottleneck::admit(uint32_t flow, Instant now, size_t bytes) {
   const Instant start = std::max(free_at_, now);
   const double waiting_bytes = Seconds(start - now) * bytes_per_second_;
   if (waiting_bytes + static_cast<double>(bytes) > static_cast<double>(buffer_bytes_)) {
-    ++counts.dropped;
-    ++total_.dropped;
     return std::nullopt;
   }
   const double nanoseconds = static_cast<double>(bytes) / bytes_per_second_ * 1e9;
   free_at_ = start + Duration(static_cast<int64_t>(nanoseconds));
-  const bool marked = waiting_bytes > static_cast<double>(mark_from_bytes_);
-  for (Counts* each : {&counts, &total_}) {
-    each->passed_bytes += bytes;
-    ++each->passed;
-    each->marked += marked ? 1 : 0;
-  }
-  return Passage{free_at_, marked};
+  flows_[flow] += bytes;
+  passed_bytes_ += bytes;
+  return free_at_;
 }
 
 }  // namespace rocecoll

@@ -82,12 +82,12 @@ void SimNetwork::transmit(uint32_t from, uint32_t to, std::span<const std::byte>
   }
   Instant serialized = now;
   if (wire.bottleneck != nullptr) {
-    const auto passage = wire.bottleneck->admit(from, now, size);
-    if (!passage) {
+    const auto left_at = wire.bottleneck->admit(from, now, size);
+    if (!left_at) {
       ++stats_.dropped;
       return;
     }
-    serialized = passage->left_at;
+    serialized = *left_at;
   } else if (wire.bytes_per_second > 0) {
     const Instant start = std::max(path.free_at, now);
     if (Seconds(start - now) * wire.bytes_per_second > static_cast<double>(wire.queue_bytes)) {

@@ -23,7 +23,6 @@ struct BottleneckCase {
   size_t datagram_bytes = 1452;
   double loss = 0;  // at random, on the way to the receiver
   uint32_t tcp_flows = 0;
-  size_t mark_from_bytes = SIZE_MAX;
   size_t writes_ahead = 4;
   // What has to come of it.
   double least_used = 0.95;
@@ -47,7 +46,7 @@ class BottleneckWorld {
 
   explicit BottleneckWorld(const BottleneckCase& c)
       : case_(c),
-        bottleneck(c.gigabits * 1e9 / 8, c.buffer_bytes, c.mark_from_bytes),
+        bottleneck(c.gigabits * 1e9 / 8, c.buffer_bytes),
         world(c.senders + 1, OpenWire(c), 1, Port(c)),
         source_(kWriteBytes),
         target_(kWriteBytes) {
@@ -147,15 +146,15 @@ class BottleneckWorld {
 
   Snapshot snapshot() {
     Snapshot now;
-    now.passed_bytes = static_cast<double>(bottleneck.total().passed_bytes);
+    now.passed_bytes = static_cast<double>(bottleneck.passed_bytes());
     for (uint32_t i = 1; i <= case_.senders; ++i) {
       const TransportStats stats = world.nodes[i].transport->stats();
       now.sent += static_cast<double>(stats.packets_sent);
       now.retransmitted += static_cast<double>(stats.packets_retransmitted);
-      now.flow_bytes.push_back(static_cast<double>(bottleneck.counts(i).passed_bytes));
+      now.flow_bytes.push_back(static_cast<double>(bottleneck.passed_bytes(i)));
     }
     for (uint32_t i = 0; i < case_.tcp_flows; ++i) {
-      now.tcp_bytes += static_cast<double>(bottleneck.counts(kFirstTcp + i).passed_bytes);
+      now.tcp_bytes += static_cast<double>(bottleneck.passed_bytes(kFirstTcp + i));
     }
     return now;
   }

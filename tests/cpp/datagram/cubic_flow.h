@@ -36,8 +36,8 @@ class CubicFlow {
       const Instant now = queue_.now();
       sent_.push_back({now});
       ++in_flight_;
-      if (const auto passage = bottleneck_.admit(flow_, now, kPacketBytes)) {
-        queue_.schedule(passage->left_at + round_trip_, [this, number] { on_ack(number); });
+      if (const auto left_at = bottleneck_.admit(flow_, now, kPacketBytes)) {
+        queue_.schedule(*left_at + round_trip_, [this, number] { on_ack(number); });
       }
     }
     arm_timeout();
