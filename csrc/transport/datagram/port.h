@@ -38,6 +38,9 @@ struct TxDatagram {
   PeerHandle to;
   std::span<const std::byte> header;
   std::span<const std::byte> payload;
+  // What becomes of it must not depend on its neighbours: it is no segment of a run that a hop may
+  // drop as a whole, because the largest is too large for it.
+  bool alone = false;
 };
 
 // One received packet. `bytes` and `from` are lent until release(). `from` of a peer that was added

@@ -115,14 +115,14 @@ size_t UdpSender::plan(std::span<const TxDatagram> batch) {
 size_t UdpSender::run_length(std::span<const TxDatagram> batch) const {
   const UdpDestination& to = destination_of_(batch[0].to);
   const size_t segment = Size(batch[0]);
-  if (!offload_ || !to.segments || segment > to.max_datagram_bytes) return 1;
+  if (!offload_ || !to.segments || segment > to.max_datagram_bytes || batch[0].alone) return 1;
   size_t total = segment;
   size_t length = 1;
   const size_t most = std::min(batch.size(), kMaxSegments);
   while (length < most) {
     const TxDatagram& next = batch[length];
     const size_t size = Size(next);
-    if (next.to.index != batch[0].to.index || size > segment || size == 0) break;
+    if (next.to.index != batch[0].to.index || size > segment || size == 0 || next.alone) break;
     if (total + size > kMaxMessageBytes) break;
     total += size;
     ++length;

@@ -17,6 +17,8 @@ class BlackHoleDetector {
   // Of large packets, each sent a round trip after the one before or later. Being wrong costs a
   // round trip at the base size, so it need not be certain.
   static constexpr uint32_t kRounds = 3;
+  // Where no packet of the size ever got through: the first flight and its probe.
+  static constexpr uint32_t kUnprovenRounds = 2;
 
   // Packets up to `small_bytes` are never suspected.
   explicit BlackHoleDetector(size_t small_bytes) : small_bytes_(small_bytes) {}
@@ -49,7 +51,9 @@ class BlackHoleDetector {
     last_round_ = sent_at;
   }
 
-  bool detected() const { return rounds_ >= kRounds && small_passed_ > first_lost_; }
+  bool detected(uint32_t rounds = kRounds) const {
+    return rounds_ >= rounds && small_passed_ > first_lost_;
+  }
   // Detected, and large packets were sent in vain over this long, and lately.
   bool lasts(Instant now, Duration patience) const {
     return detected() && last_lost_ - first_lost_ >= patience && now - last_lost_ < patience;

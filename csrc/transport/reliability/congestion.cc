@@ -96,6 +96,20 @@ void CongestionController::on_lost(uint64_t bytes) {
 
 void CongestionController::on_discarded(uint64_t bytes) { leave_flight(bytes); }
 
+void CongestionController::restart(Instant now) {
+  if (!steered_) return;
+  packet_ = 1;
+  window_ = std::min(kInitialWindow, max_window_);
+  pacer_ = Pacer();
+  rates_.fill(0);
+  full_rate_ = bound_ = drain_window_ = noise_ = 0;
+  full_rounds_ = stuck_ = 0;
+  stuck_lost_ = false;
+  probe_ = 1;
+  enter(Phase::kStartup);
+  begin_round(now);
+}
+
 void CongestionController::leave_flight(uint64_t bytes) {
   ROCECOLL_CHECK(bytes <= in_flight_);
   in_flight_ -= bytes;

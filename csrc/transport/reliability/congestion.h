@@ -52,6 +52,9 @@ class CongestionController {
   void on_lost(uint64_t bytes);
   // Neither acknowledged nor lost: its connection is gone, or it was a probe.
   void on_discarded(uint64_t bytes);
+  // What was delivered says nothing of the rate: packets were too large for the path. Begins anew,
+  // but for the round trips.
+  void restart(Instant now);
 
   // What an acknowledgement says of the network: the round trip without what passed on the peer's
   // host, and that. Nothing if it names no packet whose round trip is known.

@@ -163,7 +163,7 @@ void Connection::Impl::on_replaced() {
 void Connection::Impl::declare_losses(Instant now) {
   loss_detector.detect(now, path.rtt, sent,
                        [&](uint64_t, const SentPacket& packet) { on_lost(now, packet); });
-  path.mtu.check(now);
+  if (path.mtu.check(now)) path.congestion.restart(now);
   if (!down && path.mtu.refuses_base(now, options.peer_timeout)) {
     lose_contact({StatusCode::kPeerLost,
                   "small packets get through, but none of " + std::to_string(path.mtu.base()) +
@@ -206,7 +206,9 @@ void Connection::Impl::forget_settled(Instant now) {
 void Connection::Impl::fire_probe(Instant now) {
   ROCECOLL_CHECK(sent.any_in_flight());
   probe_timeout.on_fired(now);
-  probes_due = probe_timeout.probes();
+  // Where no large packet ever got through, the first silence may mean that none does.
+  small_probe = probe_timeout.probes() > 1 || !path.mtu.carries(datagram_limit());
+  probes_due = small_probe ? 2 : 1;
   ping_due = true;
   if (has_content()) return;
   const uint64_t oldest = sent.oldest_in_flight();

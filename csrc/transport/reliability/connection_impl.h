@@ -140,6 +140,7 @@ struct Connection::Impl {
   uint64_t bytes_since_ping = 0;
   bool settled_due = false;  // holes that the peer may forget
   uint32_t probes_due = 0;   // packets that may exceed the windows
+  bool small_probe = false;  // the last of them has at most the base size
   uint64_t receive_window = kInitialReceiveWindow;
   uint64_t peer_window = kInitialReceiveWindow;
   uint64_t peer_window_number = 0;  // packet that told it

@@ -87,6 +87,7 @@ void Connection::Impl::build_init(Instant now, std::span<std::byte> space, TxDat
   handshake.on_init_sent(now);
   out.header = datagram;
   out.payload = {};
+  out.alone = false;
 }
 
 // Only a path that is used is measured. No window holds a probe back: there is one at a time.
@@ -115,6 +116,7 @@ void Connection::Impl::build_mtu_probe(Instant now, std::span<std::byte> space, 
   path.mtu.on_probe_sent(datagram.size());
   out.header = datagram;
   out.payload = {};
+  out.alone = true;
 }
 
 // Bytes that the content wants at least; the acknowledgement before it leaves them free.
@@ -137,7 +139,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
       WritePacketHeader(space, {PacketType::kPacket, handshake.peer_id(), number});
   const size_t reserve = with_content ? content_reserve() : kPingBytes;
   // A path that swallows large packets lets the second of two probes through.
-  const bool small = probes_due == 1 && probe_timeout.probes() > 1;
+  const bool small = probes_due == 1 && small_probe;
   const size_t size = small ? std::min(datagram_limit(), path.mtu.base()) : datagram_limit();
   // A frame may need more than the path's size: see DatagramPort's guaranteed_datagram_bytes.
   const size_t limit = std::min(largest_datagram(), std::max(size, header + AckBytes(1) + reserve));
@@ -157,6 +159,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   if (ping && packet.data_length == 0) WritePing(body);
   if (ping) ping_due = false;
   bytes_since_ping = ping ? 0 : bytes_since_ping + limit;
+  out.alone = probes_due > 0;
   if (probes_due > 0) --probes_due;
   // The second probe is of use without content, too: it may get through where the first did not.
   if (probes_due > 0 && !has_content()) ping_due = true;
@@ -169,6 +172,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   sent.add(packet);
   out.header = control;
   out.payload = payload;
+  out.alone = out.alone || !path.mtu.carries(packet.bytes);
 }
 
 // Every packet that goes out anyway takes the acknowledgement along if there is news; probes do

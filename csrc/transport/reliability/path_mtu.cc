@@ -60,8 +60,10 @@ void PathMtu::on_lost(size_t bytes, Instant sent_at, Duration round_trip) {
   if (bytes <= base_) base_black_hole_.on_lost(bytes, sent_at, round_trip);
 }
 
-void PathMtu::check(Instant now) {
-  if (size_ <= base_ || !black_hole_.detected()) return;
+bool PathMtu::check(Instant now) {
+  const uint32_t rounds =
+      carries(size_) ? BlackHoleDetector::kRounds : BlackHoleDetector::kUnprovenRounds;
+  if (size_ <= base_ || !black_hole_.detected(rounds)) return false;
   ROCECOLL_CHECK(black_hole_.last_lost() <= now);
   refuted_at_ = black_hole_.last_lost();
   black_hole_.reset();
@@ -69,6 +71,7 @@ void PathMtu::check(Instant now) {
   raise_interval_ = kRaiseInterval;
   fell_ = true;
   start_search();
+  return true;
 }
 
 // First for the largest size, which a verdict in error or a path that has healed carries.

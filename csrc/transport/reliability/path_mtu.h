@@ -48,8 +48,8 @@ class PathMtu {
   // -- packets that the peer acknowledged or that were declared lost, probes not among them
   void on_acknowledged(size_t bytes, Instant sent_at);
   void on_lost(size_t bytes, Instant sent_at, Duration round_trip);
-  // After these: falls back if the path has turned out to be a black hole.
-  void check(Instant now);
+  // After these: falls back if the path has turned out to be a black hole, and then is true.
+  bool check(Instant now);
   // Packets of the base size, too, have been lost for `patience` while smaller ones got through
   // (the Error state of RFC 8899).
   bool refuses_base(Instant now, Duration patience) const {

@@ -61,7 +61,7 @@ void SimNetwork::set_partition(uint32_t boundary, bool blocked, Obstacle obstacl
 }
 
 void SimNetwork::transmit(uint32_t from, uint32_t to, std::span<const std::byte> header,
-                          std::span<const std::byte> payload) {
+                          std::span<const std::byte> payload, size_t segment_bytes) {
   ++stats_.sent;
   Direction& path = direction(from, to);
   const SimWire& wire = path.wire;
@@ -73,7 +73,7 @@ void SimNetwork::transmit(uint32_t from, uint32_t to, std::span<const std::byte>
     return;
   }
   const size_t size = header.size() + payload.size();
-  if (wire.mtu_bytes > 0 && size > wire.mtu_bytes) {
+  if (wire.mtu_bytes > 0 && segment_bytes > wire.mtu_bytes) {
     ++stats_.dropped;
     if (wire.mtu_reported && ports_[from] != nullptr) {
       ports_[from]->set_peer_limit(to, wire.mtu_bytes);

@@ -45,6 +45,9 @@ struct SimPortOptions {
   size_t min_datagram_bytes = 0;  // 0: max_datagram_bytes
   size_t max_burst = 64;
   size_t receive_buffer_bytes = 1 << 20;  // arrivals beyond it are dropped
+  // As UDP_SEGMENT: of a run of equal datagrams and a shorter one, sent together, a hop drops all
+  // if the first is too large for it. Linux forwards such a run of a container's as one.
+  bool segments = true;
 };
 
 struct SimNetworkStats {
@@ -89,8 +92,9 @@ class SimNetwork {
     Instant free_at{};  // when the last queued byte will have been serialized
   };
 
+  // `segment_bytes`: the size that a hop compares with its MTU.
   void transmit(uint32_t from, uint32_t to, std::span<const std::byte> header,
-                std::span<const std::byte> payload);
+                std::span<const std::byte> payload, size_t segment_bytes);
   void carry(uint32_t from, uint32_t to, const SimWire& wire, Instant serialized, Bytes bytes);
   void deliver(uint32_t from, uint32_t to, Bytes bytes);
   void detach(uint32_t endpoint);

@@ -30,7 +30,8 @@ SimWire Wire(size_t mtu_bytes = 0, bool reported = false) {
 
 // Two nodes with a link, and transfers in both directions at once.
 struct Pair {
-  explicit Pair(const SimWire& wire = Wire()) : world(2, wire, 1, kPort) {
+  explicit Pair(const SimWire& wire = Wire(), const SimPortOptions& port = kPort)
+      : world(2, wire, 1, port) {
     std::tie(a, b) = world.connect(0, 1);
   }
   // How long `bytes` take in each direction.
@@ -82,6 +83,25 @@ TEST(PathMtuTransport, ABlackHoleIsFoundWithinTheFirstTransfer) {
   EXPECT_LT(pair.transfer(kBulk), milliseconds(200));
   EXPECT_LT(pair.transfer(kBulk), Pair::Usual(kEthernet) * 6 / 5);
   EXPECT_LE(pair.bytes_per_packet(0), kEthernet);
+}
+
+// Nothing but small packets got through before, and hops drop segments of one run together or one
+// by one. What must be sent again, and at which rate, does not follow from what could not arrive.
+TEST(PathMtuTransport, ABlackHoleFromTheStartCostsTheFirstTransferRoundTripsNotTimeouts) {
+  for (const bool segments : {true, false}) {
+    for (const Duration latency : {microseconds(50), microseconds(5000), microseconds(25000)}) {
+      for (const size_t bytes : {size_t{9000}, size_t{65536}, kBulk}) {
+        SimWire wire = Wire(kEthernet);
+        wire.latency = latency;
+        SimPortOptions port = kPort;
+        port.segments = segments;
+        Pair pair(wire, port);
+        pair.world.run_for(seconds(1));
+        EXPECT_LT(pair.transfer(bytes), milliseconds(20) + 2 * latency * 25)
+            << segments << ", " << bytes << " bytes, " << Seconds(latency) << " s";
+      }
+    }
+  }
 }
 
 // All there is to send fits into one packet, too large for the path that is there after an outage.

@@ -66,6 +66,27 @@ TEST(UdpPort, ATrainOfDatagramsArrivesInOneBuffer) {
   b->release({batch.data(), 7});
 }
 
+// What must not share the fate of its neighbours is no segment of a run.
+TEST(UdpPort, ADatagramThatGoesAloneArrivesInABufferOfItsOwn) {
+  auto a = OpenUdp("127.0.0.1");
+  auto b = OpenUdp("127.0.0.1");
+  if (!a->limits().segmentation_offload) GTEST_SKIP() << "no UDP_SEGMENT in this kernel";
+  const std::vector<std::byte> body = Pattern(1452, 1);
+  std::vector<TxDatagram> sent(6, {a->add_peer(b->address()).value(), body, {}});
+  sent[2].alone = sent[5].alone = true;
+  ASSERT_EQ(a->send(sent), sent.size());
+  std::array<RxDatagram, 16> batch;
+  size_t count = 0;
+  while (count < sent.size() && Readable(*b, 10000)) {
+    count += b->receive(std::span(batch).subspan(count));
+  }
+  ASSERT_EQ(count, sent.size());
+  for (size_t i = 1; i < count; ++i) {
+    EXPECT_EQ(batch[i].lease == batch[i - 1].lease, i == 1 || i == 4) << i;
+  }
+  b->release({batch.data(), count});
+}
+
 // By the kernel's stamp, however late its process looks.
 TEST(UdpPort, ADatagramSaysWhenItCame) {
   for (const bool coalesced : {true, false}) {

@@ -101,6 +101,19 @@ TEST(PathMtu, PacketsOfAllSizesBetweenDoNotHideABlackHole) {
   EXPECT_TRUE(medium.mtu.searching());
 }
 
+TEST(PathMtu, ASizeThatNeverGotThroughIsGivenUpSooner) {
+  Network unproven(1472);
+  unproven.use(2);
+  EXPECT_EQ(unproven.mtu.size(), kBase);
+  Network proven(kRoute);
+  proven.use(1);
+  proven.carried = 1472;
+  proven.use(2);
+  EXPECT_EQ(proven.mtu.size(), kRoute);
+  proven.use(1);
+  EXPECT_EQ(proven.mtu.size(), kBase);
+}
+
 TEST(PathMtu, LossIsNoBlackHole) {
   Network network(kRoute);
   for (int i = 0; i < 100; ++i) {  // every third large packet arrives
