@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+import torch
+import torch.distributed as dist
 from launch import PROGRAMS, environment, free_port, run_programs
 
 RANKS_PER_HOST = 2
@@ -188,3 +191,38 @@ def test_a_missing_route_is_told(hosts: tuple[Host, ...]) -> None:
     forbid_udp(hosts[0], "unreachable", "iif", "lo")
     output = first_contact(hosts)[0]  # of the host without a route, which hears the other one
     assert "no route to its host (ENETUNREACH)" in lines(output, "logged: "), output
+
+
+ELEMENTS_ASKED_FOR = 8
+PATIENCE_S = 120.0
+
+
+def disagree_on_the_first_host() -> None:
+    """Ranks 0 and 2 share a host and disagree on a message; the other host's only wait for them."""
+    rank = dist.get_rank()
+    dist.barrier()  # all links are open, also those over loopback
+    if rank == 0:
+        dist.send(torch.ones(ELEMENTS_ASKED_FOR // 2), 2)
+        dist.barrier()
+    elif rank == 2:
+        dist.recv(torch.ones(ELEMENTS_ASKED_FOR), 0)
+    else:
+        dist.recv(torch.ones(1), 0)
+
+
+def test_ranks_are_named_by_addresses_that_every_host_knows(
+    own_pool, hosts: tuple[Host, ...]
+) -> None:
+    """Also the reporter itself, and those that it reaches over loopback."""
+    networks = ",".join(host.namespace for host in hosts)
+    details = {"TEST_NETWORKS": networks, "ROCECOLL_SOCKET_IFNAME": "veth"}
+    with own_pool(4, timeout_s=PATIENCE_S, **details) as pool:
+        outcomes = pool.attempt(disagree_on_the_first_host)
+    for rank, outcome in enumerate(outcomes):
+        assert outcome.error, rank
+        named = re.findall(r"rank (\d) \(([^)]*):\d+\)", outcome.error)
+        assert named, outcome.error
+        for peer, address in named:
+            assert address == hosts[int(peer) % 2].ipv4, f"rank {rank}: {outcome.error}"
+        if rank % 2 == 1:
+            assert re.search(r"rank [02] \(\S+\) reported: mismatch", outcome.error), outcome.error
