@@ -68,8 +68,9 @@ def stats() -> dict[str, int]:
     """Bytes and packets that this process has sent and received so far; zeros before it began."""
     if _runtime is not None:
         return _runtime.stats()
-    names = ("bytes_sent", "bytes_received", "packets_sent", "packets_received")
-    return dict.fromkeys((*names, "packets_retransmitted", "packets_dropped_invalid"), 0)
+    moved = ("bytes_sent", "bytes_received", "packets_sent", "packets_received")
+    hindered = ("packets_retransmitted", "packets_marked", "packets_dropped_invalid")
+    return dict.fromkeys((*moved, *hindered), 0)
 
 
 def failed_groups() -> int:

@@ -140,6 +140,7 @@ struct TransportStats {
   uint64_t packets_sent = 0;
   uint64_t packets_received = 0;
   uint64_t packets_retransmitted = 0;
+  uint64_t packets_marked = 0;           // by a queue on the way, as far as the peers told
   uint64_t packets_dropped_invalid = 0;  // failed CRC, malformed or unknown connection
 };
 
@@ -151,6 +152,7 @@ void ForEachStat(const TransportStats& stats, Visit&& visit) {
   visit("packets_sent", stats.packets_sent);
   visit("packets_received", stats.packets_received);
   visit("packets_retransmitted", stats.packets_retransmitted);
+  visit("packets_marked", stats.packets_marked);
   visit("packets_dropped_invalid", stats.packets_dropped_invalid);
 }
 

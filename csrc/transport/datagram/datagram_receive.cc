@@ -79,7 +79,7 @@ void DatagramTransport::feed(Endpoint& endpoint, const RxDatagram& datagram) {
   }
   const bool known = datagram.received_at != Instant{};
   const Instant arrived_at = known ? std::min(datagram.received_at, now_) : now_;
-  endpoint.connection.on_datagram(now_, arrived_at, datagram.bytes);
+  endpoint.connection.on_datagram(now_, arrived_at, datagram.bytes, datagram.marked);
   touch(endpoint);
 }
 

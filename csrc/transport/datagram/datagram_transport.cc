@@ -46,6 +46,7 @@ TransportStats DatagramTransport::stats() const {
   TransportStats total = stats_;
   table_.for_each([&total](const Endpoint& endpoint) {
     total.packets_retransmitted += endpoint.connection.retransmitted_packets();
+    total.packets_marked += endpoint.connection.marked_packets();
     total.packets_dropped_invalid += endpoint.connection.packets_invalid();
   });
   return total;
@@ -273,6 +274,7 @@ void DatagramTransport::reap() {
   std::erase_if(closing_, [this](Endpoint* endpoint) {
     if (!endpoint->connection.finished()) return false;
     stats_.packets_retransmitted += endpoint->connection.retransmitted_packets();
+    stats_.packets_marked += endpoint->connection.marked_packets();
     stats_.packets_dropped_invalid += endpoint->connection.packets_invalid();
     deadlines_.erase(*endpoint);
     transmit_.erase(*endpoint);

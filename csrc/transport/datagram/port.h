@@ -52,6 +52,8 @@ struct RxDatagram {
   // When this host got it, on clock(), as far as the port knows: before receive() by what it waited
   // here for its process to be given a core. Else unset.
   Instant received_at{};
+  // A queue on the way was too long for its owner's taste (Congestion Experienced, RFC 3168).
+  bool marked = false;
 };
 
 // The network said that `peer` cannot be reached, and how (e.g. ICMP port unreachable). A hint,

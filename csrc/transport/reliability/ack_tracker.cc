@@ -27,6 +27,13 @@ void AckTracker::on_received(Instant arrived_at, uint64_t number, size_t bytes, 
   }
 }
 
+bool AckTracker::on_mark(bool marked) {
+  const bool begins = marked && !latest_marked_;
+  latest_marked_ = marked;
+  if (marked) ++marked_packets_;
+  return begins;
+}
+
 void AckTracker::raise_floor(uint64_t floor) {
   if (floor <= floor_) return;
   received_.erase(0, floor);
@@ -38,6 +45,7 @@ void AckTracker::build(Instant now, size_t max_ranges, AckFrame& ack) const {
   ROCECOLL_CHECK(max_ranges >= 1 && max_ranges <= kMaxAckRanges);
   const auto ranges = received_.ranges();
   ack.delay = now - largest_at_;
+  ack.marked_packets = marked_packets_;
   ack.range_count = std::min(max_ranges, ranges.size());
   for (size_t i = 0; i < ack.range_count; ++i) ack.ranges[i] = ranges[ranges.size() - 1 - i];
 }

@@ -21,11 +21,17 @@ class AckTracker {
   static constexpr size_t kMaxRanges = 256;
   static constexpr uint64_t kMaxSpan = 1u << 20;
 
-  explicit AckTracker(Duration max_ack_delay) : max_ack_delay_(max_ack_delay) {}
+  explicit AckTracker(Duration max_ack_delay, uint32_t first_mark = 0)
+      : max_ack_delay_(max_ack_delay), marked_packets_(first_mark) {}
 
   bool is_duplicate(uint64_t number) const { return number < floor_ || received_.contains(number); }
   // `arrived_at` may lie before what has been built in the meantime: the process was busy.
   void on_received(Instant arrived_at, uint64_t number, size_t bytes, bool eliciting, bool at_once);
+
+  // Whether a packet that asks for an acknowledgement, before on_received(), was marked. True if
+  // marks begin with it: the sender should know (RFC 8257 section 3.2; RFC 9000, 13.2.1), while of
+  // every further one, and of their end, it learns soon enough.
+  bool on_mark(bool marked);
 
   // The peer awaits no acknowledgement of packets below `number`: their holes need no more room.
   void on_settled(uint64_t number) { raise_floor(number); }
@@ -44,6 +50,8 @@ class AckTracker {
   void raise_floor(uint64_t floor);
 
   Duration max_ack_delay_;
+  uint32_t marked_packets_;
+  bool latest_marked_ = false;
   RangeSet received_;
   uint64_t floor_ = 0;
   Instant largest_at_{};

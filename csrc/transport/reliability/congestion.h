@@ -23,6 +23,7 @@ namespace rocecoll {
 // - A queue beyond the hosts' jitter is drained by all who see it, to what their share needs (FAST
 //   TCP; Copa, NSDI 2018). One that stays and overflows is TCP's, and is competed with as TCP does.
 // - Probes that make a queue overflow become weaker, and the bursts smaller.
+// - Where queues mark packets (ECN), their share bounds rate, bursts and flight (DCTCP, RFC 8257).
 // - Every few seconds the flight shrinks until the empty round trip shows again.
 class CongestionController {
  public:
@@ -50,6 +51,8 @@ class CongestionController {
   // For each packet acknowledged, then once end_acknowledgement().
   void on_acked(uint64_t bytes, Instant sent_at, const DeliveryRate::Stamp& stamp);
   void on_lost(uint64_t bytes);
+  // So many of the packets that this acknowledgement names were marked by a queue (ECN).
+  void on_marked(uint64_t packets);
   // Neither acknowledged nor lost: its connection is gone, or it was a probe.
   void on_discarded(uint64_t bytes);
   // What was delivered says nothing of the rate: packets were too large for the path. Begins anew,
@@ -84,6 +87,8 @@ class CongestionController {
     uint64_t acked = 0;
     uint64_t lost = 0;
     uint32_t losses = 0;
+    uint64_t packets = 0;  // acknowledged
+    uint64_t marked = 0;   // of these
     bool limited = false;  // by this controller, not by what there is to send
   };
 
@@ -98,6 +103,8 @@ class CongestionController {
   bool overflowed() const;
   bool is_queue(Duration rtt) const;
   void learn_noise(bool queued);
+  void learn_marks();
+  void react_to_marks();
   void enter(Phase phase);
   void advance(Instant now);
   void look_at_base(Instant now);
@@ -129,9 +136,12 @@ class CongestionController {
   size_t rate_slot_ = 0;
   double full_rate_ = 0;  // in startup
   uint32_t full_rounds_ = 0;
-  double bound_ = 0;         // of the rate until the next probe; 0: none
+  double bound_ = 0;  // of the rate until the next probe; 0: none
+  bool bound_by_marks_ = false;
   double drain_window_ = 0;  // what our share of the rate needs without the queue; 0: no queue
   double probe_ = 1;         // strength of probes and bursts: what the path's queue takes
+  double burst_share_ = 1;   // of bursts alone, less while marks come outside of probes
+  double mark_share_ = 0;    // of packets in a round, smoothed: DCTCP's alpha
   double noise_ = 0;         // share of loss that is nobody's fault
   uint32_t stuck_ = 0;       // rounds in a row with a queue
   bool stuck_lost_ = false;  // in one of them

@@ -37,14 +37,15 @@ Connection::Impl::Impl(const ConnectionOptions& options, const LinkId& link, uin
       path(path),
       handshake(link, local_id, now),
       liveness({options.heartbeat_interval, options.peer_timeout}, now),
-      ack_tracker(options.max_ack_delay),
+      ack_tracker(options.max_ack_delay, static_cast<uint32_t>(options.first_number)),
       sent(options.first_number),
       probe_timeout({options.min_probe_timeout, options.max_probe_timeout, options.max_ack_delay}),
       send_queue(options.frame_queue_bytes, options.first_number),
       writes(options.max_pending_writes, options.first_number),
       reassembly(options.first_number),
       regions(local_id, 1 + (options.first_number >> Regions::kIndexBits)),
-      connect_deadline(now + options.connect_timeout) {
+      connect_deadline(now + options.connect_timeout),
+      peer_marked(static_cast<uint32_t>(options.first_number)) {
   ROCECOLL_CHECK(local_id != 0);
   ROCECOLL_CHECK(BaseBytes(options) >= kMinDatagramBytes);
   path.mtu.open(BaseBytes(options), options.max_datagram_bytes, now);
@@ -312,6 +313,7 @@ bool Connection::idle() const { return impl_->idle(); }
 bool Connection::finished() const { return impl_->finished; }
 bool Connection::lingering(Instant now) const { return impl_->lingering(now); }
 uint64_t Connection::retransmitted_packets() const { return impl_->lost_packets; }
+uint64_t Connection::marked_packets() const { return impl_->marked_packets; }
 uint64_t Connection::packets_invalid() const { return impl_->invalid_packets; }
 size_t Connection::max_frame_bytes() const { return MaxFrameBytes(impl_->guaranteed_datagram); }
 void Connection::set_receive_window(uint64_t bytes) { impl_->receive_window = bytes; }
@@ -332,10 +334,11 @@ void Connection::on_replaced(Instant) { impl_->on_replaced(); }
 void Connection::on_reset(Instant) { impl_->on_reset(); }
 void Connection::close(Instant now, const Status& why) { impl_->close(now, why); }
 
-void Connection::on_datagram(Instant now, Instant arrived_at, std::span<const std::byte> bytes) {
+void Connection::on_datagram(Instant now, Instant arrived_at, std::span<const std::byte> bytes,
+                             bool marked) {
   ROCECOLL_CHECK(arrived_at <= now);
   if (impl_->events.empty()) impl_->lent_frames.clear();
-  impl_->on_datagram(now, arrived_at, bytes);
+  impl_->on_datagram(now, arrived_at, bytes, marked);
 }
 
 void Connection::on_unreachable_hint(Instant now, Obstacle obstacle) {

@@ -37,8 +37,8 @@ struct ConnectionOptions {
   Duration close_timeout = std::chrono::seconds(1);
   size_t frame_queue_bytes = 256 * 1024;  // bound of frames not yet acknowledged
   uint32_t max_pending_writes = 256;
-  // Of packets, frames, writes and regions, at both ends: the protocol says 0. Tests begin where a
-  // long life would lead.
+  // Of packets, frames, writes, regions and marks, at both ends: the protocol says 0. Tests begin
+  // where a long life would lead.
   uint64_t first_number = 0;
 };
 
@@ -61,14 +61,17 @@ class Connection {
   bool finished() const;                   // closed, and has nothing more to say: may be destroyed
   bool lingering(Instant now) const;       // closed, and worth a wait of a process that ends
   uint64_t retransmitted_packets() const;  // packets declared lost, their content sent again
+  uint64_t marked_packets() const;         // that it sent, as far as the peer said
   uint64_t packets_invalid() const;        // CRC right, yet malformed: dropped whole
 
   // -- events in
   // A datagram whose packet header named this connection (or, for INIT, this link), CRC already
-  // verified by the demultiplexer (packet_wire.h), which this host got at `arrived_at`. Frame
-  // events it causes lend from `bytes`, so `bytes` must stay until poll_event() returned false. A
-  // polled frame stays lent until the first on_datagram() after that.
-  void on_datagram(Instant now, Instant arrived_at, std::span<const std::byte> bytes);
+  // verified by the demultiplexer (packet_wire.h), which this host got at `arrived_at`, `marked` as
+  // in RxDatagram. Frame events it causes lend from `bytes`, so `bytes` must stay until
+  // poll_event() returned false. A polled frame stays lent until the first on_datagram() after
+  // that.
+  void on_datagram(Instant now, Instant arrived_at, std::span<const std::byte> bytes,
+                   bool marked = false);
   void on_timeout(Instant now);  // call when now >= next_deadline()
   // A refused port starts fast probing, death is proven by silence; other obstacles pass, and are
   // told should the peer timeout pass first.

@@ -75,11 +75,11 @@ struct Connection::Impl {
   bool has_content() const;
 
   // -- connection_receive.cc
-  void on_datagram(Instant now, Instant arrived_at, std::span<const std::byte> bytes);
+  void on_datagram(Instant now, Instant arrived_at, std::span<const std::byte> bytes, bool marked);
   void on_init(Instant now, Instant arrived_at, const PacketHeader& header,
                std::span<const std::byte> bytes);
   void on_packet(Instant now, Instant arrived_at, const PacketHeader& header,
-                 std::span<const std::byte> bytes);
+                 std::span<const std::byte> bytes, bool marked);
   bool is_valid_body(uint64_t number, const PacketBody& read) const;
   void on_ack(Instant now, Instant arrived_at, uint64_t number, const AckFrame& ack);
   void on_acknowledged(Instant now, uint64_t number, const SentPacket& packet);
@@ -143,10 +143,12 @@ struct Connection::Impl {
   bool small_probe = false;  // the last of them has at most the base size
   uint64_t receive_window = kInitialReceiveWindow;
   uint64_t peer_window = kInitialReceiveWindow;
-  uint64_t peer_window_number = 0;  // packet that told it
+  uint32_t peer_marked;             // of our packets, as the peer has counted
+  uint64_t peer_window_number = 0;  // packet that told it, and the marks
   bool mtu_probe_in_flight = false;
 
   uint64_t lost_packets = 0;
+  uint64_t marked_packets = 0;
   uint64_t invalid_packets = 0;
 };
 

@@ -9,13 +9,13 @@
 namespace rocecoll {
 
 void Connection::Impl::on_datagram(Instant now, Instant arrived_at,
-                                   std::span<const std::byte> bytes) {
+                                   std::span<const std::byte> bytes, bool marked) {
   if (finished) return;
   const auto header = ParsePacketHeader(bytes);
   if (header && header->type == PacketType::kInit) {
     on_init(now, arrived_at, *header, bytes);
   } else if (header && header->type == PacketType::kPacket && header->connection_id == local_id) {
-    on_packet(now, arrived_at, *header, bytes);
+    on_packet(now, arrived_at, *header, bytes, marked);
   } else {
     ++invalid_packets;
   }
@@ -69,7 +69,7 @@ bool Connection::Impl::is_valid_body(uint64_t number, const PacketBody& read) co
 }
 
 void Connection::Impl::on_packet(Instant now, Instant arrived_at, const PacketHeader& header,
-                                 std::span<const std::byte> bytes) {
+                                 std::span<const std::byte> bytes, bool marked) {
   if (ack_tracker.is_duplicate(header.packet_number)) return;
   heard(now);
   shown_at = now;
@@ -82,8 +82,9 @@ void Connection::Impl::on_packet(Instant now, Instant arrived_at, const PacketHe
   if (!down && !closing.closed && !reassembly.has_room(body.frames)) return;
   handshake.on_packet();
   if (body.settled) ack_tracker.on_settled(*body.settled);
+  const bool marks_begin = body.eliciting() && ack_tracker.on_mark(marked);
   ack_tracker.on_received(arrived_at, header.packet_number, bytes.size(), body.eliciting(),
-                          body.ping || body.close.has_value());
+                          body.ping || body.close.has_value() || marks_begin);
   if (body.has_ack && !down) on_ack(now, arrived_at, header.packet_number, body.ack);
   if (!finished && !down && !closing.closed) on_content(body);
   if (body.close && !finished) on_peer_close(*body.close);
@@ -93,8 +94,11 @@ void Connection::Impl::on_packet(Instant now, Instant arrived_at, const PacketHe
 void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
                               const AckFrame& ack) {
   ROCECOLL_CHECK(ack.largest() < sent.next_number());
+  uint32_t newly_marked = 0;
   if (number >= peer_window_number) {
     peer_window = ack.receive_window;
+    newly_marked = ack.marked_packets - peer_marked;
+    peer_marked = ack.marked_packets;
     peer_window_number = number;
   }
   std::optional<CongestionController::Timing> timing;
@@ -108,15 +112,19 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
       timing = {network, std::max(sample - network, Duration{0})};
     }
   }
-  bool progress = false;
+  uint64_t acknowledged_packets = 0;
   for (size_t i = 0; i < ack.range_count; ++i) {
     sent.acknowledge(ack.ranges[i].begin, ack.ranges[i].end,
                      [&](uint64_t acknowledged, const SentPacket& packet) {
                        on_acknowledged(now, acknowledged, packet);
-                       progress = true;
+                       ++acknowledged_packets;
                      });
   }
-  if (!progress) return;
+  if (acknowledged_packets == 0) return;
+  // No peer makes more of it than it acknowledges.
+  const uint64_t marked = std::min<uint64_t>(newly_marked, acknowledged_packets);
+  marked_packets += marked;
+  path.congestion.on_marked(marked);
   path.congestion.end_acknowledgement(now, arrived_at - (timing ? timing->host : Duration{0}),
                                       timing);
   probe_timeout.on_progress();

@@ -16,6 +16,7 @@ bool ParseAck(ByteReader& reader, AckFrame& ack) {
   ack.range_count = reader.Read<uint8_t>();
   ack.delay = std::chrono::microseconds(reader.Read<uint32_t>());
   ack.receive_window = reader.Read<uint64_t>();
+  ack.marked_packets = reader.Read<uint32_t>();
   const auto largest = reader.Read<uint64_t>();
   const uint64_t first_length = reader.Read<uint32_t>();
   if (!reader.ok() || ack.range_count == 0 || ack.range_count > kMaxAckRanges) return false;
@@ -124,6 +125,7 @@ void WriteAck(ByteWriter& to, const AckFrame& ack) {
   to.Write(static_cast<uint8_t>(ack.range_count));
   to.Write(static_cast<uint32_t>(std::min<uint64_t>(static_cast<uint64_t>(delay_us), kMaxU32)));
   to.Write(ack.receive_window);
+  to.Write(ack.marked_packets);
   to.Write(ack.largest());
   for (size_t i = 0; i < ack.range_count; ++i) {
     const auto& range = ack.ranges[i];

@@ -11,14 +11,22 @@
 namespace rocecoll {
 
 // The port of a switch, or a shaper, that several senders share: one first-in first-out queue of a
-// fixed size, emptied at a fixed rate, that drops what does not fit.
+// fixed size, emptied at a fixed rate, that drops what does not fit. It marks what finds more than
+// so much in the queue (Congestion Experienced, RFC 3168), by the momentary length, as switches do
+// for DCTCP (RFC 8257 section 3.1).
 class SimBottleneck {
  public:
-  SimBottleneck(double bytes_per_second, size_t buffer_bytes);
+  static constexpr size_t kMarksNothing = SIZE_MAX;
+  SimBottleneck(double bytes_per_second, size_t buffer_bytes,
+                size_t mark_above_bytes = kMarksNothing);
 
-  // A datagram of `flow` arrives: when its last byte will have left the queue, or nothing if it is
-  // dropped. Calls come in the order of `now`.
-  std::optional<Instant> admit(uint32_t flow, Instant now, size_t bytes);
+  struct Passage {
+    Instant left_at;  // its last byte
+    bool marked;
+  };
+  // A datagram of `flow` arrives: how it passes the queue, or nothing if it is dropped. Calls come
+  // in the order of `now`.
+  std::optional<Passage> admit(uint32_t flow, Instant now, size_t bytes);
   uint64_t passed_bytes(uint32_t flow) { return flows_[flow]; }
   uint64_t passed_bytes() const { return passed_bytes_; }
   double bytes_per_second() const { return bytes_per_second_; }
@@ -26,6 +34,7 @@ class SimBottleneck {
  private:
   const double bytes_per_second_;
   const size_t buffer_bytes_;
+  const size_t mark_above_bytes_;
   Instant free_at_{};
   uint64_t passed_bytes_ = 0;
   std::map<uint32_t, uint64_t> flows_;  // bytes that have passed

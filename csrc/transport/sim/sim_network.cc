@@ -81,13 +81,15 @@ void SimNetwork::transmit(uint32_t from, uint32_t to, std::span<const std::byte>
     return;
   }
   Instant serialized = now;
+  bool marked = false;
   if (wire.bottleneck != nullptr) {
-    const auto left_at = wire.bottleneck->admit(from, now, size);
-    if (!left_at) {
+    const auto passage = wire.bottleneck->admit(from, now, size);
+    if (!passage) {
       ++stats_.dropped;
       return;
     }
-    serialized = *left_at;
+    serialized = passage->left_at;
+    marked = passage->marked;
   } else if (wire.bytes_per_second > 0) {
     const Instant start = std::max(path.free_at, now);
     if (Seconds(start - now) * wire.bytes_per_second > static_cast<double>(wire.queue_bytes)) {
@@ -100,36 +102,38 @@ void SimNetwork::transmit(uint32_t from, uint32_t to, std::span<const std::byte>
   }
   auto bytes = std::make_shared<std::vector<std::byte>>(header.begin(), header.end());
   bytes->insert(bytes->end(), payload.begin(), payload.end());
-  if (random_.chance(wire.duplicate)) carry(from, to, wire, serialized, bytes);
+  if (random_.chance(wire.duplicate)) carry(from, to, wire, serialized, {bytes, marked});
   if (size > 0 && random_.chance(wire.corrupt)) {
     bytes = std::make_shared<std::vector<std::byte>>(*bytes);  // the duplicate stays intact
     const uint64_t bit = random_.below(size * 8);
     (*bytes)[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
   }
-  carry(from, to, wire, serialized, std::move(bytes));
+  carry(from, to, wire, serialized, {std::move(bytes), marked});
 }
 
 void SimNetwork::carry(uint32_t from, uint32_t to, const SimWire& wire, Instant serialized,
-                       Bytes bytes) {
+                       Datagram datagram) {
   Instant arrival = serialized + wire.latency;
   if (random_.chance(wire.reorder)) {
     arrival += Duration(
         static_cast<int64_t>(random_.below(static_cast<uint64_t>(wire.reorder_delay.count()) + 1)));
   }
-  queue_.schedule(arrival, [this, alive = alive_, from, to, bytes = std::move(bytes)]() mutable {
-    if (*alive) deliver(from, to, std::move(bytes));
-  });
+  queue_.schedule(arrival,
+                  [this, alive = alive_, from, to, datagram = std::move(datagram)]() mutable {
+                    if (*alive) deliver(from, to, std::move(datagram));
+                  });
 }
 
-void SimNetwork::deliver(uint32_t from, uint32_t to, Bytes bytes) {
+void SimNetwork::deliver(uint32_t from, uint32_t to, Datagram datagram) {
   for (uint64_t* digest : {&digest_, &timing_digest_}) {
     Note(*digest, static_cast<uint64_t>(queue_.now().time_since_epoch().count()));
     Note(*digest, static_cast<uint64_t>(from) << 32 | to);
-    Note(*digest, bytes->size());
+    Note(*digest, datagram.bytes->size());
+    if (datagram.marked) Note(*digest, 1);
   }
-  Note(digest_, Crc32c(*bytes));
+  Note(digest_, Crc32c(*datagram.bytes));
   SimPort* receiver = ports_[to];
-  if (receiver != nullptr && receiver->accept(from, std::move(bytes))) {
+  if (receiver != nullptr && receiver->accept(from, std::move(datagram.bytes), datagram.marked)) {
     ++stats_.delivered;
     return;
   }

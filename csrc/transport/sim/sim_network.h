@@ -95,8 +95,13 @@ class SimNetwork {
   // `segment_bytes`: the size that a hop compares with its MTU.
   void transmit(uint32_t from, uint32_t to, std::span<const std::byte> header,
                 std::span<const std::byte> payload, size_t segment_bytes);
-  void carry(uint32_t from, uint32_t to, const SimWire& wire, Instant serialized, Bytes bytes);
-  void deliver(uint32_t from, uint32_t to, Bytes bytes);
+  struct Datagram {
+    Bytes bytes;
+    bool marked = false;
+  };
+  void carry(uint32_t from, uint32_t to, const SimWire& wire, Instant serialized,
+             Datagram datagram);
+  void deliver(uint32_t from, uint32_t to, Datagram datagram);
   void detach(uint32_t endpoint);
   Direction& direction(uint32_t from, uint32_t to);
 

@@ -80,10 +80,10 @@ bool SimPort::send_to(const Address& address, std::span<const std::byte> datagra
   return send({&sent, 1}) == 1;
 }
 
-bool SimPort::accept(uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes) {
+bool SimPort::accept(uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes, bool marked) {
   if (waiting_bytes_ + bytes->size() > options_.receive_buffer_bytes) return false;
   waiting_bytes_ += bytes->size();
-  arrivals_.push_back({std::move(bytes), SimAddress(from), network_.now()});
+  arrivals_.push_back({std::move(bytes), SimAddress(from), network_.now(), marked});
   return true;
 }
 
@@ -101,7 +101,7 @@ size_t SimPort::receive(std::span<RxDatagram> batch) {
     arrivals_.pop_front();
     waiting_bytes_ -= leases_[lease].bytes->size();
     const Arrival& leased = leases_[lease];
-    batch[count] = {*leased.bytes, &leased.from, lease, leased.at};
+    batch[count] = {*leased.bytes, &leased.from, lease, leased.at, leased.marked};
   }
   return count;
 }

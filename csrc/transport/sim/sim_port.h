@@ -61,9 +61,10 @@ class SimPort final : public DatagramPort {
     std::shared_ptr<std::vector<std::byte>> bytes;
     Address from;
     Instant at;
+    bool marked = false;
   };
 
-  bool accept(uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes);
+  bool accept(uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes, bool marked);
   void report(uint32_t endpoint, Obstacle obstacle);
 
   SimNetwork& network_;

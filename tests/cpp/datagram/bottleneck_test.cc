@@ -23,8 +23,9 @@ TEST_P(Bottleneck, IsFilledFairlyAndWithLittleLoss) {
   const BottleneckCase& c = GetParam();
   BottleneckWorld world(c);
   const BottleneckReport report = world.measure();
-  std::printf("%-24s used %.3f  retransmitted %.4f  jain %.3f  tcp %.3f\n", c.name,
-              report.utilisation, report.retransmitted, report.jain, report.tcp_share);
+  std::printf("%-24s used %.3f  retransmitted %.4f  marked %.3f  jain %.3f  tcp %.3f\n", c.name,
+              report.utilisation, report.retransmitted, report.marked, report.jain,
+              report.tcp_share);
   EXPECT_GE(report.utilisation, c.least_used);
   EXPECT_LE(report.retransmitted, c.most_retransmitted);
   EXPECT_GE(report.jain, c.least_jain);
@@ -143,6 +144,66 @@ INSTANTIATE_TEST_SUITE_P(BesideTcp, Bottleneck,
                                                         .least_tcp = 1 - 2.0 / 9,
                                                         .most_tcp = 1 - 0.5 / 9}),
                          Name);
+
+// Where the bottleneck marks from a quarter or half of its buffer on (ECN), nearly nothing is lost,
+// however many share it.
+BottleneckCase Marking(const char* name, double gigabits, size_t buffer_kib, size_t mark_kib,
+                       uint32_t senders) {
+  const bool fast = gigabits > 1;
+  BottleneckCase c{.name = name, .gigabits = gigabits};
+  c.round_trip = microseconds(fast ? 50 : 100);
+  c.buffer_bytes = buffer_kib * kKiB;
+  c.mark_above_bytes = mark_kib * kKiB;
+  c.senders = senders;
+  c.warm_up = milliseconds(fast ? 50 : 100);
+  c.measured = milliseconds(fast ? 150 : 300);
+  c.most_retransmitted = 0.005;
+  return c;
+}
+
+BottleneckCase MarkingHundredGigabit() {
+  BottleneckCase c = Marking("HundredGigabitEightSenders", 100, 512, 128, 8);
+  c.round_trip = microseconds(20);
+  c.warm_up = milliseconds(10);
+  c.measured = milliseconds(40);
+  c.datagram_bytes = 8192;
+  return c;
+}
+
+// Fewer packets than a window must hold fill the path: what one sender leaves unused is no queue's.
+BottleneckCase MarkingOneGigabitOneSender() {
+  BottleneckCase c = Marking("GigabitOneSender", 1, 64, 16, 1);
+  c.least_used = 0.9;
+  return c;
+}
+
+// TCP that takes a mark for a loss (RFC 3168). Alone beside one of ours it has the larger part: as
+// its queue does not overflow, ours drains what it sees of it.
+BottleneckCase MarkingBesideTcp(const char* name, uint32_t senders, double least, double most) {
+  BottleneckCase c = Marking(name, 1, 256, 128, senders);
+  c.round_trip = milliseconds(1);
+  c.warm_up = milliseconds(500);
+  c.measured = milliseconds(1000);
+  c.tcp_flows = 1;
+  c.least_used = 0.9;
+  c.least_tcp = least;
+  c.most_tcp = most;
+  return c;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Marks, Bottleneck,
+    testing::Values(MarkingOneGigabitOneSender(), Marking("GigabitTwoSenders", 1, 64, 16, 2),
+                    Marking("GigabitEightSenders", 1, 64, 32, 8),
+                    Marking("OneSenderQuarter", 10, 64, 16, 1),
+                    Marking("OneSenderHalf", 10, 64, 32, 1),
+                    Marking("SlowEightSendersQuarter", 10, 64, 16, 8),
+                    Marking("SlowEightSendersHalf", 10, 64, 32, 8),
+                    Marking("SlowThirtyTwoSenders", 10, 512, 128, 32),
+                    Marking("SlowSixtyFourSenders", 10, 512, 128, 64), MarkingHundredGigabit(),
+                    MarkingBesideTcp("OneToOneTcp", 1, 0.2, 0.95),
+                    MarkingBesideTcp("SlowEightBesideOneTcp", 8, 0.5 / 9, 2.0 / 9)),
+    Name);
 
 // The measure itself: TCP alone.
 TEST(BottleneckWorld, IsFilledByTcpAlone) {

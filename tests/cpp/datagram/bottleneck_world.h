@@ -17,6 +17,7 @@ struct BottleneckCase {
   double gigabits = 1;
   Duration round_trip = std::chrono::microseconds(100);
   size_t buffer_bytes = 64 * 1024;
+  size_t mark_above_bytes = SimBottleneck::kMarksNothing;
   uint32_t senders = 1;
   Duration warm_up = std::chrono::milliseconds(100);
   Duration measured = std::chrono::milliseconds(200);
@@ -36,6 +37,7 @@ struct BottleneckCase {
 struct BottleneckReport {
   double utilisation = 0;    // of the link, by all flows
   double retransmitted = 0;  // share of the packets that our senders sent
+  double marked = 0;         // share of these
   double jain = 0;           // over our senders
   double tcp_share = 0;      // of what passed
 };
@@ -46,7 +48,7 @@ class BottleneckWorld {
 
   explicit BottleneckWorld(const BottleneckCase& c)
       : case_(c),
-        bottleneck(c.gigabits * 1e9 / 8, c.buffer_bytes),
+        bottleneck(c.gigabits * 1e9 / 8, c.buffer_bytes, c.mark_above_bytes),
         world(c.senders + 1, OpenWire(c), 1, Port(c)),
         source_(kWriteBytes),
         target_(kWriteBytes) {
@@ -70,6 +72,7 @@ class BottleneckWorld {
                          (bottleneck.bytes_per_second() * Seconds(case_.measured));
     report.retransmitted =
         (after.retransmitted - before.retransmitted) / std::max(after.sent - before.sent, 1.0);
+    report.marked = (after.marked - before.marked) / std::max(after.sent - before.sent, 1.0);
     double sum = 0;
     double squares = 0;
     for (size_t i = 0; i < flows_.size(); ++i) {
@@ -105,6 +108,7 @@ class BottleneckWorld {
     double passed_bytes = 0;
     double sent = 0;
     double retransmitted = 0;
+    double marked = 0;
     double tcp_bytes = 0;
     std::vector<double> flow_bytes;
   };
@@ -150,6 +154,7 @@ class BottleneckWorld {
     for (uint32_t i = 1; i <= case_.senders; ++i) {
       const TransportStats stats = world.nodes[i].transport->stats();
       now.sent += static_cast<double>(stats.packets_sent);
+      now.marked += static_cast<double>(stats.packets_marked);
       now.retransmitted += static_cast<double>(stats.packets_retransmitted);
       now.flow_bytes.push_back(static_cast<double>(bottleneck.passed_bytes(i)));
     }

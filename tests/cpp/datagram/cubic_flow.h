@@ -36,14 +36,15 @@ class CubicFlow {
       const Instant now = queue_.now();
       sent_.push_back({now});
       ++in_flight_;
-      if (const auto left_at = bottleneck_.admit(flow_, now, kPacketBytes)) {
-        queue_.schedule(*left_at + round_trip_, [this, number] { on_ack(number); });
+      if (const auto passage = bottleneck_.admit(flow_, now, kPacketBytes)) {
+        queue_.schedule(passage->left_at + round_trip_,
+                        [this, number, marked = passage->marked] { on_ack(number, marked); });
       }
     }
     arm_timeout();
   }
 
-  void on_ack(uint64_t number) {
+  void on_ack(uint64_t number, bool marked) {
     if (number < first_) return;  // called lost
     const Instant now = queue_.now();
     Sent& sent = sent_[number - first_];
@@ -51,6 +52,7 @@ class CubicFlow {
     --in_flight_;
     const double rtt = Seconds(now - sent.at);
     smoothed_rtt_ = smoothed_rtt_ == 0 ? rtt : smoothed_rtt_ * 7 / 8 + rtt / 8;
+    if (marked) cut(now, sent.at);
     grow(now);
     progress_at_ = now;
     while (!sent_.empty() && (sent_.front().acknowledged || first_ + 3 <= number)) {
@@ -63,6 +65,11 @@ class CubicFlow {
 
   void on_lost(Instant now, Instant sent_at) {
     --in_flight_;
+    cut(now, sent_at);
+  }
+
+  // Once a round trip.
+  void cut(Instant now, Instant sent_at) {
     if (sent_at < last_cut_) return;
     last_cut_ = now;
     window_max_ = window_ < window_max_ ? window_ * (1 + kBeta) / 2 : window_;

@@ -49,6 +49,17 @@ TEST(AckTracker, AnswersAGapALatecomerAndARequestAtOnce) {
   EXPECT_TRUE(tracker.due(kStart));
 }
 
+TEST(AckTracker, CountsMarksAndTellsTheFirstOfARow) {
+  AckTracker tracker(milliseconds(1), UINT32_MAX);
+  EXPECT_FALSE(tracker.on_mark(false));
+  EXPECT_TRUE(tracker.on_mark(true));
+  EXPECT_FALSE(tracker.on_mark(true));
+  EXPECT_FALSE(tracker.on_mark(false));
+  EXPECT_TRUE(tracker.on_mark(true));
+  tracker.on_received(kStart, 0, 100, true, true);
+  EXPECT_EQ(Build(tracker, kStart).marked_packets, 2u);
+}
+
 TEST(AckTracker, AnswersEverySoManyPacketsAndBytes) {
   AckTracker tracker(milliseconds(1));
   uint64_t number = 0;

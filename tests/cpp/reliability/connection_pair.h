@@ -132,6 +132,8 @@ class ConnectionPair {
 
   // Called for every datagram sent, before faults.
   std::function<void(int from, std::span<const std::byte>)> on_sent;
+  // Whether the network marks a datagram, decided once for all its copies.
+  std::function<bool(int from, std::span<const std::byte>)> marks;
   Instant now;
   uint64_t trace = 0;
   uint64_t corrupted = 0;
@@ -143,6 +145,7 @@ class ConnectionPair {
   struct Datagram {
     int to;
     std::vector<std::byte> bytes;
+    bool marked = false;
   };
 
   void settle() {
@@ -155,7 +158,7 @@ class ConnectionPair {
       const Datagram datagram = std::move(transit_.begin()->second);
       transit_.erase(transit_.begin());
       if (VerifyPacket(datagram.bytes)) {
-        receive(datagram.to, datagram.bytes);
+        receive(datagram.to, datagram.bytes, datagram.marked);
       } else {
         ++rejected;
       }
@@ -163,7 +166,7 @@ class ConnectionPair {
     }
   }
 
-  void receive(int to, std::span<const std::byte> bytes) {
+  void receive(int to, std::span<const std::byte> bytes, bool marked = false) {
     const auto header = ParsePacketHeader(bytes);
     if (end(to).connection && !at(to).finished()) {
       if (header && header->type == PacketType::kReset) {
@@ -171,7 +174,7 @@ class ConnectionPair {
       } else if (header && header->type == PacketType::kNotOpen) {
         at(to).on_not_open(now);
       } else {
-        at(to).on_datagram(now, now, bytes);
+        at(to).on_datagram(now, now, bytes, marked);
       }
       drain_events(to);
     } else if (header && header->type == PacketType::kPacket && answer_reset) {
@@ -245,6 +248,7 @@ class ConnectionPair {
     if (count < 64 && (faults.drop_mask >> count & 1) != 0) return;
     if (now >= faults.dark_from && now < faults.dark_until) return;
     if (random_.chance(faults.loss)) return;
+    const bool marked = marks && marks(from, bytes);
     const int copies = random_.chance(faults.duplicate) ? 2 : 1;
     for (int copy = 0; copy < copies; ++copy) {
       Instant arrival = now + faults.delay;
@@ -259,7 +263,7 @@ class ConnectionPair {
         ++corrupted;
       }
       transit_.emplace(std::pair(arrival, next_in_transit_++),
-                       Datagram{1 - from, std::move(copied)});
+                       Datagram{1 - from, std::move(copied), marked});
     }
   }
 

@@ -13,6 +13,7 @@ AckFrame SampleAck() {
   AckFrame ack;
   ack.delay = microseconds(123);
   ack.receive_window = 1 << 20;
+  ack.marked_packets = 0xfffffff0;
   ack.range_count = 3;
   ack.ranges[0] = {90, 101};
   ack.ranges[1] = {50, 51};
@@ -45,6 +46,7 @@ TEST(FrameWire, EverySubFrameSurvivesTheRoundTrip) {
   ASSERT_TRUE(body.has_ack);
   EXPECT_EQ(body.ack.delay, microseconds(123));
   EXPECT_EQ(body.ack.receive_window, 1u << 20);
+  EXPECT_EQ(body.ack.marked_packets, 0xfffffff0u);
   ASSERT_EQ(body.ack.range_count, 3u);
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(body.ack.ranges[i], SampleAck().ranges[i]);
   EXPECT_EQ(body.settled, 77u);
@@ -111,16 +113,16 @@ TEST(FrameWire, RefusesAcknowledgementsBelowZero) {
   PacketBody body;
   ASSERT_TRUE(ParsePacketBody(bytes, body));
   auto bad = bytes;
-  StoreLe<uint32_t>(&bad[22], 102);  // the first range reaches below zero
+  StoreLe<uint32_t>(&bad[26], 102);  // the first range reaches below zero
   EXPECT_FALSE(ParsePacketBody(bad, body));
   bad = bytes;
-  StoreLe<uint32_t>(&bad[34], 0);  // no gap before the third
+  StoreLe<uint32_t>(&bad[38], 0);  // no gap before the third
   EXPECT_FALSE(ParsePacketBody(bad, body));
   bad = bytes;
-  StoreLe<uint32_t>(&bad[38], 41);  // the third reaches below zero
+  StoreLe<uint32_t>(&bad[42], 41);  // the third reaches below zero
   EXPECT_FALSE(ParsePacketBody(bad, body));
   bad = bytes;
-  StoreLe<uint64_t>(&bad[14], UINT64_MAX);
+  StoreLe<uint64_t>(&bad[18], UINT64_MAX);
   EXPECT_FALSE(ParsePacketBody(bad, body));
   for (int count : {0, 2, 4, 129, 255}) {
     bad = bytes;

@@ -41,6 +41,40 @@ TEST(Hostile, RandomBodiesNeverCrashOrWrite) {
   EXPECT_GT(pair.at(1).packets_invalid(), 1000u);
 }
 
+// An end slows down for marks: for as many as were acknowledged, whatever the peer claims.
+TEST(Hostile, MarksAreBoundedByWhatIsAcknowledged) {
+  ConnectionPair pair(1);
+  ASSERT_TRUE(pair.establish());
+  pair.run_for(milliseconds(10));
+  pair.end(1).faults.dark_from = pair.now;  // from now on the peer's words are ours
+  std::vector<uint64_t> numbers;
+  pair.on_sent = [&](int from, std::span<const std::byte> bytes) {
+    if (from == 0) numbers.push_back(ParsePacketHeader(bytes)->packet_number);
+  };
+  for (uint64_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(pair.at(0).send_frame(TestBytes(10, i)));
+    pair.run_for(microseconds(10));
+  }
+  ASSERT_EQ(numbers.size(), 3u);
+  const auto acknowledge = [&](uint64_t own_number, uint64_t acknowledged, uint32_t marks) {
+    AckFrame ack;
+    ack.receive_window = 1 << 20;
+    ack.marked_packets = marks;
+    ack.range_count = 1;
+    ack.ranges[0] = {acknowledged, acknowledged + 1};
+    pair.inject(0, MakePacket(0x1000, own_number, [&](ByteWriter& body) { WriteAck(body, ack); }));
+  };
+  acknowledge(1000, numbers[0], 1u << 31);
+  EXPECT_EQ(pair.at(0).marked_packets(), 1u);
+  acknowledge(999, numbers[1], 5);  // late, so its count is old
+  EXPECT_EQ(pair.at(0).marked_packets(), 1u);
+  acknowledge(1001, numbers[2], (1u << 31) + 1);
+  EXPECT_EQ(pair.at(0).marked_packets(), 2u);
+  acknowledge(1002, numbers[2], 1u << 30);
+  EXPECT_EQ(pair.at(0).marked_packets(), 2u);
+  EXPECT_EQ(pair.at(0).packets_invalid(), 0u);
+}
+
 // Real packets with flipped bytes and a right CRC, as a broken peer would send them, in both
 // directions of live traffic.
 TEST(Hostile, MutatedTrafficNeverCrashesOrWritesOutside) {
