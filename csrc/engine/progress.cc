@@ -51,7 +51,6 @@ namespace {
 constexpr Duration kRecently = std::chrono::milliseconds(1);
 // Below the shortest probe timeout (5 ms), so that no timer of a connection is late by much.
 constexpr Duration kShortPark = std::chrono::milliseconds(2);
-constexpr Duration kFinalLinger = std::chrono::seconds(1);
 
 void CpuRelax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -346,7 +345,7 @@ Progress::Progress(std::unique_ptr<Transport> transport, const EngineOptions& en
 }
 
 Progress::~Progress() {
-  impl_->shut_down_groups(kFinalLinger);
+  impl_->shut_down_groups(impl_->options.final_linger);
   impl_->stopping.store(true);
   impl_->thread_waker.wake();
   impl_->thread.join();
@@ -443,5 +442,7 @@ void Progress::shutdown(Duration limit) {
   impl_->shut_down_groups(limit);
   impl_->disposer.drain(limit);
 }
+
+void Progress::shutdown() { shutdown(impl_->options.final_linger); }
 
 }  // namespace rocecoll

@@ -20,6 +20,9 @@ struct ProgressOptions {
   // yielding for `yield_time`, which lets the peer on the same core run.
   Duration spin_time = std::chrono::microseconds(50);
   Duration yield_time = std::chrono::microseconds(20);
+  // At the end, for what closed links still have to deliver: longer than an outage that peers
+  // survive. Links that owe nothing but their CLOSE do not take as long.
+  Duration final_linger = std::chrono::seconds(11);
 };
 
 class Progress {
@@ -27,7 +30,8 @@ class Progress {
   // Owns the transport and the engine on it. Starts the thread.
   Progress(std::unique_ptr<Transport> transport, const EngineOptions& engine,
            const ProgressOptions& options);
-  // As shutdown(), but waits for nothing that operations kept alive; then joins the thread.
+  // As shutdown(final_linger), but waits for nothing that operations kept alive; then joins the
+  // thread.
   ~Progress();
 
   Address address() const;
@@ -48,6 +52,7 @@ class Progress {
   // Lets closed links deliver their last frames for at most `limit`, and what operations kept alive
   // go for as long again: the caller holds no lock that this takes. Idempotent.
   void shutdown(Duration limit);
+  void shutdown();  // for final_linger
 
  private:
   struct Impl;

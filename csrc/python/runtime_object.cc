@@ -16,7 +16,6 @@ namespace {
 
 // How long a wait goes on before it looks for Ctrl-C.
 constexpr Duration kSignalInterval = std::chrono::milliseconds(200);
-constexpr Duration kExitLinger = std::chrono::seconds(1);
 constexpr double kCentury = 3.2e9;
 
 // Runtimes that live, to be shut down before the interpreter ends: afterwards no thread may drop a
@@ -32,7 +31,7 @@ void ShutDownAll() {
     if (auto progress = runtime.lock()) live.push_back(std::move(progress));
   }
   const py::gil_scoped_release release;
-  for (const auto& progress : live) progress->shutdown(kExitLinger);
+  for (const auto& progress : live) progress->shutdown();
   live.clear();
 }
 

@@ -14,6 +14,12 @@
 #include "transport/datagram/udp_address.h"
 
 namespace rocecoll {
+namespace {
+
+// Beyond the peer timeout, after which links give up by themselves.
+constexpr Duration kLingerMargin = std::chrono::seconds(1);
+
+}  // namespace
 
 Status SetRuntimeOption(RuntimeOptions& options, std::string_view name, std::string_view value) {
   const auto found = std::ranges::find_if(
@@ -41,7 +47,9 @@ Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options) {
   try {
     auto transport = OpenTransport(options);
     if (!transport.ok()) return transport.status();
-    return std::make_unique<Progress>(transport.take(), options.engine, options.progress);
+    ProgressOptions progress = options.progress;
+    progress.final_linger = options.connection.peer_timeout + kLingerMargin;
+    return std::make_unique<Progress>(transport.take(), options.engine, progress);
   } catch (const std::system_error& error) {
     return Status(StatusCode::kInternal,
                   std::string("rocecoll: the progress thread did not start: ") + error.what());

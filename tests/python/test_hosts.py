@@ -140,6 +140,19 @@ def test_a_link_that_flaps_is_no_death(hosts: tuple[Host, ...]) -> None:
         assert "all well again" in result.stdout
 
 
+@pytest.mark.parametrize("api", ["torch", "core"])
+def test_the_end_of_a_process_while_its_link_is_down_loses_nothing(
+    hosts: tuple[Host, ...], api: str
+) -> None:
+    """What the last rank's engine had accepted arrives once the link is back, and then it is gone."""
+    program = [str(PROGRAMS / "leaves_early.py"), api, f"tcp://{hosts[0].ipv4}:{free_port()}"]
+    arguments = [[*program, host.interface, "3"] for host in hosts]
+    results = run_on_hosts(hosts, 1, arguments)
+    for rank, result in enumerate(results):
+        assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
+        assert "the last broadcast is complete" in result.stdout
+
+
 def forbid_udp(host: Host, how: str, *selector: str) -> None:
     """A rule of the routing table, before that of the host's own addresses."""
     inside = ["-n", host.namespace, "rule"]
