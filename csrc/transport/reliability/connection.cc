@@ -181,6 +181,7 @@ void Connection::Impl::on_lost(Instant now, const SentPacket& packet) {
     return;
   }
   ++lost_packets;
+  path.lost_at = now;
   path.mtu.on_lost(packet.bytes, packet.sent_at, path.rtt.smoothed());
   // A packet that was too large for the path says nothing of its queues (RFC 8899 section 3).
   if (path.mtu.carries(packet.bytes)) {
@@ -275,9 +276,12 @@ void Connection::Impl::on_timeout(Instant now) {
       return;
   }
   if (now >= loss_detector.deadline()) declare_losses(now);
-  if (sent.any_in_flight() && now >= probe_timeout.deadline(sent.last_tracked_at(), path.rtt)) {
-    fire_probe(now);
-  }
+  if (sent.any_in_flight() && now >= probe_deadline()) fire_probe(now);
+}
+
+Instant Connection::Impl::probe_deadline() const {
+  ROCECOLL_CHECK(sent.any_in_flight());
+  return probe_timeout.deadline(sent.last_tracked_at(), path.rtt, sent.last_asks_at_once());
 }
 
 Instant Connection::Impl::next_deadline() const {
@@ -290,9 +294,7 @@ Instant Connection::Impl::next_deadline() const {
   if (handshake.established() && has_content() && window_allows()) {
     at = std::min(at, path.congestion.release_at());
   }
-  if (sent.any_in_flight()) {
-    at = std::min(at, probe_timeout.deadline(sent.last_tracked_at(), path.rtt));
-  }
+  if (sent.any_in_flight()) at = std::min(at, probe_deadline());
   return at;
 }
 

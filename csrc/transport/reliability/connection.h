@@ -27,7 +27,7 @@ struct ConnectionOptions {
   // Every frame fits: as DatagramPort says, or 0 for min_datagram_bytes.
   size_t guaranteed_datagram_bytes = 0;
   Duration max_ack_delay = std::chrono::milliseconds(1);
-  Duration min_probe_timeout = std::chrono::milliseconds(5);
+  Duration min_probe_timeout = std::chrono::microseconds(250);
   Duration max_probe_timeout = std::chrono::milliseconds(50);  // back-off's cap, also in a blackout
   Duration connect_timeout = std::chrono::seconds(30);
   Duration heartbeat_interval = std::chrono::milliseconds(500);  // silence before a ping

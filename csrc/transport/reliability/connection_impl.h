@@ -71,6 +71,7 @@ struct Connection::Impl {
   bool lost_contact() const { return down && !peer_close.received; }
   bool timers_run() const { return !finished && !down; }
   Instant next_deadline() const;
+  Instant probe_deadline() const;
   bool idle() const;
   bool has_content() const;
 

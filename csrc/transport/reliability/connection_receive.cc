@@ -53,7 +53,7 @@ void Connection::Impl::on_init(Instant now, Instant arrived_at, const PacketHead
   // The opening measures the path before anything of ours stands in a queue.
   if (verdict == Handshake::Verdict::kConfirm && !was_confirmed) {
     if (const auto round_trip = handshake.round_trip(arrived_at)) {
-      path.rtt.on_sample(now, *round_trip, Duration{0});
+      path.rtt.on_sample(now, *round_trip, Duration{0}, true);
       path.congestion.take_timing(now, {path.rtt.network(), Duration{0}});
     }
   }
@@ -107,7 +107,7 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
     // The round trip of what was sent before a pause of ours contains the pause.
     if (packet.state == SentPacket::State::kInFlight && packet.sent_at >= path.resumed_at) {
       const Duration sample = std::max(arrived_at - packet.sent_at, Duration{0});
-      path.rtt.on_sample(now, sample, ack.delay);
+      path.rtt.on_sample(now, sample, ack.delay, packet.asks_at_once);
       const Duration network = path.rtt.network();
       timing = {network, std::max(sample - network, Duration{0})};
     }

@@ -109,7 +109,7 @@ void Connection::Impl::build_mtu_probe(Instant now, std::span<std::byte> space, 
   packet.sent_at = now;
   packet.bytes = static_cast<uint32_t>(datagram.size());
   packet.state = SentPacket::State::kInFlight;
-  packet.mtu_probe = true;
+  packet.mtu_probe = packet.asks_at_once = true;
   sent.add(packet);
   mtu_probe_in_flight = true;
   path.congestion.on_probe_sent(packet.bytes);
@@ -156,6 +156,8 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
     if (close_sendable()) write_close(body, packet);
     payload = write_data(ping, body, packet);
   }
+  // Where packets get lost, the last of what there is to say does not wait to be missed.
+  ping = ping || (with_content && !has_content() && path.loses(now));
   if (ping && packet.data_length == 0) WritePing(body);
   if (ping) ping_due = false;
   bytes_since_ping = ping ? 0 : bytes_since_ping + limit;
@@ -168,6 +170,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   SealPacket(control, payload);
   packet.bytes = static_cast<uint32_t>(control.size() + payload.size());
   packet.state = elicits ? SentPacket::State::kInFlight : SentPacket::State::kNotTracked;
+  packet.asks_at_once = packet.asks_at_once || packet.close || ping;
   if (elicits) packet.delivery = path.congestion.on_sent(now, packet.bytes);
   sent.add(packet);
   out.header = control;
@@ -221,7 +224,8 @@ std::span<const std::byte> Connection::Impl::write_data(bool ping, ByteWriter& b
   if (!writes.has_pending() || body.room() < least) return {};
   const auto chunk = writes.take(body.room() - kPingBytes - kDataHeaderBytes);
   ROCECOLL_CHECK(!chunk.payload.empty());
-  if (ping || chunk.last) WritePing(body);
+  packet.asks_at_once = ping || chunk.last;
+  if (packet.asks_at_once) WritePing(body);
   WriteDataHeader(body, {chunk.region, chunk.key, chunk.offset, chunk.payload});
   packet.write_index = chunk.write;
   packet.data_offset = chunk.offset;

@@ -23,6 +23,7 @@ struct Path {
   // The latest word of the network that the peer cannot be reached.
   Obstacle obstacle = Obstacle::kNone;
   Instant obstacle_at{};
+  Instant lost_at{};     // the last time that a packet was found lost
   Instant resumed_at{};  // the end of this process's latest pause (pause_detector.h)
 
   // This process did not run for so long: the peer was not silent in that time.
@@ -32,6 +33,9 @@ struct Path {
     last_ping += length;
     obstacle_at += length;
   }
+  // Lately, so that it is likely to again.
+  static constexpr Duration kLossLasts = std::chrono::seconds(1);
+  bool loses(Instant now) const { return lost_at != Instant{} && now < lost_at + kLossLasts; }
   bool ever_heard() const { return last_heard != Instant{}; }
   // What stands in the way as far as anybody said; kNone once the peer has been heard for a while
   // since. Where only the way there is obstructed, it is heard all the time.

@@ -11,17 +11,15 @@
 
 namespace rocecoll {
 
-// When silence after the last packet calls for a probe, so that the loss of a tail is noticed: a
-// tail-loss probe after 2 smoothed round trips (RFC 8985 section 7.2), then probe timeouts (RFC
-// 9002 section 6.2) that double up to a cap, so that a path that comes back is noticed soon.
+// When silence after the last packet calls for a probe, so that the loss of a tail is noticed (RFC
+// 8985 section 7.2, RFC 9002 section 6.2): once an answer is overdue, then after times that double
+// up to a cap, so that a path that comes back is noticed soon. Being wrong costs a packet, being
+// late stalls whoever waits: a lost tail that is noticed after 2 ms costs as much as 500 KiB sent.
 class ProbeTimeout {
  public:
-  // Of the tail-loss probe: being wrong costs one packet, being late stalls whoever waits.
-  static constexpr Duration kTailProbeFloor = std::chrono::milliseconds(1);
-
   struct Limits {
-    Duration floor;
-    Duration cap;  // of the back-off; a round trip that is longer counts all the same
+    Duration floor;  // timers of a process that sleeps are not much finer
+    Duration cap;    // of the back-off; a round trip that is longer counts all the same
     Duration max_ack_delay;
   };
 
@@ -30,17 +28,16 @@ class ProbeTimeout {
     ROCECOLL_CHECK(limits.cap >= limits.floor);
   }
 
-  Duration period(const RttEstimator& rtt) const {
-    const Duration round_trip =
-        fired_ == 0 ? 2 * rtt.smoothed() : rtt.smoothed() + 4 * rtt.variation();
-    const Duration floor = fired_ == 0 ? std::min(limits_.floor, kTailProbeFloor) : limits_.floor;
-    const Duration base = std::max(round_trip, floor) + limits_.max_ack_delay;
-    const uint32_t doublings = fired_ == 0 ? 0 : std::min(fired_ - 1, kMaxDoublings);
-    return std::min(base * (int64_t{1} << doublings), std::max(limits_.cap, base));
+  // `asked`: the last packet asks for an acknowledgement at once, as all probes do.
+  Duration period(const RttEstimator& rtt, bool asked) const {
+    const Duration wait = asked || fired_ > 0 ? Duration{0} : limits_.max_ack_delay;
+    const Duration base = std::max(rtt.answer_timeout(), limits_.floor) + wait;
+    return std::min(base * (int64_t{1} << std::min(fired_, kMaxDoublings)),
+                    std::max(limits_.cap, base));
   }
   // `last_sent`: of the packets in flight.
-  Instant deadline(Instant last_sent, const RttEstimator& rtt) const {
-    return std::max(last_sent, last_fired_) + period(rtt);
+  Instant deadline(Instant last_sent, const RttEstimator& rtt, bool asked) const {
+    return std::max(last_sent, last_fired_) + period(rtt, asked);
   }
   void on_fired(Instant now) {
     ROCECOLL_CHECK(now >= last_fired_);

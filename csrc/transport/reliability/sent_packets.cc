@@ -17,6 +17,7 @@ void SentPackets::add(const SentPacket& packet) {
   ROCECOLL_CHECK(packet.bytes > 0);
   bytes_in_flight_ += packet.bytes;
   last_tracked_at_ = packet.sent_at;
+  last_asks_at_once_ = packet.asks_at_once;
 }
 
 void SentPackets::mark_lost(uint64_t number) {

@@ -22,7 +22,8 @@ struct SentPacket {
   uint32_t bytes = 0;
   State state = State::kNotTracked;
   bool close = false;
-  bool mtu_probe = false;  // carries nothing but its size
+  bool mtu_probe = false;     // carries nothing but its size
+  bool asks_at_once = false;  // for its acknowledgement
   uint16_t frame_count = 0;
   uint32_t data_length = 0;  // zero: no DATA
   uint64_t frame_first = 0;
@@ -46,7 +47,9 @@ class SentPackets {
   bool has_room_for_content() const { return packets_.size() < kMaxPackets - kReserved; }
   uint64_t bytes_in_flight() const { return bytes_in_flight_; }
   bool any_in_flight() const { return bytes_in_flight_ > 0; }
+  // Of the newest packet that asks for an acknowledgement.
   Instant last_tracked_at() const { return last_tracked_at_; }
+  bool last_asks_at_once() const { return last_asks_at_once_; }
 
   // Appends under next_number().
   void add(const SentPacket& packet);
@@ -73,6 +76,7 @@ class SentPackets {
   uint64_t bytes_in_flight_ = 0;
   uint64_t cursor_ = 0;  // nothing below is in flight
   Instant last_tracked_at_{};
+  bool last_asks_at_once_ = false;
 };
 
 template <typename Visit>

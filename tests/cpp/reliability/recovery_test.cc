@@ -24,7 +24,7 @@ SentPacket InFlight(Instant at, uint32_t bytes = 1000) {
 
 RttEstimator RttOf(Duration rtt) {
   RttEstimator estimator;
-  for (int i = 0; i < 50; ++i) estimator.on_sample(kStart, rtt, Duration{0});
+  for (int i = 0; i < 50; ++i) estimator.on_sample(kStart, rtt, Duration{0}, true);
   return estimator;
 }
 
@@ -118,57 +118,79 @@ TEST(LossDetector, AWrongVerdictEndsThePacketThresholdAndWidensTheWindow) {
   EXPECT_EQ(f.lost.size(), 1u);
 }
 
-TEST(ProbeTimeout, TailLossProbeThenDoublingUpToTheCap) {
-  ProbeTimeout timeout({milliseconds(5), milliseconds(50), milliseconds(1)});
-  const RttEstimator fast = RttOf(microseconds(100));
-  EXPECT_EQ(timeout.period(fast), milliseconds(2));
-  EXPECT_EQ(timeout.deadline(kStart, fast), kStart + milliseconds(2));
+TEST(ProbeTimeout, DoublesFromTwoRoundTripsUpToTheCap) {
+  ProbeTimeout timeout({microseconds(250), milliseconds(50), milliseconds(1)});
+  const RttEstimator rtt = RttOf(microseconds(400));
+  EXPECT_EQ(timeout.period(rtt, true), microseconds(800));
+  EXPECT_EQ(timeout.deadline(kStart, rtt, true), kStart + microseconds(800));
   EXPECT_EQ(timeout.probes(), 1u);
-  const int64_t expected[] = {6, 12, 24, 48, 50, 50};
+  const int64_t expected[] = {1600, 3200, 6400, 12800, 25600, 50000, 50000};
   Instant now = kStart;
   for (int64_t period : expected) {
     now += milliseconds(100);
     timeout.on_fired(now);
-    EXPECT_EQ(timeout.period(fast), milliseconds(period));
-    EXPECT_EQ(timeout.deadline(kStart, fast), now + milliseconds(period));
+    EXPECT_EQ(timeout.deadline(kStart, rtt, true), now + microseconds(period));
   }
   EXPECT_EQ(timeout.probes(), 2u);
   for (int i = 0; i < 100; ++i) timeout.on_fired(now);
-  EXPECT_EQ(timeout.period(fast), milliseconds(50));
+  EXPECT_EQ(timeout.period(rtt, true), milliseconds(50));
   timeout.on_progress();
-  EXPECT_EQ(timeout.period(fast), milliseconds(2));
+  EXPECT_EQ(timeout.period(rtt, true), microseconds(800));
 }
 
-TEST(ProbeTimeout, ARoundTripAboveTheCapIsWaitedFor) {
-  ProbeTimeout timeout({milliseconds(5), milliseconds(50), milliseconds(1)});
-  EXPECT_EQ(timeout.period(RttOf(milliseconds(200))), milliseconds(401));
+TEST(ProbeTimeout, WaitsLongerForAnAnswerThatWasNotAskedForAtOnce) {
+  ProbeTimeout timeout({microseconds(250), milliseconds(50), milliseconds(1)});
+  const RttEstimator rtt = RttOf(microseconds(400));
+  EXPECT_EQ(timeout.period(rtt, false), microseconds(1800));
+  timeout.on_fired(kStart);  // probes ask
+  EXPECT_EQ(timeout.period(rtt, false), microseconds(1600));
+}
+
+TEST(ProbeTimeout, HasAFloorAndWaitsForARoundTripAboveTheCap) {
+  ProbeTimeout timeout({microseconds(250), milliseconds(50), milliseconds(1)});
+  EXPECT_EQ(timeout.period(RttOf(microseconds(40)), true), microseconds(250));
+  EXPECT_EQ(timeout.period(RttOf(milliseconds(200)), true), milliseconds(400));
+}
+
+// A process that waits for a core answers late, and is not probed for that.
+TEST(RttEstimator, AnswersThatVaryTakeTimersLonger) {
+  RttEstimator rtt;
+  rtt.on_sample(kStart, microseconds(100), Duration{0}, true);
+  const Duration before = rtt.answer_timeout();
+  rtt.on_sample(kStart, milliseconds(4), microseconds(3900), true);
+  EXPECT_GT(rtt.answer_timeout(), milliseconds(4));
+  for (int i = 0; i < 100; ++i) rtt.on_sample(kStart, microseconds(100), Duration{0}, true);
+  EXPECT_LE(rtt.answer_timeout(), before);
+  // One that was not asked for at once says nothing of those that are.
+  const Duration steady = rtt.answer_timeout();
+  rtt.on_sample(kStart, milliseconds(2), milliseconds(1), false);
+  EXPECT_EQ(rtt.answer_timeout(), steady);
 }
 
 TEST(RttEstimator, TellsTheNetworkFromThePeersDelay) {
   RttEstimator rtt;
   EXPECT_FALSE(rtt.has_sample());
-  rtt.on_sample(kStart, microseconds(100), microseconds(0));
+  rtt.on_sample(kStart, microseconds(100), microseconds(0), true);
   EXPECT_EQ(rtt.smoothed(), microseconds(100));
-  EXPECT_EQ(rtt.variation(), microseconds(50));
-  rtt.on_sample(kStart, microseconds(600), microseconds(450));
+  rtt.on_sample(kStart, microseconds(600), microseconds(450), true);
   EXPECT_EQ(rtt.latest(), microseconds(150));
   EXPECT_EQ(rtt.network(), microseconds(150));
   EXPECT_EQ(rtt.min_rtt(), microseconds(100));
   // A peer that waited for a core: no queue, but timers expect it.
-  rtt.on_sample(kStart, microseconds(5100), microseconds(5000));
+  rtt.on_sample(kStart, microseconds(5100), microseconds(5000), true);
   EXPECT_EQ(rtt.latest(), microseconds(4100));
   EXPECT_EQ(rtt.network(), microseconds(100));
   // A delay that leaves nothing is not believed.
-  rtt.on_sample(kStart, microseconds(200), microseconds(200));
+  rtt.on_sample(kStart, microseconds(200), microseconds(200), true);
   EXPECT_EQ(rtt.network(), microseconds(200));
   EXPECT_EQ(rtt.min_rtt(), microseconds(100));
 }
 
 TEST(RttEstimator, ForgetsAnOldMinimum) {
   RttEstimator rtt;
-  rtt.on_sample(kStart, microseconds(100), Duration{0});
+  rtt.on_sample(kStart, microseconds(100), Duration{0}, true);
   for (int i = 1; i <= 11; ++i) {
-    rtt.on_sample(kStart + std::chrono::seconds(i), microseconds(500), Duration{0});
+    rtt.on_sample(kStart + std::chrono::seconds(i), microseconds(500), Duration{0}, true);
   }
   EXPECT_EQ(rtt.min_rtt(), microseconds(500));
 }
