@@ -160,7 +160,6 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   ping = ping || (with_content && !has_content() && path.loses(now));
   if (ping && packet.data_length == 0) WritePing(body);
   if (ping) ping_due = false;
-  bytes_since_ping = ping ? 0 : bytes_since_ping + limit;
   out.alone = probes_due > 0;
   if (probes_due > 0) --probes_due;
   // The second probe is of use without content, too: it may get through where the first did not.
@@ -172,6 +171,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   packet.state = elicits ? SentPacket::State::kInFlight : SentPacket::State::kNotTracked;
   packet.asks_at_once = packet.asks_at_once || packet.close || ping;
   if (elicits) packet.delivery = path.congestion.on_sent(now, packet.bytes);
+  if (elicits) bytes_since_ping = packet.asks_at_once ? 0 : bytes_since_ping + packet.bytes;
   sent.add(packet);
   out.header = control;
   out.payload = payload;

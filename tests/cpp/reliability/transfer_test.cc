@@ -206,5 +206,26 @@ TEST(Transfers, RecoverFromALostTailAfterOneProbe) {
   }
 }
 
+// Small frames are acknowledged lazily; where packets get lost their sender asks at once, so that
+// it misses an answer after a fraction of that.
+TEST(Frames, AreMissedSoonWherePacketsWereLostLately) {
+  ConnectionPair pair(13);
+  ASSERT_TRUE(pair.establish());
+  pair.run_for(milliseconds(50));
+  for (uint64_t frame = 1; frame <= 2; ++frame) {
+    pair.end(0).faults.drop_mask = 1ull << pair.end(0).sent;
+    const Instant start = pair.now;
+    ASSERT_TRUE(pair.at(0).send_frame(TestBytes(100, frame)));
+    ASSERT_TRUE(pair.run_until([&] { return pair.end(1).frames.size() == frame; }));
+    ASSERT_TRUE(pair.run_until([&] { return pair.at(0).idle(); }));
+    ASSERT_EQ(pair.at(0).retransmitted_packets(), frame) << "the pattern dropped nothing";
+    if (frame == 2) {
+      EXPECT_LT(pair.now - start, ConnectionOptions{}.max_ack_delay);
+    } else {
+      EXPECT_GT(pair.now - start, ConnectionOptions{}.max_ack_delay);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rocecoll
