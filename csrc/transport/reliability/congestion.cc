@@ -75,6 +75,7 @@ DeliveryRate::Stamp CongestionController::on_sent(Instant now, uint64_t bytes) {
     packet_ = bytes;
     window_ = std::max(window_, std::min(max_window_, kLeastPackets * packet_));
   }
+  take_lateness(now);
   pacer_.on_sent(now, bytes);
   if (idle) begin_round(now);
   return delivery_.on_sent(now, idle);
@@ -160,6 +161,15 @@ void CongestionController::take_busy_time(Duration oldest) {
   busy_time_ = std::max(busy, busy_time_ + (busy - busy_time_) / 64);
 }
 
+// What the pacer holds back goes out late, by what a timer takes to wake this process, and then in
+// larger bursts.
+void CongestionController::take_lateness(Instant now) {
+  if (!waits_for_pacer_) return;
+  waits_for_pacer_ = false;
+  const Duration late = std::clamp(now - pacer_.release_at(), Duration{0}, kMostJitter);
+  lateness_ += (late - lateness_) / 8;
+}
+
 // Of a whole round: the best of its samples would be above what the path gives, the more so the
 // fewer packets of it are ours.
 void CongestionController::take_rate(double average) {
@@ -193,7 +203,7 @@ double CongestionController::path_bytes() const { return delivery_rate() * Secon
 
 // Beyond what the hosts' jitter and the own bursts make.
 bool CongestionController::is_queue(Duration rtt) const {
-  const Duration own = burst_time_ + kLeastQueue + 2 * jitter_;
+  const Duration own = burst_time_ + lateness_ + kLeastQueue + 2 * jitter_;
   return rtt - base_rtt_ > std::max<Duration>(own, base_rtt_ / 8);
 }
 
@@ -408,6 +418,12 @@ double CongestionController::gain() const {
 void CongestionController::steer(Instant now) {
   if (delivery_rate() == 0) return;
   double paced = std::max(gain() * rate() * kMargin, kLeastRate);
+  auto least_window = static_cast<double>(kLeastPackets * packet_);
+  if (phase_ == Phase::kStartup) {
+    // What little there was to send says nothing of what the path takes.
+    least_window = std::max(least_window, static_cast<double>(kInitialWindow));
+    paced = std::max(paced, kStartupGain * least_window / Seconds(base_rtt_));
+  }
   if (phase_ == Phase::kContest) {
     paced = std::max(kUpGain * contest_window_ / Seconds(network_rtt_), kLeastRate);
   }
@@ -426,13 +442,13 @@ void CongestionController::steer(Instant now) {
   } else if (phase_ == Phase::kContest) {
     window = contest_window_;
   } else if (drain_window_ > 0 && (phase_ == Phase::kDown || phase_ == Phase::kCruise)) {
-    window = drain_window_ + burst;
+    window = drain_window_ + burst + rate() * Seconds(host_delay_);
   } else {
     // What waits at the peer's host for its process is in no queue; its receive window bounds it.
     window += rate() * Seconds(host_delay_ + 2 * busy_time_) +
               (kBurstsAhead - (kBurstsAhead - 1) * mark_share_) * burst;
   }
-  window = std::max(window, static_cast<double>(kLeastPackets) * packet);
+  window = std::max(window, least_window);
   window_ = std::min(max_window_, static_cast<uint64_t>(window));
 }
 

@@ -45,7 +45,10 @@ class CongestionController {
 
   DeliveryRate::Stamp on_sent(Instant now, uint64_t bytes);
   // Something waits for the window or the pacer: what is measured now is what the path gives.
-  void on_held_back(Instant now) { held_back_at_ = now; }
+  void on_held_back(Instant now) {
+    held_back_at_ = now;
+    waits_for_pacer_ = waits_for_pacer_ || !paced(now);
+  }
   // A packet that only probes the path's MTU: neither its size nor its loss says anything here.
   void on_probe_sent(uint64_t bytes) { in_flight_ += bytes; }
   // For each packet acknowledged, then once end_acknowledgement().
@@ -94,6 +97,7 @@ class CongestionController {
 
   void leave_flight(uint64_t bytes);
   void take_busy_time(Duration oldest);
+  void take_lateness(Instant now);
   void take_rate(double average);
   void begin_round(Instant now);
   void end_round(Instant arrived_at);
@@ -156,6 +160,8 @@ class CongestionController {
   Duration busy_time_{};    // of the peer, the longest lately
   Duration jitter_{};       // of the hosts: what rounds that fill no queue show
   Duration burst_time_{};   // that a burst of ours takes at the bottleneck
+  Duration lateness_{};     // of our timers, smoothed
+  bool waits_for_pacer_ = false;
 };
 
 }  // namespace rocecoll
