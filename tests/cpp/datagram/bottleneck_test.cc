@@ -164,7 +164,7 @@ BottleneckCase Marking(const char* name, double gigabits, size_t buffer_kib, siz
 BottleneckCase MarkingHundredGigabit() {
   BottleneckCase c = Marking("HundredGigabitEightSenders", 100, 512, 128, 8);
   c.round_trip = microseconds(20);
-  c.warm_up = milliseconds(10);
+  c.warm_up = milliseconds(40);
   c.measured = milliseconds(40);
   c.datagram_bytes = 8192;
   return c;
