@@ -55,6 +55,8 @@ class RcLink final : public Link {
   // The receive request of a polled frame is there again.
   void on_reposted(uint32_t queue_pair);
   void on_timer();
+  // This process did not run for so long, with a deadline set: nobody has kept it waiting.
+  void on_pause(Duration length) { deadline_ += length; }
   // The device went down: RoCE no longer carries this link.
   void on_device_down();
   // Down has been polled.

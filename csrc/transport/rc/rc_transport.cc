@@ -92,6 +92,9 @@ Result<Link*> RcTransport::open(const LinkId& id, const Address& peer, Duration 
 
 size_t RcTransport::poll(Instant now, std::span<Event> events) {
   context_.now = std::max(context_.now, now);
+  if (const Duration pause = pauses_.on_call(now); pause > Duration{0}) {
+    for (RcLink* link : context_.with_timer) link->on_pause(pause);
+  }
   give_back_lent();
   context_.dirty.insert(context_.dirty.end(), blocked_.begin(), blocked_.end());
   blocked_.clear();
@@ -106,7 +109,10 @@ size_t RcTransport::poll(Instant now, std::span<Event> events) {
   run_timers();
   pump();
   reap();
-  return take_events(events);
+  const size_t count = take_events(events);
+  // Without a timer there is none to stand still.
+  pauses_.expect(context_.now, context_.with_timer.empty() ? kNever : next_deadline());
+  return count;
 }
 
 // What the last poll() handed out is over.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "base/pause_detector.h"
 #include "transport/rc/rc_context.h"
 #include "transport/rc/rc_link.h"
 #include "transport/rc/rc_options.h"
@@ -75,7 +76,8 @@ class RcTransport final : public Transport {
   std::vector<RcLink*> blocked_;      // wait for room in the control path
   Instant control_due_{};
   Instant health_due_{};
-  bool armed_ = false;  // the driver may have slept since the last poll()
+  PauseDetector pauses_;  // between calls of poll()
+  bool armed_ = false;    // the driver may have slept since the last poll()
   WaitHandle wait_handle_;
   Descriptor epoll_fd_;
 };

@@ -226,6 +226,24 @@ TEST(RcPath, DeadPeerIsNamedSoon) {
   EXPECT_LT(pair.queue.now() - died, seconds(11));  // ConnectionOptions::peer_timeout and a little
 }
 
+// All ranks are frozen, at any moment of the handshake, for longer than the proof of RoCE may take.
+TEST(RcPath, APauseOfAllRanksIsNoFailureOfRoce) {
+  for (int step = 0; step < 60; ++step) {
+    RcWorldOptions options;
+    options.wire.latency = milliseconds(1);
+    Pair pair(options);
+    pair.run_for(std::chrono::microseconds(100) * step);
+    pair.run([] { return false; }, seconds(8), {0, 1});
+    EXPECT_TRUE(pair.run(
+        [&] {
+          return pair.transports[0]->links_on_roce() == 1 &&
+                 pair.transports[1]->links_on_roce() == 1;
+        },
+        seconds(2)))
+        << step;
+  }
+}
+
 TEST(RcPath, LeavingDeliversWhatWasAccepted) {
   for (const bool early : {false, true}) {
     Pair pair;
