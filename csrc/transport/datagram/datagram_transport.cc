@@ -218,8 +218,7 @@ void DatagramTransport::update_mtu(PeerPath& path) {
   if (raise) port_->look_at_route(path.peer);
   mtu.set_route_limit(port_->peer_limit(path.peer));
   if (raise) mtu.raise(now_);
-  // Under heavy loss the search may end where it began.
-  if (!mtu.take_news() || mtu.size() >= mtu.limit()) return;
+  if (!mtu.take_news()) return;
   Log(Severity::kWarning,
       "datagrams to " + path.name + " are " + std::to_string(mtu.size()) + " bytes long, not " +
           std::to_string(mtu.limit()) +

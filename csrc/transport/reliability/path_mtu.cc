@@ -144,7 +144,7 @@ void PathMtu::raise(Instant now) {
 }
 
 bool PathMtu::take_news() {
-  const bool news = news_;
+  const bool news = news_ && size_ < limit();  // or a late acknowledgement has proved it wrong
   news_ = false;
   return news;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "conformance/exchange.h"
 #include "datagram/transport_world.h"
 
@@ -238,6 +239,37 @@ TEST(PathMtuTransport, LossAndBlackoutsDoNotMakePacketsSmall) {
   }
   pair.transfer(kBulk);
   EXPECT_GT(pair.bytes_per_packet(0), 4000);
+}
+
+std::vector<std::string> Log() {
+  std::vector<std::string> texts;
+  while (const auto entry = TakeLogEntry(Duration{0})) texts.push_back(entry->text);
+  return texts;
+}
+
+TEST(PathMtuTransport, AWarningNamesTwoSizesOnlyIfTheyDiffer) {
+  Pair narrow(Wire(kEthernet));
+  (void)Log();
+  for (int i = 0; i < 20; ++i) narrow.transfer(kBulk);
+  const std::vector<std::string> warned = Log();
+  ASSERT_FALSE(warned.empty());
+  EXPECT_NE(warned[0].find("1472 bytes long, not 8192"), std::string::npos) << warned[0];
+  constexpr SimPortOptions kSmallPort{.max_datagram_bytes = kEthernet, .min_datagram_bytes = 1200};
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SimWire wire = Wire();
+    wire.loss = 0.35;
+    wire.reorder = 0.3;
+    SimWorld world(2, wire, seed, kSmallPort);
+    const auto [a, b] = world.connect(0, 1);
+    for (uint32_t i = 0; i < 20; ++i) {
+      Transfer transfer(20'000, i);
+      ASSERT_TRUE(transfer.start(a, b, i));
+      ASSERT_TRUE(world.run([&, a = a, b = b] { return world.transferred(a, b, i + 1); }));
+    }
+    for (const std::string& text : Log()) {
+      EXPECT_EQ(text.find("1472 bytes long, not 1472"), std::string::npos) << seed;
+    }
+  }
 }
 
 TEST(PathMtuTransport, APathBelowTheBaseIsReportedInsteadOfSilence) {

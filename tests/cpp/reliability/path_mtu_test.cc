@@ -156,6 +156,20 @@ TEST(PathMtu, AVerdictInErrorIsTakenBackByTheFirstPacketOrProbeThatArrives) {
   EXPECT_FALSE(probed.mtu.take_news());
 }
 
+// Under heavy loss a search may end below what then gets through.
+TEST(PathMtu, IsNoNewsOnceAllThatTheRouteTakesGetsThrough) {
+  Network network(1460);
+  network.mtu.set_route_limit(1472);
+  network.use(2);
+  network.search();
+  EXPECT_EQ(network.mtu.size(), 1452u);
+  EXPECT_FALSE(network.mtu.searching());
+  network.carried = 1472;
+  network.send(1472);
+  EXPECT_EQ(network.mtu.size(), 1472u);
+  EXPECT_FALSE(network.mtu.take_news());
+}
+
 TEST(PathMtu, TriesForMoreNowAndThenAndLessOftenInVain) {
   Network network(1472);
   network.use(3);
