@@ -193,6 +193,23 @@ TABLE: tuple[Option, ...] = (
         "send and receive buffer of the socket; the kernel's limits may lower it",
     ),
     Option(
+        "dscp",
+        _integer(0, 63),
+        0,
+        "",
+        "a whole number from 0 to 63",
+        "differentiated services code point of UDP packets; RoCE's: ib_tc",
+    ),
+    Option(
+        "ecn",
+        _switch,
+        True,
+        "",
+        "0 or 1",
+        "let queues mark UDP packets (ECN) where they would drop them; 0 where a network drops "
+        "packets that say so",
+    ),
+    Option(
         "ib_hca",
         str,
         "",

@@ -99,6 +99,8 @@ def runtime_settings(settings: Settings, host: str, local_ranks: int) -> dict[st
         "udp.max_datagram_bytes": settings["udp_max_datagram_bytes"],
         "udp.segmentation_offload": int(settings["udp_offload"]),
         "udp.socket_buffer_bytes": settings["socket_buffer_bytes"],
+        "udp.dscp": settings["dscp"],
+        "udp.ecn": int(settings["ecn"]),
         "connection.peer_timeout_us": round(peer_timeout * 1e6),
         "connection.heartbeat_interval_us": round(heartbeat * 1e6),
         "ib.hca": settings["ib_hca"],

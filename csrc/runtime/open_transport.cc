@@ -39,6 +39,8 @@ Result<std::unique_ptr<DatagramPort>> OpenUdpPort(const RuntimeOptions& options)
   port_options.max_datagram_bytes = options.max_datagram_bytes;
   port_options.socket_buffer_bytes = options.socket_buffer_bytes;
   port_options.segmentation_offload = options.segmentation_offload;
+  port_options.dscp = options.dscp;
+  port_options.ecn = options.ecn;
   auto port = UdpPort::Open(port_options);
   if (!port.ok()) return port.status();
   return WithFaults(port.take(), options.fault);

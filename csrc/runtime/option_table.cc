@@ -107,6 +107,8 @@ std::vector<Option> MakeOptions() {
       Count("udp.max_datagram_bytes", 512, 65507, ROCECOLL_FIELD(max_datagram_bytes)),
       Count("udp.socket_buffer_bytes", 4096, 1 << 30, ROCECOLL_FIELD(socket_buffer_bytes)),
       Bool("udp.segmentation_offload", ROCECOLL_FIELD(segmentation_offload)),
+      Count("udp.dscp", 0, 63, ROCECOLL_FIELD(dscp)),
+      Bool("udp.ecn", ROCECOLL_FIELD(ecn)),
       Probability("fault.loss", ROCECOLL_FIELD(fault.loss)),
       Probability("fault.duplicate", ROCECOLL_FIELD(fault.duplicate)),
       Probability("fault.reorder", ROCECOLL_FIELD(fault.reorder)),

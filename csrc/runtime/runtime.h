@@ -27,6 +27,8 @@ struct RuntimeOptions {
   size_t max_datagram_bytes = 8192;  // cap; the route's MTU may be less
   size_t socket_buffer_bytes = 4 * 1024 * 1024;
   bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
+  uint8_t dscp = 0;                  // of UDP packets
+  bool ecn = true;                   // queues may mark UDP packets
   FaultOptions fault;                // of what leaves through UDP sockets and UD queue pairs
   RdmaOptions rdma;                  // but for `host`, which is the one above
   RcOptions rc;                      // but for `expected`; ud has the same `failover`

@@ -20,6 +20,20 @@ constexpr int kMaxAttempts = 4;  // at a system call that fails with reports abo
 constexpr size_t kCoalescedMessages = 4;
 constexpr size_t kCoalescedBytes = 32 * 1024;
 
+constexpr int kEcnBits = 3;  // of the traffic class: Congestion Experienced if both are set
+
+// One byte with IPv4, an int with IPv6 (ip(7), RFC 3542 section 6.5).
+bool IsMarked(cmsghdr& item) {
+  if (item.cmsg_level == IPPROTO_IP && item.cmsg_type == IP_TOS) {
+    return (std::to_integer<int>(*reinterpret_cast<std::byte*>(CMSG_DATA(&item))) & kEcnBits) ==
+           kEcnBits;
+  }
+  if (item.cmsg_level != IPPROTO_IPV6 || item.cmsg_type != IPV6_TCLASS) return false;
+  int value = 0;
+  std::memcpy(&value, CMSG_DATA(&item), sizeof(value));
+  return (value & kEcnBits) == kEcnBits;
+}
+
 Duration ToDuration(const timespec& time) {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
@@ -112,6 +126,9 @@ void UdpReceiver::take_message(size_t index) {
   }
   size_t segment = size;
   Instant arrived = fetched_at_;
+  // Linux does not join datagrams that differ in it. It did so over UDP before commit 5babae777c61
+  // of 2024: the first one's then counts for all.
+  bool marked = false;
   for (cmsghdr* item = CMSG_FIRSTHDR(&header); item; item = CMSG_NXTHDR(&header, item)) {
     if (item->cmsg_level == IPPROTO_UDP && item->cmsg_type == UDP_GRO) {
       int value = 0;
@@ -121,6 +138,8 @@ void UdpReceiver::take_message(size_t index) {
       timespec stamp{};
       std::memcpy(&stamp, CMSG_DATA(item), sizeof(stamp));
       arrived = received_at(stamp);
+    } else if (IsMarked(*item)) {
+      marked = true;
     }
   }
   Buffer& buffer = buffers_[number];
@@ -130,7 +149,7 @@ void UdpReceiver::take_message(size_t index) {
     from = &buffer.stranger;
   }
   buffer.users = 1;
-  arrivals_[end_arrival_++] = {number, 0, size, segment, from, arrived};
+  arrivals_[end_arrival_++] = {number, 0, size, segment, from, arrived, marked};
 }
 
 // The stamp says how long ago, unless its clock was set in between: no longer than since the socket
@@ -149,7 +168,8 @@ size_t UdpReceiver::hand_out(std::span<RxDatagram> batch) {
     batch[count++] = {{buffer.bytes.get() + arrival.position, size},
                       arrival.from,
                       arrival.buffer,
-                      arrival.received_at};
+                      arrival.received_at,
+                      arrival.marked};
     ++buffer.users;
     arrival.position += size;
     if (arrival.position == arrival.size) {

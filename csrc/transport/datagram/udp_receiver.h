@@ -50,9 +50,11 @@ class UdpReceiver {
     size_t segment = 0;
     const Address* from = nullptr;
     Instant received_at{};
+    bool marked = false;
   };
+  // UDP_GRO, SO_TIMESTAMPNS, IP_TOS or IPV6_TCLASS, and some to spare.
   struct alignas(cmsghdr) Control {
-    char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(timespec)) + 64];
+    char bytes[2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(timespec)) + 64];
   };
 
   // One system call. True if there may be more.

@@ -14,6 +14,9 @@ namespace rocecoll {
 namespace {
 
 constexpr int kMaxErrorsPerDrain = 256;
+// ECT(0). ECT(1) promises more than the reaction to marks (RFC 9331 section 4), among it to fall
+// back where a queue marks as it would drop.
+constexpr int kEcnCapable = 2;
 
 Status NetworkError(const std::string& what) {
   return Status(StatusCode::kNetwork, what + ": " + std::strerror(errno));
@@ -74,6 +77,19 @@ Status UdpSocket::configure(const UdpPortOptions& options, int family) {
     send_offload_ = GetOption(fd_, IPPROTO_UDP, UDP_SEGMENT) >= 0;
     // A kernel without UDP_GRO delivers datagrams one by one, which the receiver takes as well.
     SetOption(fd_, IPPROTO_UDP, UDP_GRO, 1);
+  }
+  return set_traffic_class(options, family);
+}
+
+// A system that has no ECN sends and gets packets without it.
+Status UdpSocket::set_traffic_class(const UdpPortOptions& options, int family) const {
+  const bool v6 = family == AF_INET6;
+  v6 ? SetOption(fd_, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) : SetOption(fd_, IPPROTO_IP, IP_RECVTOS, 1);
+  const int value = options.dscp << 2 | (options.ecn ? kEcnCapable : 0);
+  const bool set = v6 ? SetOption(fd_, IPPROTO_IPV6, IPV6_TCLASS, value)
+                      : SetOption(fd_, IPPROTO_IP, IP_TOS, value);
+  if (!set && options.dscp != 0) {
+    return NetworkError("cannot set the DSCP " + std::to_string(options.dscp));
   }
   return Status();
 }

@@ -28,6 +28,8 @@ struct UdpPortOptions {
   size_t max_datagram_bytes = 8192;  // cap; the route's MTU may be less
   size_t socket_buffer_bytes = 4 * 1024 * 1024;
   bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
+  uint8_t dscp = 0;                  // differentiated services code point (RFC 2474), 6 bits
+  bool ecn = true;                   // packets say that queues may mark them (RFC 3168)
 };
 
 struct UdpObstacle {
@@ -71,6 +73,7 @@ class UdpSocket {
  private:
   explicit UdpSocket(int fd) : fd_(fd) {}
   Status configure(const UdpPortOptions& options, int family);
+  Status set_traffic_class(const UdpPortOptions& options, int family) const;
   Status bind(const UdpPortOptions& options);
   void prepare_source();
 

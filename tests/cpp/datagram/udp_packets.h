@@ -31,6 +31,7 @@ inline bool Readable(UdpPort& port, int timeout_ms) {
 struct Packet {
   std::vector<std::byte> bytes;
   Address from;
+  bool marked = false;
 };
 
 // Everything that arrives until `count` datagrams have, or two minutes have passed.
@@ -41,7 +42,8 @@ inline std::vector<Packet> Collect(UdpPort& port, size_t count) {
   while (packets.size() < count && std::chrono::steady_clock::now() < deadline) {
     const size_t received = port.receive(batch);
     for (size_t i = 0; i < received; ++i) {
-      packets.push_back({{batch[i].bytes.begin(), batch[i].bytes.end()}, *batch[i].from});
+      packets.push_back(
+          {{batch[i].bytes.begin(), batch[i].bytes.end()}, *batch[i].from, batch[i].marked});
     }
     port.release({batch.data(), received});
     if (received == 0) Readable(port, 100);

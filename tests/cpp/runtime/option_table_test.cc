@@ -12,11 +12,15 @@ TEST(OptionTable, SetsFieldsFromText) {
   RuntimeOptions options;
   EXPECT_TRUE(SetRuntimeOption(options, "udp.max_datagram_bytes", "1400").ok());
   EXPECT_TRUE(SetRuntimeOption(options, "udp.segmentation_offload", "off").ok());
+  EXPECT_TRUE(SetRuntimeOption(options, "udp.dscp", "63").ok());
+  EXPECT_TRUE(SetRuntimeOption(options, "udp.ecn", "0").ok());
   EXPECT_TRUE(SetRuntimeOption(options, "fault.loss", "0.05").ok());
   EXPECT_TRUE(SetRuntimeOption(options, "progress.spin_us", "1.5").ok());
   EXPECT_TRUE(SetRuntimeOption(options, "host", "::1").ok());
   EXPECT_EQ(options.max_datagram_bytes, 1400u);
   EXPECT_FALSE(options.segmentation_offload);
+  EXPECT_EQ(options.dscp, 63);
+  EXPECT_FALSE(options.ecn);
   EXPECT_EQ(options.fault.loss, 0.05);
   EXPECT_EQ(options.progress.spin_time, Duration(1500));
   EXPECT_EQ(options.host, "::1");
@@ -28,7 +32,7 @@ TEST(OptionTable, RefusesByNameValueAndRange) {
                                   {"port_low", "12 "},        {"fault.loss", "1.01"},
                                   {"fault.loss", "nan"},      {"fault.loss", ""},
                                   {"progress.spin_us", "-1"}, {"udp.segmentation_offload", "maybe"},
-                                  {"engine.lane_bytes", "0"}};
+                                  {"engine.lane_bytes", "0"}, {"udp.dscp", "64"}};
   for (const auto& [name, value] : wrong) {
     const Status status = SetRuntimeOption(options, name, value);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << name << "=" << value;
