@@ -39,7 +39,6 @@ constexpr uint32_t kLossShows = 3;     // rounds after the probe that caused it
 constexpr uint32_t kLeastLosses = 3;   // that prove anything
 constexpr double kLossKept = 0.7;      // CUBIC's beta (RFC 9438 section 4.6)
 constexpr double kQueueKept = 0.9;
-constexpr double kMarkWeight = 1.0 / 16;  // of a round in their share (RFC 8257 section 4.2)
 // Of the strength of probes and bursts, at an overflow and at each probe.
 constexpr double kLeastProbe = 1.0 / 16;
 constexpr double kProbeKept = 0.7;
@@ -87,7 +86,7 @@ void CongestionController::on_acked(uint64_t bytes, Instant sent_at,
   if (!steered_) return;
   delivery_.on_acked(bytes, sent_at, stamp);
   round_.acked += bytes;
-  ++round_.packets;
+  marks_.on_acked();
   oldest_acked_at_ = std::min(oldest_acked_at_, sent_at);
 }
 
@@ -95,10 +94,6 @@ void CongestionController::on_lost(uint64_t bytes) {
   leave_flight(bytes);
   round_.lost += bytes;
   ++round_.losses;
-}
-
-void CongestionController::on_marked(uint64_t packets) {
-  if (steered_) round_.marked += packets;
 }
 
 void CongestionController::on_discarded(uint64_t bytes) { leave_flight(bytes); }
@@ -113,7 +108,7 @@ void CongestionController::restart(Instant now) {
   full_rounds_ = stuck_ = 0;
   stuck_lost_ = false;
   probe_ = burst_share_ = 1;
-  mark_share_ = 0;
+  marks_ = {};
   bound_by_marks_ = false;
   enter(Phase::kStartup);
   begin_round(now);
@@ -222,7 +217,7 @@ void CongestionController::end_round(Instant arrived_at) {
   // Rounds that fill no queue show how much looks like one.
   if (!round_.limited) jitter_ += (std::min(network_rtt_ - base_rtt_, kMostJitter) - jitter_) / 8;
   take_rate(average);
-  learn_marks();
+  marks_.end_round();
   ++rounds_in_phase_;
   ++calm_rounds_;
   switch (phase_) {
@@ -233,7 +228,7 @@ void CongestionController::end_round(Instant arrived_at) {
       break;
     case Phase::kUp:
       drain_window_ = queued ? own_share_bytes() : 0;
-      if (queued || overflow || round_.marked > 0) enter(Phase::kDown);
+      if (queued || overflow || marks_.any()) enter(Phase::kDown);
       break;
     case Phase::kDown:
     case Phase::kCruise:
@@ -250,6 +245,7 @@ void CongestionController::end_round(Instant arrived_at) {
 
 void CongestionController::begin_round(Instant now) {
   round_ = {};
+  marks_.begin_round();
   round_.began = now;
   round_ends_at_ = delivery_.delivered();
 }
@@ -282,8 +278,8 @@ void CongestionController::end_steady_round(bool queued, bool overflow) {
     const double least = rate() * (overflow ? kLossKept : kQueueKept);
     bound_ = std::clamp(recent_rate() * kMargin, least, rate());
   }
-  if (round_.marked > 0 && !probed) react_to_marks();
-  learn_noise(queued || round_.marked > 0);
+  if (marks_.any() && !probed) react_to_marks();
+  learn_noise(queued || marks_.any());
   if (queued && round_.limited && ++stuck_ >= kMostStuck && stuck_lost_) {
     contest_window_ = static_cast<double>(in_flight_);
     stuck_ = 0;
@@ -294,7 +290,7 @@ void CongestionController::end_steady_round(bool queued, bool overflow) {
 // A queue that stands is others', who fill it until it overflows: as TCP does.
 void CongestionController::end_contest_round(bool queued, bool overflow) {
   if (!queued || rounds_in_phase_ >= kContestRounds) return enter(Phase::kCruise);
-  if (overflow || round_.marked > 0 || (round_.losses > 0 && noise_ < kTolerableLoss / 4)) {
+  if (overflow || marks_.any() || (round_.losses > 0 && noise_ < kTolerableLoss / 4)) {
     contest_window_ *= kLossKept;
   } else {
     contest_window_ += static_cast<double>(packet_);
@@ -312,21 +308,12 @@ void CongestionController::learn_noise(bool queued) {
   noise_ = std::min(kMostNoise, noise_ + weight * (share - noise_));
 }
 
-void CongestionController::learn_marks() {
-  if (round_.packets == 0) return;
-  const double share =
-      std::min(1.0, static_cast<double>(round_.marked) / static_cast<double>(round_.packets));
-  const bool first = mark_share_ == 0;
-  mark_share_ += (first ? 1 : kMarkWeight) * (share - mark_share_);
-}
-
 // Once a cycle, in proportion to how much is marked (RFC 8257 section 3.3). The next probe starts
 // from what that left: the fastest rounds before would soon bring the queue back.
 void CongestionController::react_to_marks() {
-  const double kept = 1 - mark_share_ / 2;
-  burst_share_ = std::max(kLeastProbe, burst_share_ * kept);
+  burst_share_ = std::max(kLeastProbe, burst_share_ * marks_.kept());
   if (!round_.limited) return;
-  bound_ = std::min(rate(), delivery_rate() * kept);
+  bound_ = std::min(rate(), delivery_rate() * marks_.kept());
   bound_by_marks_ = true;
 }
 
@@ -350,13 +337,13 @@ void CongestionController::advance(Instant now) {
   const bool drained = flight <= path_bytes();
   switch (phase_) {
     case Phase::kStartup:
-      if (rounds_in_phase_ > 0 && (is_queue(network_rtt_) || round_.marked > 0)) {
+      if (rounds_in_phase_ > 0 && (is_queue(network_rtt_) || marks_.any())) {
         enter(Phase::kDrain);
       }
       break;
     case Phase::kUp:
       if (rounds_in_phase_ > 0 &&
-          (round_.marked > 0 || is_queue(network_rtt_) || flight >= up_gain() * path_bytes())) {
+          (marks_.any() || is_queue(network_rtt_) || flight >= up_gain() * path_bytes())) {
         enter(Phase::kDown);
       }
       break;
@@ -436,7 +423,7 @@ void CongestionController::steer(Instant now) {
   // Beyond what the path holds the less, the more is marked: with many senders on a short path it
   // is the windows that fill the queue.
   const double whole = phase_ == Phase::kStartup ? kStartupGain : kWindowGain;
-  double window = (whole - (whole - 1) * mark_share_) * path;
+  double window = (whole - (whole - 1) * marks_.value()) * path;
   if (phase_ == Phase::kLookAtBase) {
     window = path / 2;
   } else if (phase_ == Phase::kContest) {
@@ -446,7 +433,7 @@ void CongestionController::steer(Instant now) {
   } else {
     // What waits at the peer's host for its process is in no queue; its receive window bounds it.
     window += rate() * Seconds(host_delay_ + 2 * busy_time_) +
-              (kBurstsAhead - (kBurstsAhead - 1) * mark_share_) * burst;
+              (kBurstsAhead - (kBurstsAhead - 1) * marks_.value()) * burst;
   }
   window = std::max(window, least_window);
   window_ = std::min(max_window_, static_cast<uint64_t>(window));

@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "transport/reliability/delivery_rate.h"
+#include "transport/reliability/mark_share.h"
 #include "transport/reliability/pacer.h"
 
 namespace rocecoll {
@@ -55,7 +56,9 @@ class CongestionController {
   void on_acked(uint64_t bytes, Instant sent_at, const DeliveryRate::Stamp& stamp);
   void on_lost(uint64_t bytes);
   // So many of the packets that this acknowledgement names were marked by a queue (ECN).
-  void on_marked(uint64_t packets);
+  void on_marked(uint64_t packets) {
+    if (steered_) marks_.on_marked(packets);
+  }
   // Neither acknowledged nor lost: its connection is gone, or it was a probe.
   void on_discarded(uint64_t bytes);
   // What was delivered says nothing of the rate: packets were too large for the path. Begins anew,
@@ -90,8 +93,6 @@ class CongestionController {
     uint64_t acked = 0;
     uint64_t lost = 0;
     uint32_t losses = 0;
-    uint64_t packets = 0;  // acknowledged
-    uint64_t marked = 0;   // of these
     bool limited = false;  // by this controller, not by what there is to send
   };
 
@@ -107,7 +108,6 @@ class CongestionController {
   bool overflowed() const;
   bool is_queue(Duration rtt) const;
   void learn_noise(bool queued);
-  void learn_marks();
   void react_to_marks();
   void enter(Phase phase);
   void advance(Instant now);
@@ -127,6 +127,7 @@ class CongestionController {
   uint64_t packet_ = 1;  // bytes of the largest
   Pacer pacer_;
   DeliveryRate delivery_;
+  MarkShare marks_;
 
   Phase phase_ = Phase::kStartup;
   uint32_t rounds_in_phase_ = 0;
@@ -145,7 +146,6 @@ class CongestionController {
   double drain_window_ = 0;  // what our share of the rate needs without the queue; 0: no queue
   double probe_ = 1;         // strength of probes and bursts: what the path's queue takes
   double burst_share_ = 1;   // of bursts alone, less while marks come outside of probes
-  double mark_share_ = 0;    // of packets in a round, smoothed: DCTCP's alpha
   double noise_ = 0;         // share of loss that is nobody's fault
   uint32_t stuck_ = 0;       // rounds in a row with a queue
   bool stuck_lost_ = false;  // in one of them
