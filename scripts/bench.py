@@ -201,7 +201,7 @@ def main(
     network: Annotated[
         list[str] | None,
         typer.Option(
-            help="between namespaces: loss-PERCENT or shaped-RATE-BUFFER; may be repeated"
+            help="between namespaces: loss-PERCENT, shaped- or marked-RATE-BUFFER; may be repeated"
         ),
     ] = None,
     socket_buffer: Annotated[
@@ -216,7 +216,8 @@ def main(
 
     Networks need root, and two ranks run on them. loss-P loses P percent of all packets at random,
     both ways; beside loss-0, the share of its rate is told. shaped-RATE-BUFFER is a switch whose
-    ports send at RATE and hold BUFFER, in the words of tc: shaped-1gbit-64kb.
+    ports send at RATE and hold BUFFER, in the words of tc: shaped-1gbit-64kb; marked-RATE-BUFFER
+    marks (ECN) what finds more than half of BUFFER in use.
     """
     if limit is not None:
         run_in_bed(transport, rounds, bed)

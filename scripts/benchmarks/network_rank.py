@@ -103,14 +103,15 @@ def counters(droppers: list[Dropper]) -> list[int]:
     """Of the droppers and of rocecoll, of both ranks."""
     came, dropped = droppers[dist.get_rank()].packets()
     ours = rocecoll.stats()
-    return total(came, dropped, ours["packets_sent"], ours["packets_retransmitted"])
+    names = ("packets_sent", "packets_retransmitted", "packets_marked")
+    return total(came, dropped, *(ours[name] for name in names))
 
 
 def counted_block(contender: Contender, droppers: list[Dropper]) -> Block:
     before = counters(droppers)
     block = contender.block()
     after = counters(droppers)
-    block.packets, block.dropped, block.sent, block.retransmitted = (
+    block.packets, block.dropped, block.sent, block.retransmitted, block.marked = (
         new - old for new, old in zip(after, before, strict=True)
     )
     return block

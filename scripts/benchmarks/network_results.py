@@ -25,6 +25,7 @@ class Block:
     dropped: int = 0
     sent: int = 0  # rocecoll's
     retransmitted: int = 0
+    marked: int = 0
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Figure:
     gave_up: bool
     dropped_share: float
     retransmitted_share: float
+    marked_share: float
 
     @property
     def text(self) -> str:
@@ -58,6 +60,7 @@ def figure(blocks: list[Block], size_bytes: int) -> Figure:
         gave_up,
         share(sum(b.dropped for b in blocks), sum(b.packets for b in blocks)),
         share(sum(b.retransmitted for b in blocks), sum(b.sent for b in blocks)),
+        share(sum(b.marked for b in blocks), sum(b.sent for b in blocks)),
     )
 
 
@@ -112,7 +115,7 @@ def table(rows: list[Row], title: str) -> Table:
     columns = ["network", "operation", "size"]
     for name in BACKENDS:
         columns += [f"{name} MB/s", f"of {REFERENCE}", "dropped"]
-        columns += ["sent again"] if name == "rocecoll" else []
+        columns += ["sent again", "marked"] if name == "rocecoll" else []
     for column in (*columns, "rocecoll/gloo", "rounds"):
         made.add_column(column, justify="right", no_wrap=True)
     references = {(row.operation, row.size_bytes): row for row in rows if row.network == REFERENCE}
@@ -122,7 +125,8 @@ def table(rows: list[Row], title: str) -> Table:
         for name in BACKENDS:
             mine = row.figure(name)
             cells += [mine.text, kept_text(row, reference, name), percent(mine.dropped_share)]
-            cells += [percent(mine.retransmitted_share)] if name == "rocecoll" else []
+            if name == "rocecoll":
+                cells += [percent(mine.retransmitted_share), percent(mine.marked_share)]
         ratios = round_ratios(row.blocks, row.size_bytes)
         cells += [ratio_text(row.figure("rocecoll"), row.figure("gloo"))]
         made.add_row(*cells, f"{min(ratios):.2f}-{max(ratios):.2f}")

@@ -4,6 +4,7 @@
 `loss-P`: one cable; each host loses P percent of the packets that arrive, at random.
 `shaped-RATE-BUFFER`: a switch whose ports send at RATE and hold at most BUFFER bytes, in the words of
 tc, e.g. shaped-1gbit-64kb.
+`marked-RATE-BUFFER`: the same, and it marks (ECN) what finds more than half of BUFFER in use.
 
 The kernel hands on up to 64 KiB at once and cuts that into packets late. Here it is cut before any
 loss, so that each packet is lost by itself: on the lossy cable by the sender, at the shaper by the
@@ -16,10 +17,12 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 MTU = 1500
 DATA, CONTROL = "data", "control"  # the devices of each host
@@ -30,9 +33,12 @@ RUNNING_LIMIT_S = 60
 # A shaper wakes up when a timer fires. So much may go out at once, or it would be slower than asked.
 BURST_S, MIN_BURST_BYTES = 125e-6, 4096
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+SIZES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # tc counts so
 NAME = re.compile(
-    r"loss-(?P<percent>\d+(?:\.\d+)?)|shaped-(?P<rate>[1-9]\d*[kmg]bit)-(?P<buffer>[1-9]\d*[km]?b)"
+    r"loss-(?P<percent>\d+(?:\.\d+)?)"
+    r"|(?P<kind>shaped|marked)-(?P<rate>[1-9]\d*[kmg]bit)-(?P<buffer>[1-9]\d*[km]?b)"
 )
+MARKER = Path(__file__).with_name("marker.py")
 
 
 class NetworkError(Exception):
@@ -41,25 +47,35 @@ class NetworkError(Exception):
 
 @dataclass(frozen=True)
 class Spec:
-    """What was asked for: loss, or else a rate and a buffer."""
+    """What was asked for: loss, or else a rate and a buffer, and whether its queue marks."""
 
     name: str
     loss_percent: float | None = None
     rate: str = ""
     buffer: str = ""
+    marks: bool = False
+
+    @property
+    def bytes_per_s(self) -> int:
+        return int(int(self.rate[:-4]) * UNITS[self.rate[-4:]] / 8)
 
     @property
     def burst_bytes(self) -> int:
-        bits_per_s = int(self.rate[:-4]) * UNITS[self.rate[-4:]]
-        return max(MIN_BURST_BYTES, int(bits_per_s / 8 * BURST_S))
+        return max(MIN_BURST_BYTES, int(self.bytes_per_s * BURST_S))
+
+    @property
+    def buffer_bytes(self) -> int:
+        number = self.buffer.rstrip("kmb")
+        return int(number) * SIZES[self.buffer[len(number) :]]
 
 
 def parse(name: str) -> Spec:
     match = NAME.fullmatch(name)
     if match is None:
-        raise ValueError(f"{name!r} is no network: loss-PERCENT or shaped-RATE-BUFFER, e.g. loss-1")
+        raise ValueError(f"{name!r} is no network: loss-PERCENT, shaped- or marked-RATE-BUFFER")
     if match["percent"] is None:
-        return Spec(name, rate=match["rate"], buffer=match["buffer"])
+        marks = match["kind"] == "marked"
+        return Spec(name, rate=match["rate"], buffer=match["buffer"], marks=marks)
     percent = float(match["percent"])
     if percent >= 100:
         raise ValueError(f"{name!r}: nothing would arrive")
@@ -138,6 +154,9 @@ def lose(namespace: str, percent: float) -> Dropper:
 def shape(namespace: str, device: str, spec: Spec) -> Dropper:
     shaper = ["tbf", "rate", spec.rate, "limit", spec.buffer, "burst", str(spec.burst_bytes)]
     run("tc", "-n", namespace, "qdisc", "add", "dev", device, "root", *shaper)
+    if spec.marks:
+        sizes = (spec.bytes_per_s, spec.burst_bytes, spec.buffer_bytes, spec.buffer_bytes // 2)
+        run(*in_namespace(namespace, sys.executable, str(MARKER), device, *map(str, sizes)))
     return Dropper(namespace, device, "tbf")
 
 

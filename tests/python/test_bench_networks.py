@@ -30,6 +30,9 @@ def test_names_of_networks() -> None:
     assert networks.parse("loss-0.1") == networks.Spec("loss-0.1", loss_percent=0.1)
     shaped = networks.parse("shaped-1gbit-64kb")
     assert (shaped.rate, shaped.buffer, shaped.burst_bytes) == ("1gbit", "64kb", 15625)
+    marked = networks.parse("marked-1gbit-64kb")
+    assert marked == networks.Spec("marked-1gbit-64kb", None, "1gbit", "64kb", marks=True)
+    assert (marked.bytes_per_s, marked.buffer_bytes) == (125_000_000, 65536)
     assert networks.parse("shaped-10mbit-9000b").burst_bytes >= 1514  # else nothing would fit
 
 
@@ -97,7 +100,7 @@ def test_loss_is_compared_with_no_loss() -> None:
 
 @pytest.fixture
 def can_make_networks() -> None:
-    for name in ("loss-1", "shaped-1gbit-64kb"):
+    for name in ("loss-1", "marked-1gbit-64kb"):
         try:
             with networks.made(networks.parse(name)):
                 pass
@@ -135,7 +138,7 @@ def end(process: subprocess.Popen[str]) -> str:
 @pytest.mark.usefixtures("can_make_networks")
 def test_blocks_run_on_every_network_and_drops_are_counted(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
-    names = ("loss-5", "shaped-20mbit-16kb")
+    names = ("loss-5", "shaped-20mbit-16kb", "marked-20mbit-32kb")
     options = [word for name in names for word in ("--network", name)]
     options += ["--size", "262144", "--rounds", "1", "--socket-buffer", "212992", "--tcp", "reno"]
     process = start(*options, "--json", str(report))
@@ -143,9 +146,9 @@ def test_blocks_run_on_every_network_and_drops_are_counted(tmp_path: Path) -> No
     assert process.returncode == 0, output
     assert "TCP with reno" in output
     assert namespaces_of(process) == []
-    lossy, shaped = (Row.read(line) for line in json.loads(report.read_text()))
-    assert [lossy.network, shaped.network] == list(names)
-    for row in (lossy, shaped):
+    lossy, shaped, marked = (Row.read(line) for line in json.loads(report.read_text()))
+    assert [lossy.network, shaped.network, marked.network] == list(names)
+    for row in (lossy, shaped, marked):
         assert (row.operation, row.size_bytes) == ("all_reduce", 262144)
         for blocks in row.blocks.values():
             assert len(blocks) == 2
@@ -154,6 +157,8 @@ def test_blocks_run_on_every_network_and_drops_are_counted(tmp_path: Path) -> No
     ours = lossy.figure("rocecoll")
     assert 0.01 < ours.dropped_share < 0.15  # at least 700 packets, of which 5 % are dropped
     assert ours.retransmitted_share > 0
+    assert shaped.figure("rocecoll").marked_share == 0
+    assert marked.figure("rocecoll").marked_share > 0
 
 
 @pytest.mark.usefixtures("can_make_networks")
