@@ -58,6 +58,11 @@ inline std::string Describe(const SwarmPlan& plan) {
        << " on " << plan.messenger.eager_credits << " credits, depth " << plan.depth
        << ", thinks up to " << Seconds(plan.max_think) << " s" << (plan.warm ? ", warm" : "")
        << "\n";
+  if (plan.queue.bytes_per_second > 0) {
+    text << "  all share " << plan.queue.bytes_per_second << " B/s and a queue of "
+         << plan.queue.buffer_bytes << " bytes, marked above " << plan.queue.mark_above_bytes
+         << "\n";
+  }
   for (const SwarmFault& fault : plan.faults) text << "  " << Describe(fault) << "\n";
   text << "  healed at " << Seconds(plan.heal_at) << " s\n";
   for (size_t i = 0; i < plan.jobs.size(); ++i) {

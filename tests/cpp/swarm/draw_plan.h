@@ -59,6 +59,15 @@ inline SimWire DrawWire(Random& random) {
   return wire;
 }
 
+// Slow and shallow enough to overflow, with and without marks before it does.
+inline SharedQueue DrawQueue(Random& random) {
+  SharedQueue queue;
+  queue.bytes_per_second = Between(random, 5e7, 5e9);
+  queue.buffer_bytes = static_cast<size_t>(Between(random, 64e3, 2e6));
+  if (random.chance(0.3)) queue.mark_above_bytes = queue.buffer_bytes / 4;
+  return queue;
+}
+
 inline void DrawProcesses(Random& random, SwarmPlan& plan) {
   plan.ranks = Pick(random, {2u, 2u, 3u, 3u, 4u, 4u, 5u, 6u, 7u, 8u});
   plan.groups = random.chance(0.3) ? 2 : 1;
@@ -203,6 +212,7 @@ inline SwarmPlan DrawPlan(uint64_t seed) {
   plan.connection.first_number =
       swarm::Pick<uint64_t>(random, {0, (1ull << 32) - 8, (1ull << 63) - 8});
   plan.engine.first_number = swarm::Pick<uint64_t>(random, {0, (1ull << 31) - 2, (1ull << 32) - 2});
+  if (random.chance(0.25)) plan.queue = swarm::DrawQueue(random);
   return plan;
 }
 

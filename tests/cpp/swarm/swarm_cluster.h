@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/engine_cluster.h"
@@ -18,7 +19,8 @@ class SwarmCluster final : public EngineCluster {
   explicit SwarmCluster(const SwarmPlan& plan)
       : EngineCluster(plan.messenger, std::chrono::hours(1)),
         plan_(plan),
-        network_(queue_, plan.seed, plan.wire),
+        shared_(MakeQueue(plan.queue)),
+        network_(queue_, plan.seed, wire(0, 0)),
         transports_(plan.ranks),
         ports_(plan.ranks) {
     network_.set_report_unreachable(plan.report_unreachable);
@@ -74,6 +76,10 @@ class SwarmCluster final : public EngineCluster {
  private:
   using Kind = SwarmFault::Kind;
 
+  static std::optional<SimBottleneck> MakeQueue(const SharedQueue& queue) {
+    if (queue.bytes_per_second == 0) return std::nullopt;
+    return SimBottleneck(queue.bytes_per_second, queue.buffer_bytes, queue.mark_above_bytes);
+  }
   void make_process(Rank rank, std::unique_ptr<SimPort> port) {
     ports_[rank] = port.get();
     transports_[rank] = std::make_unique<DatagramTransport>(std::move(port), plan_.connection);
@@ -117,8 +123,9 @@ class SwarmCluster final : public EngineCluster {
       for (Rank to = 0; to < ranks(); ++to) network_.wire(from, to) = wire(from, to);
     }
   }
-  SimWire wire(Rank from, Rank to) const {
+  SimWire wire(Rank from, Rank to) {
     SimWire wire = plan_.wire;
+    if (shared_) wire.bottleneck = &*shared_;
     if (healed_) wire.loss = wire.duplicate = wire.reorder = wire.corrupt = 0;
     for (const SwarmFault* fault : active_) {
       if (!Contains(fault->from, from) || !Contains(fault->to, to)) continue;
@@ -140,11 +147,12 @@ class SwarmCluster final : public EngineCluster {
 
   const SwarmPlan& plan_;
   EventQueue queue_;
+  std::optional<SimBottleneck> shared_;
+  std::vector<const SwarmFault*> active_;
+  bool healed_ = false;
   SimNetwork network_;
   std::vector<std::unique_ptr<DatagramTransport>> transports_;
   std::vector<SimPort*> ports_;
-  std::vector<const SwarmFault*> active_;
-  bool healed_ = false;
 };
 
 }  // namespace rocecoll

@@ -174,7 +174,9 @@ class Swarm {
   Duration time_to_finish() const {
     uint64_t bytes = 0;
     for (const SwarmJob& job : plan_.jobs) bytes += 4 * job.elements * plan_.ranks;
-    const double rate = plan_.wire.bytes_per_second > 0 ? plan_.wire.bytes_per_second : 1e9;
+    double rate = plan_.wire.bytes_per_second > 0 ? plan_.wire.bytes_per_second : 1e9;
+    const double shared = plan_.queue.bytes_per_second / plan_.ranks;
+    if (shared > 0) rate = std::min(rate, shared);
     const double moving = 10 * static_cast<double>(bytes) / rate;
     const Duration thinking = plan_.jobs.size() * plan_.max_think;
     const Duration turns = plan_.jobs.size() * 200 * plan_.wire.latency;
