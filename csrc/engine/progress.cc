@@ -79,10 +79,10 @@ struct Progress::Impl {
   void fail_all(const std::exception& failure);
   // Orders what two threads write before and read after it: a read-modify-write of one variable.
   void meet() { meetings.fetch_add(1, std::memory_order_acq_rel); }
-  bool drive_until(const std::function<bool()>& done, Duration timeout);
-  bool wait_for_role(const std::function<bool()>& done, Duration& timeout);
-  void drive(const std::function<bool()>& done, Duration timeout, Owners& owners);
-  void sleep_as_driver(const std::function<bool()>& done, Instant limit, Owners& owners);
+  bool drive_until(const std::function<bool()>& done, Patience& patience);
+  bool wait_for_role(const std::function<bool()>& done, Patience& patience);
+  void drive(const std::function<bool()>& done, Patience& patience, Owners& owners);
+  void sleep_as_driver(const std::function<bool()>& done, Patience& patience, Owners& owners);
   void give_up_role();
   void call_thread();
   void step_aside(EngineLock::Outcome outcome);
@@ -166,7 +166,7 @@ void Progress::Impl::call_thread() {
   if (!user_drives.load() && !thread_called.exchange(true)) thread_waker.wake();
 }
 
-void Progress::Impl::sleep_as_driver(const std::function<bool()>& done, Instant limit,
+void Progress::Impl::sleep_as_driver(const std::function<bool()>& done, Patience& patience,
                                      Owners& owners) {
   EngineLock::Outcome outcome = engine.step(&driver_mark);
   finish(outcome.completed, owners);
@@ -174,7 +174,8 @@ void Progress::Impl::sleep_as_driver(const std::function<bool()>& done, Instant 
     meet();
     if (!done()) {
       let_go(owners);
-      driver_waker.sleep(handle, Until(std::min(outcome.next_deadline, limit), outcome.now));
+      const Instant until = patience.nap_until(outcome.now, outcome.next_deadline);
+      driver_waker.sleep(handle, Until(until, outcome.now));
     }
   }
   driver_mark.set_awake();
@@ -182,17 +183,15 @@ void Progress::Impl::sleep_as_driver(const std::function<bool()>& done, Instant 
 
 // What was kept by operations that completed last is left to the caller, to be let go without a
 // hand-over once it has given up the role.
-void Progress::Impl::drive(const std::function<bool()>& done, Duration timeout, Owners& owners) {
-  Instant limit{};
+void Progress::Impl::drive(const std::function<bool()>& done, Patience& patience, Owners& owners) {
   Instant idle_since{};
   bool was_idle = false;
   while (!done()) {
     let_go(owners);
     EngineLock::Outcome outcome = engine.step();
     finish(outcome.completed, owners);
-    if (limit == Instant{}) limit = After(outcome.now, timeout);
     last_drive_ns.store(outcome.now.time_since_epoch().count());
-    if (outcome.now >= limit) return;
+    if (!patience.lasts(outcome.now)) return;
     if (outcome.moved || !was_idle) idle_since = outcome.now;
     was_idle = !outcome.moved;
     if (outcome.moved) continue;
@@ -202,7 +201,7 @@ void Progress::Impl::drive(const std::function<bool()>& done, Duration timeout, 
     } else if (idle < options.spin_time + options.yield_time) {
       sched_yield();
     } else if (!done()) {
-      sleep_as_driver(done, limit, owners);
+      sleep_as_driver(done, patience, owners);
     }
   }
 }
@@ -224,23 +223,16 @@ void Progress::Impl::give_up_role() {
   step_aside(std::move(outcome));
 }
 
-// Returns whether the role is ours: not if done() came first, or the time passed. What is left of
-// the time is written back. The clock is read only if there is somebody to wait for.
-bool Progress::Impl::wait_for_role(const std::function<bool()>& done, Duration& timeout) {
+// Returns whether the role is ours: not if done() came first, or the time passed.
+bool Progress::Impl::wait_for_role(const std::function<bool()>& done, Patience& patience) {
   std::unique_lock lock(role_mutex);
   waiters.fetch_add(1);
   meet();
   if (!done() && user_drives.load()) {
     Instant now = MonotonicNow();
-    const Instant limit = After(now, timeout);
-    for (; !done() && user_drives.load() && now < limit; now = MonotonicNow()) {
-      if (limit == kNever) {
-        role_changed.wait(lock);
-      } else {
-        role_changed.wait_for(lock, limit - now);
-      }
+    for (; !done() && user_drives.load() && patience.lasts(now); now = MonotonicNow()) {
+      role_changed.wait_for(lock, patience.nap(now));
     }
-    timeout = Until(limit, now);
   }
   waiters.fetch_sub(1);
   if (done() || user_drives.load()) return false;
@@ -250,14 +242,14 @@ bool Progress::Impl::wait_for_role(const std::function<bool()>& done, Duration& 
 }
 
 // True once done() is, false after the time. done() becomes true on some thread that then wakes us.
-bool Progress::Impl::drive_until(const std::function<bool()>& done, Duration timeout) {
+bool Progress::Impl::drive_until(const std::function<bool()>& done, Patience& patience) {
   Owners owners;
   if (driving_here == this) {  // a callback of an operation that this thread has finished
-    drive(done, timeout, owners);
+    drive(done, patience, owners);
     let_go(owners);
     return done();
   }
-  if (!wait_for_role(done, timeout)) return done();
+  if (!wait_for_role(done, patience)) return done();
   struct Role {
     explicit Role(Impl& i) : impl(i) { driving_here = &impl; }
     ~Role() {
@@ -267,7 +259,7 @@ bool Progress::Impl::drive_until(const std::function<bool()>& done, Duration tim
     }
     Impl& impl;
   } const role(*this);
-  drive(done, timeout, owners);
+  drive(done, patience, owners);
   return done();
 }
 
@@ -418,11 +410,18 @@ Status Progress::submit_all(GroupId group, const std::vector<OperationPtr>& oper
 }
 
 Status Progress::wait(const OperationPtr& operation, Duration timeout) {
+  if (operation->done()) return operation->status();
+  Patience patience(MonotonicNow(), timeout);
+  return wait(operation, patience);
+}
+
+Status Progress::wait(const OperationPtr& operation, Patience& patience) {
   if (!operation->done()) {
     try {
-      if (!impl_->drive_until([&] { return operation->done(); }, timeout)) {
+      if (!impl_->drive_until([&] { return operation->done(); }, patience)) {
         return Status(StatusCode::kTimeout, "rocecoll: the operation is not complete after " +
-                                                DescribeDuration(timeout) + "; it goes on");
+                                                DescribeDuration(patience.timeout()) +
+                                                "; it goes on");
       }
     } catch (const std::exception& failure) {
       impl_->fail_all(failure);
@@ -435,7 +434,8 @@ Status Progress::wait(const OperationPtr& operation, Duration timeout) {
 void Progress::Impl::shut_down_groups(Duration limit) {
   shut_down.store(true);
   change([](Engine& e) { e.remove_all_groups(); });
-  drive_until([this] { return !engine.lingering(); }, limit);
+  Patience patience(MonotonicNow(), limit);
+  drive_until([this] { return !engine.lingering(); }, patience);
 }
 
 void Progress::shutdown(Duration limit) {

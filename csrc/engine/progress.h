@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/patience.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "engine/engine.h"
@@ -49,6 +50,8 @@ class Progress {
   // Drives until the operation is done or `timeout` passed (kTimeout; the operation stays pending).
   // Returns the operation's status. Callable from many threads.
   Status wait(const OperationPtr& operation, Duration timeout = Duration::max());
+  // What is left of the patience is for further waits.
+  Status wait(const OperationPtr& operation, Patience& patience);
   // Lets closed links deliver their last frames for at most `limit`, and what operations kept alive
   // go for as long again: the caller holds no lock that this takes. Idempotent.
   void shutdown(Duration limit);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/monotonic_clock.h"
 #include "torch/backend.h"
 #include "torch/errors.h"
 
@@ -11,16 +12,11 @@ namespace rocecoll::torch_adapter {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 constexpr uint32_t kToken = (1u << 31) - 1;  // a tag that users are unlikely to take
 
 std::string Milliseconds(Duration limit) {
   return std::to_string(std::chrono::duration_cast<milliseconds>(limit).count()) + " ms";
-}
-
-Duration Left(steady_clock::time_point deadline) {
-  return std::max<Duration>(deadline - steady_clock::now(), Duration(1));
 }
 
 }  // namespace
@@ -62,10 +58,10 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
 }
 
 void Backend::report_to_rank_zero(Duration limit) {
-  const auto deadline = steady_clock::now() + limit;
+  Patience patience(MonotonicNow(), limit);
   exchange_token(Collective::kSend, 0);
   const OperationPtr answer = exchange_token(Collective::kRecv, 0);
-  Status status = runtime_->progress().wait(answer, Left(deadline));
+  Status status = runtime_->progress().wait(answer, patience);
   if (status.ok()) return;
   if (!answer->done()) status = Status(StatusCode::kTimeout, "no answer in " + Milliseconds(limit));
   const Status shown(status.code(), "ProcessGroupRocecoll::monitoredBarrier: Rank " +
@@ -78,7 +74,7 @@ void Backend::report_to_rank_zero(Duration limit) {
 }
 
 void Backend::await_all_ranks(Duration limit, bool wait_all_ranks) {
-  const auto deadline = steady_clock::now() + limit;
+  Patience patience(MonotonicNow(), limit);
   std::vector<OperationPtr> tokens;
   for (Rank peer = 1; peer < ranks(); ++peer) {
     tokens.push_back(exchange_token(Collective::kRecv, peer));
@@ -87,7 +83,7 @@ void Backend::await_all_ranks(Duration limit, bool wait_all_ranks) {
   Status status;
   for (Rank peer = 1; peer < ranks(); ++peer) {
     const OperationPtr& token = tokens[peer - 1];
-    Status came = runtime_->progress().wait(token, Left(deadline));
+    Status came = runtime_->progress().wait(token, patience);
     if (came.ok()) continue;
     if (limit == Duration{0}) {
       failed = "Rank 0 timed out in monitoredBarrier after 0 ms";

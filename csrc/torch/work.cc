@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "base/monotonic_clock.h"
 #include "torch/completion_pool.h"
 #include "torch/errors.h"
 
@@ -247,11 +248,10 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   TORCH_CHECK(submitted_ || isCompleted(), call_.title,
               ": wait() inside the batch that the call is part of; it is sent when the batch ends");
   const bool bounded = timeout > kNoTimeout;
-  const auto deadline = steady_clock::now() + timeout;
+  Patience patience(MonotonicNow(), bounded ? Duration(timeout) : Duration::max());
   for (const OperationPtr& operation : operations_) {
     if (operation->done()) continue;
-    const Duration left = bounded ? Duration(deadline - steady_clock::now()) : Duration::max();
-    const Status status = runtime_->progress().wait(operation, std::max(left, Duration(1)));
+    const Status status = runtime_->progress().wait(operation, patience);
     if (!operation->done()) {
       if (status.code() != StatusCode::kTimeout) Throw(status);
       ThrowTimedOut(call_.title, timeout);
@@ -259,12 +259,13 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   }
   if (!isCompleted()) runtime_->check_process();
   std::unique_lock lock(mutex_);
-  const auto is_complete = [this] { return completed_; };
-  if (!bounded) {
-    cv_.wait(lock, is_complete);
-  } else if (!cv_.wait_until(lock, deadline, is_complete)) {
-    lock.unlock();
-    ThrowTimedOut(call_.title, timeout);
+  while (!completed_) {
+    const Instant now = MonotonicNow();
+    if (!patience.lasts(now)) {
+      lock.unlock();
+      ThrowTimedOut(call_.title, timeout);
+    }
+    cv_.wait_for(lock, patience.nap(now));
   }
   if (exception_) std::rethrow_exception(exception_);
   lock.unlock();

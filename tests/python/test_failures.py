@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import psutil
 import pytest
@@ -139,6 +140,34 @@ def test_a_pause_of_all_ranks_is_no_silence(own_pool) -> None:
             for process in processes:
                 os.kill(process, signal.SIGCONT)
         pool.run(warm_up)
+
+
+WAIT_S = 10
+
+
+def all_reduce_within_a_wait(begun: Path | None) -> None:
+    work = dist.all_reduce(torch.ones(10), async_op=True)
+    if begun is not None:
+        begun.touch()
+    work.wait(timedelta(seconds=WAIT_S))
+
+
+def test_a_pause_is_no_part_of_a_wait(own_pool, tmp_path: Path) -> None:
+    """A rank is stopped for longer than it is ready to wait, and its peer comes soon after."""
+    begun = tmp_path / "begun"
+    with own_pool(2, timeout_s=PATIENCE_S, ROCECOLL_PEER_TIMEOUT="100") as pool:
+        waiting, _ = pool.run(warm_up)
+        pool.send(all_reduce_within_a_wait, begun, ranks=[0])
+        deadline = time.monotonic() + PATIENCE_S
+        while not begun.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        os.kill(waiting, signal.SIGSTOP)
+        time.sleep(WAIT_S + 2)  # what is tested: it does not run for so long
+        os.kill(waiting, signal.SIGCONT)
+        pool.send(all_reduce_within_a_wait, None, ranks=[1])
+        for outcome in pool.collect([0, 1]):
+            assert outcome.error is None, outcome
 
 
 @pytest.mark.quick
