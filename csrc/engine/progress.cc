@@ -49,7 +49,7 @@ namespace {
 
 // A thread that has just waited will likely wait again: a training step calls many operations.
 constexpr Duration kRecently = std::chrono::milliseconds(1);
-// Below the shortest probe timeout (5 ms), so that no timer of a connection is late by much.
+// A timer of a connection may be late by as much once a driver has left: a lost tail waits then.
 constexpr Duration kShortPark = std::chrono::milliseconds(2);
 
 void CpuRelax() {
