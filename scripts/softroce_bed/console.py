@@ -10,7 +10,8 @@ SHOWN_LINES = 80
 
 COMPLAINT = re.compile(
     r"BUG:|kernel BUG|WARNING:|Oops|Kernel panic|general protection|refcount_t:|"
-    r"blocked for more than|stall(s|ed)? on|list_(add|del) corruption"
+    r"blocked for more than|stall(s|ed)? on|list_(add|del) corruption|"
+    r"out of memory on the host"
 )
 
 

@@ -10,10 +10,12 @@ import tempfile
 from pathlib import Path
 
 from softroce_bed import packages, uml_kernel, wire
-from softroce_bed.bed import BedError, Job
+from softroce_bed.bed import BedError, Job, say
 from softroce_bed.guests import Guest, Process, run_guests
 
 NAME = "uml"
+MAPPINGS_LIMIT = Path("/proc/sys/vm/max_map_count")
+MAPPINGS = 1 << 20  # more than a guest has pages; what new distributions set
 
 
 def memory_directory(needed_bytes: int) -> Path:
@@ -33,6 +35,19 @@ def memory_directory(needed_bytes: int) -> Path:
         f" {candidates[1]} (file systems that allow execution): give less --memory-mib, a larger"
         " /dev/shm, or TMPDIR"
     )
+
+
+def allow_mappings(limit: Path = MAPPINGS_LIMIT) -> None:
+    """A process of a guest is one of this host, and nearly each of its pages a mapping there.
+
+    One that imports torch has 60,000. At Linux's own limit, 65530, it dies of SIGSEGV without a word,
+    but for the console's; so it may where the limit cannot be raised, which takes root.
+    """
+    before = int(limit.read_text())
+    if before >= MAPPINGS or not os.access(limit, os.W_OK):
+        return
+    limit.write_text(str(MAPPINGS))
+    say(f"uml: vm.max_map_count of this host is {MAPPINGS} now, not {before}")
 
 
 class Uml:
@@ -55,6 +70,7 @@ class Uml:
         uml_kernel.build()
 
     def run(self, job: Job) -> int:
+        allow_mappings()
         return run_guests(self, job)
 
     def process(self, guest: Guest) -> Process:

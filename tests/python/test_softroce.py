@@ -360,3 +360,17 @@ def test_waiting_is_said(tmp_path: Path) -> None:
         assert not target.exists()
     thread.join(DEADLINE_S)
     assert target.is_dir()
+
+
+def test_a_guests_processes_may_have_a_mapping_for_each_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = tmp_path / "max_map_count"
+    limit.write_text("65530\n")
+    uml.allow_mappings(limit)
+    assert int(limit.read_text()) == uml.MAPPINGS
+    assert "65530" in capsys.readouterr().err
+    limit.write_text("2000000\n")
+    uml.allow_mappings(limit)
+    assert limit.read_text() == "2000000\n"
+    assert capsys.readouterr().err == ""
