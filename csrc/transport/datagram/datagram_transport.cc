@@ -19,6 +19,13 @@ constexpr Duration kMaxTimeout = std::chrono::hours(24 * 365);
 // Copying a frame twice costs less than the round trip of a placed write up to about this size.
 constexpr size_t kMaxPreferredFrameBytes = 8192;
 
+// What a connection counts itself, for as long as it lives.
+void AddCounts(TransportStats& total, const Connection& connection) {
+  total.packets_retransmitted += connection.retransmitted_packets();
+  total.packets_marked += connection.marked_packets();
+  total.packets_dropped_invalid += connection.packets_invalid();
+}
+
 }  // namespace
 
 DatagramTransport::DatagramTransport(std::unique_ptr<DatagramPort> port,
@@ -44,11 +51,7 @@ TransportLimits DatagramTransport::limits() const {
 
 TransportStats DatagramTransport::stats() const {
   TransportStats total = stats_;
-  table_.for_each([&total](const Endpoint& endpoint) {
-    total.packets_retransmitted += endpoint.connection.retransmitted_packets();
-    total.packets_marked += endpoint.connection.marked_packets();
-    total.packets_dropped_invalid += endpoint.connection.packets_invalid();
-  });
+  table_.for_each([&total](const Endpoint& endpoint) { AddCounts(total, endpoint.connection); });
   return total;
 }
 
@@ -272,9 +275,7 @@ void DatagramTransport::close_link(Endpoint& endpoint, const Status& why) {
 void DatagramTransport::reap() {
   std::erase_if(closing_, [this](Endpoint* endpoint) {
     if (!endpoint->connection.finished()) return false;
-    stats_.packets_retransmitted += endpoint->connection.retransmitted_packets();
-    stats_.packets_marked += endpoint->connection.marked_packets();
-    stats_.packets_dropped_invalid += endpoint->connection.packets_invalid();
+    AddCounts(stats_, endpoint->connection);
     deadlines_.erase(*endpoint);
     transmit_.erase(*endpoint);
     events_.erase(*endpoint);

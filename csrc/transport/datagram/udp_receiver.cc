@@ -24,13 +24,12 @@ constexpr int kEcnBits = 3;  // of the traffic class: Congestion Experienced if 
 
 // One byte with IPv4, an int with IPv6 (ip(7), RFC 3542 section 6.5).
 bool IsMarked(cmsghdr& item) {
-  if (item.cmsg_level == IPPROTO_IP && item.cmsg_type == IP_TOS) {
-    return (std::to_integer<int>(*reinterpret_cast<std::byte*>(CMSG_DATA(&item))) & kEcnBits) ==
-           kEcnBits;
-  }
-  if (item.cmsg_level != IPPROTO_IPV6 || item.cmsg_type != IPV6_TCLASS) return false;
   int value = 0;
-  std::memcpy(&value, CMSG_DATA(&item), sizeof(value));
+  if (item.cmsg_level == IPPROTO_IP && item.cmsg_type == IP_TOS) {
+    value = *CMSG_DATA(&item);
+  } else if (item.cmsg_level == IPPROTO_IPV6 && item.cmsg_type == IPV6_TCLASS) {
+    std::memcpy(&value, CMSG_DATA(&item), sizeof(value));
+  }
   return (value & kEcnBits) == kEcnBits;
 }
 
