@@ -342,7 +342,7 @@ Result<CheckReport> CheckPointToPoint(const Program& program, Collective collect
 
 Result<CheckReport> CheckProgram(const Program& program, Collective collective, Rank root,
                                  bool in_place) {
-  if (collective == Collective::kSend || collective == Collective::kRecv) {
+  if (IsPointToPoint(collective)) {
     return CheckPointToPoint(program, collective, root);
   }
   SymbolicRun run(program, collective, root, in_place);

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "collectives/buffer_shape.h"
-
 namespace rocecoll {
 namespace {
 
@@ -47,7 +45,7 @@ class CostModel {
     const uint32_t available =
         blocks.buffer == Buffer::kWork
             ? program_.work_blocks()
-            : BlocksIn(blocks.buffer, collective_, program_.ranks(), rank, root_);
+            : BlocksIn(blocks.buffer, collective_, program_.ranks(), rank == root_);
     // A whole vector, whatever the sizes of its blocks.
     if (blocks.count == vector_.blocks() && available == blocks.count) return vector_.total();
     uint64_t bytes = 0;
@@ -57,9 +55,7 @@ class CostModel {
     return bytes;
   }
   uint64_t block_bytes(Rank rank, Buffer buffer, uint32_t index, uint32_t available) const {
-    if (buffer == Buffer::kWork && collective_ != Collective::kReduceScatter) {
-      return vector_.max_block();
-    }
+    if (buffer == Buffer::kWork && !Reduces(collective_)) return vector_.max_block();
     return vector_.block(available == 1 ? rank : index).count;
   }
 

@@ -17,9 +17,10 @@ Step NothingStep(const ProgramFacts&, Rank, uint32_t) { return {}; }
 }  // namespace
 
 std::unique_ptr<Program> LocalProgram(Collective collective) {
-  ROCECOLL_CHECK(collective != Collective::kSend && collective != Collective::kRecv);
-  const bool nothing = collective == Collective::kBroadcast || collective == Collective::kBarrier;
-  return FunctionProgram::Make({.name = "local", .steps = 1}, nothing ? NothingStep : CopyStep);
+  ROCECOLL_CHECK(!IsPointToPoint(collective));
+  const CollectiveTraits& traits = TraitsOf(collective);
+  const bool copies = traits.input != Contents::kNothing && traits.output != Contents::kNothing;
+  return FunctionProgram::Make({.name = "local", .steps = 1}, copies ? CopyStep : NothingStep);
 }
 
 }  // namespace rocecoll

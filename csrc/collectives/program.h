@@ -2,9 +2,9 @@
 // L4: a collective algorithm is a pure function of (rank, step). No state, no I/O, no time, no
 // memory: the engine executes the same programs that the checker proves and the simulator times.
 //
-// Data is addressed in blocks. Each buffer of an operation is a sequence of blocks (partition.h
-// says where a block lies and how many elements it has, possibly none); programs know block numbers
-// only.
+// Data is addressed in blocks. Each buffer of an operation is a sequence of blocks (BlocksIn() of
+// collective.h says how many, partition.h where a block lies and how many elements it has, possibly
+// none); programs know block numbers only.
 //
 // Execution rules, which the checker proves for every program:
 //  1. Step numbers are global: a Send at step i has exactly one equal Recv or RecvReduce at step i
@@ -25,39 +25,9 @@
 
 #include "base/check.h"
 #include "base/rank.h"
+#include "collectives/collective.h"
 
 namespace rocecoll {
-
-enum class Collective : uint8_t {
-  kAllreduce,
-  kReduce,
-  kReduceScatter,
-  kBroadcast,
-  kAllgather,
-  kGather,
-  kScatter,
-  kAlltoall,
-  kBarrier,
-  kSend,
-  kRecv,
-};
-std::string_view ToString(Collective collective);
-
-// The buffers of an operation, as blocks (p ranks):
-//   collective      input            output           notes
-//   allreduce       p                p                output may be the input
-//   reduce          p                p (root only*)   *elsewhere output is bound to scratch
-//   reduce_scatter  p                1
-//   broadcast       -                p                root's output holds the data
-//   allgather       1                p
-//   gather          1                p (root only)
-//   scatter         p (root only)    1
-//   alltoall        p                p                block i goes to / comes from rank i
-//   barrier         1 (one byte)     1 (one byte)     contents without meaning
-//   send / recv     1 / -            - / 1
-// kWork is scratch of Program::work_blocks() blocks, block i as large as the largest block of the
-// operation (reduce_scatter, reduce: as input block i).
-enum class Buffer : uint8_t { kInput, kOutput, kWork };
 
 // Blocks first + (i / run) * stride + i % run for i in [0, count), modulo the buffer's block count.
 // With run == count (Run()) this is one cyclic run.

@@ -172,8 +172,7 @@ Status CheckRequest(const Request& request) {
     return Refuse(request, "root or peer " + std::to_string(request.root) + " of " +
                                std::to_string(request.ranks) + " ranks");
   }
-  if ((request.collective == Collective::kSend || request.collective == Collective::kRecv) &&
-      request.ranks == 1) {
+  if (IsPointToPoint(request.collective) && request.ranks == 1) {
     return Refuse(request, "a group of one rank has no peer");
   }
   return {};

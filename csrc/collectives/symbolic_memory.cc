@@ -4,17 +4,11 @@
 #include <string>
 
 #include "base/random.h"
-#include "collectives/buffer_shape.h"
 
 namespace rocecoll {
 namespace {
 
 uint64_t Hash(uint64_t value) { return Random(value).next(); }
-
-bool IsReduction(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter;
-}
 
 Status Wrong(Rank rank, uint32_t block, const std::string& what) {
   return {StatusCode::kInternal, "result: rank " + std::to_string(rank) + ", output block " +
@@ -48,14 +42,14 @@ void SymbolicMemory::lay_out(uint32_t work_blocks) {
     Region& input = regions[static_cast<size_t>(Buffer::kInput)];
     Region& output = regions[static_cast<size_t>(Buffer::kOutput)];
     Region& work = regions[static_cast<size_t>(Buffer::kWork)];
-    input.blocks = BlocksIn(Buffer::kInput, collective_, ranks_, rank, root_);
-    output.blocks = BlocksIn(Buffer::kOutput, collective_, ranks_, rank, root_);
+    const bool is_root = rank == root_;
+    input.blocks = BlocksIn(Buffer::kInput, collective_, ranks_, is_root);
+    output.blocks = BlocksIn(Buffer::kOutput, collective_, ranks_, is_root);
     work.blocks = work_blocks;
-    // Scratch, and the barrier's bytes, never share memory with anything.
-    const bool shares = in_place_ && input.blocks > 0 && output.blocks > 0 &&
-                        collective_ != Collective::kAlltoall &&
-                        collective_ != Collective::kBarrier &&
-                        (collective_ != Collective::kReduce || rank == root_);
+    // Scratch never shares memory with anything.
+    const bool shares = in_place_ && collective_ != Collective::kAlltoall &&
+                        ContentsOf(Buffer::kInput, collective_, is_root) != Contents::kNothing &&
+                        ContentsOf(Buffer::kOutput, collective_, is_root) != Contents::kNothing;
     input.first = used;
     output.first = used + (shares ? 0 : input.blocks);
     used = output.first + output.blocks;
@@ -73,8 +67,8 @@ void SymbolicMemory::lay_out(uint32_t work_blocks) {
 
 void SymbolicMemory::fill() {
   for (Rank rank = 0; rank < ranks_; ++rank) {
-    const bool sends_output = collective_ == Collective::kBroadcast && rank == root_;
-    const Buffer buffer = sends_output ? Buffer::kOutput : Buffer::kInput;
+    const Buffer buffer =
+        GivesOutput(collective_, rank == root_) ? Buffer::kOutput : Buffer::kInput;
     for (uint32_t block = 0; block < blocks(rank, buffer); ++block) {
       symbols_[locate(rank, buffer, block)] = Contribution(rank, block);
     }
@@ -83,7 +77,7 @@ void SymbolicMemory::fill() {
 
 Status SymbolicMemory::check_result() const {
   if (collective_ == Collective::kBarrier) return {};
-  if (IsReduction(collective_)) return check_sums();
+  if (Reduces(collective_)) return check_sums();
   for (Rank rank = 0; rank < ranks_; ++rank) {
     for (uint32_t block = 0; block < blocks(rank, Buffer::kOutput); ++block) {
       Symbol expected;
@@ -110,9 +104,9 @@ Status SymbolicMemory::check_sums() const {
   }
   std::vector<uint64_t> expressions(ranks_, 0);
   for (Rank rank = 0; rank < ranks_; ++rank) {
-    if (collective_ == Collective::kReduce && rank != root_) continue;
+    if (HasScratchOutput(collective_, rank == root_)) continue;
     for (uint32_t index = 0; index < blocks(rank, Buffer::kOutput); ++index) {
-      const uint32_t block = collective_ == Collective::kReduceScatter ? rank : index;
+      const uint32_t block = TraitsOf(collective_).output == Contents::kBlock ? rank : index;
       const Symbol& symbol = symbols_[locate(rank, Buffer::kOutput, index)];
       if (symbol.contributions != contributions[block]) {
         return Wrong(rank, index, "is not the sum of every rank's contribution, each once");

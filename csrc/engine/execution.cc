@@ -17,12 +17,11 @@ size_t AlignUp(size_t bytes) {
   return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
 }
 
-// Block i of scratch is as large as block i of the input where the program reduces, else as the
-// largest block (collectives/program.h).
+// As collectives/collective.h has it.
 Partition WorkPartition(const OperationSpec& spec, const Partition& input, const Partition& output,
                         uint32_t work_blocks) {
   if (work_blocks == 0) return {};
-  if (Reduces(spec.collective) && spec.collective != Collective::kAllreduce) {
+  if (Reduces(spec.collective)) {
     ROCECOLL_CHECK(input.blocks() == work_blocks);
     return input.packed();
   }
@@ -89,15 +88,11 @@ void Execution::begin(const OperationSpec& spec, Plan plan, const Fingerprint& f
   const size_t slots = std::min(plan_.lanes, std::max(context_.max_lanes_in_flight, 1u));
   if (lanes_.size() < slots) lanes_.resize(slots);
   lay_out();
-  if (spec.staged != nullptr) staging_.begin(spec, context_.rank, context_.ranks, plan_.lanes);
+  if (spec.staged != nullptr) staging_.begin(spec, context_.rank, plan_.lanes);
 }
 
 bool Execution::has_private_output() const {
-  return spec_->collective == Collective::kReduce && context_.rank != spec_->root;
-}
-
-bool Execution::needs_input_copy() const {
-  return spec_->collective == Collective::kReduceScatter && scales_input();
+  return HasScratchOutput(spec_->collective, context_.rank == spec_->root);
 }
 
 bool Execution::divides_output() const {

@@ -92,7 +92,7 @@ class Execution {
   void reduce(Lane& lane, const Transfer& transfer, const std::byte* received);
   void finish_lane(Lane& lane);
   bool has_private_output() const;
-  bool needs_input_copy() const;
+  bool needs_input_copy() const { return ScalesInScratch(*spec_, context_.ranks); }
   bool scales_input() const { return ScalesInput(*spec_, context_.ranks); }
   bool divides_output() const;
   BoundBuffer& buffer(Lane& lane, Buffer which) const {

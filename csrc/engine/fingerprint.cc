@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/fingerprint.h"
 
-#include <string_view>
-
 #include "base/bytes.h"
 
 namespace rocecoll {
@@ -35,28 +33,6 @@ Fields Parse(const Fingerprint& fingerprint) {
   return fields;
 }
 
-bool IsRooted(Collective collective) {
-  return collective == Collective::kReduce || collective == Collective::kBroadcast ||
-         collective == Collective::kGather || collective == Collective::kScatter;
-}
-
-// torch.distributed's names: what callers wrote.
-std::string_view CallName(Collective collective) {
-  switch (collective) {
-    case Collective::kAllreduce:
-      return "all_reduce";
-    case Collective::kAllgather:
-      return "all_gather";
-    case Collective::kAlltoall:
-      return "all_to_all";
-    case Collective::kSend:
-    case Collective::kRecv:
-      return "send/recv";
-    default:
-      return ToString(collective);
-  }
-}
-
 }  // namespace
 
 Fingerprint MakeFingerprint(const OperationSpec& spec, const Plan& plan, uint64_t sequence) {
@@ -78,15 +54,16 @@ Fingerprint MakeFingerprint(const OperationSpec& spec, const Plan& plan, uint64_
 
 std::string DescribeName(const Fingerprint& fingerprint) {
   const Fields fields = Parse(fingerprint);
-  if (fields.collective > static_cast<uint8_t>(Collective::kRecv)) return "unknown operation";
-  return std::string(CallName(static_cast<Collective>(fields.collective)));
+  if (fields.collective >= kCollectiveTraits.size()) return "unknown operation";
+  const auto collective = static_cast<Collective>(fields.collective);
+  return IsPointToPoint(collective) ? "send/recv" : std::string(TraitsOf(collective).call);
 }
 
 std::string DescribeArguments(const Fingerprint& fingerprint, std::span<const Rank> global_ranks) {
   const Fields fields = Parse(fingerprint);
   const auto collective = static_cast<Collective>(fields.collective);
   // A peer's fingerprint may hold anything.
-  if (fields.collective > static_cast<uint8_t>(Collective::kRecv) || fields.type >= kDataTypes ||
+  if (fields.collective >= kCollectiveTraits.size() || fields.type >= kDataTypes ||
       fields.reduce_op >= kReduceOps || collective == Collective::kBarrier) {
     return {};
   }
@@ -101,7 +78,7 @@ std::string DescribeArguments(const Fingerprint& fingerprint, std::span<const Ra
   }
   text += ToString(static_cast<DataType>(fields.type));
   if (fields.flags & kNotUniform) return text + ", blocks of different sizes";
-  if (collective == Collective::kSend || collective == Collective::kRecv) return text;
+  if (IsPointToPoint(collective)) return text;
   return text + ", " + std::to_string(fields.elements) +
          (fields.elements == 1 ? " element" : " elements");
 }

@@ -21,17 +21,12 @@ Partition CutByBlocks(const Partition& partition) {
   return Partition::Explicit(std::move(ranges));
 }
 
-bool IsWholeVectorEverywhere(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
-         collective == Collective::kBroadcast;
-}
-
 }  // namespace
 
 Partition LanePartition(const OperationSpec& spec, const Partition& partition, uint32_t index,
                         uint32_t lanes) {
   if (lanes == 1 || partition.blocks() == 0) return partition;
-  if (IsWholeVectorEverywhere(spec.collective) || !partition.contiguous()) {
+  if (TraitsOf(spec.collective).cut == Cut::kOurs || !partition.contiguous()) {
     return partition.lane(index, lanes);
   }
   return CutByBlocks(partition).lane(index, lanes);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "engine/lane_partition.h"
-#include "engine/operation_check.h"
 #include "engine/segments.h"
 
 namespace rocecoll {
@@ -16,16 +15,16 @@ constexpr int kLookAfterPart = 8;
 
 }  // namespace
 
-void LaneStaging::begin(const OperationSpec& spec, Rank rank, uint32_t ranks, uint32_t lanes) {
+void LaneStaging::begin(const OperationSpec& spec, Rank rank, uint32_t lanes) {
   spec_ = &spec;
   lanes_ = lanes;
   const bool is_root = rank == spec.root;
-  const BlockCounts blocks = ExpectedBlocks(spec.collective, is_root, ranks);
-  if (blocks.input > 0) reads_ = &spec.input;
-  if (blocks.output > 0) writes_ = &spec.output;
-  if (spec.collective == Collective::kBroadcast && is_root) {
-    reads_ = std::exchange(writes_, nullptr);
-  }
+  const auto holds = [&](Buffer buffer) {
+    return ContentsOf(buffer, spec.collective, is_root) != Contents::kNothing;
+  };
+  if (holds(Buffer::kInput)) reads_ = &spec.input;
+  if (holds(Buffer::kOutput)) writes_ = &spec.output;
+  if (GivesOutput(spec.collective, is_root)) reads_ = std::exchange(writes_, nullptr);
 }
 
 const std::vector<HostRange>& LaneStaging::ranges(const OperationBuffer* buffer, uint32_t lane) {

@@ -18,7 +18,7 @@ namespace rocecoll {
 class LaneStaging {
  public:
   // `spec`, which names the staged memory, outlives the run.
-  void begin(const OperationSpec& spec, Rank rank, uint32_t ranks, uint32_t lanes);
+  void begin(const OperationSpec& spec, Rank rank, uint32_t lanes);
   void end() { *this = {}; }
   bool active() const { return spec_ != nullptr; }
   // Starts the fetches up to kStagedLanesAhead lanes from `lane`, the next one to start. True if

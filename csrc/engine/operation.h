@@ -18,7 +18,7 @@
 namespace rocecoll {
 
 // The caller's memory behind one buffer of the operation. `partition` cuts it into the blocks that
-// collectives/program.h lists for the collective; offsets count elements from `data`.
+// collectives/collective.h lists for the collective; offsets count elements from `data`.
 struct OperationBuffer {
   void* data = nullptr;
   Partition partition;

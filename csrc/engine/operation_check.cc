@@ -4,7 +4,6 @@
 #include <string>
 
 #include "collectives/reduce.h"
-#include "engine/plan.h"
 
 namespace rocecoll {
 namespace {
@@ -46,89 +45,33 @@ Status CheckSameBlocks(const OperationSpec& spec) {
   return status;
 }
 
-// Sizes that must agree within one rank.
-Status CheckSizes(const OperationSpec& spec, Rank rank) {
-  const bool is_root = rank == spec.root;
-  const Partition& input = spec.input.partition;
-  const Partition& output = spec.output.partition;
-  switch (spec.collective) {
-    case Collective::kAllreduce:
-      return CheckSameBlocks(spec);
-    case Collective::kReduce:
-      return is_root ? CheckSameBlocks(spec) : Status();
-    case Collective::kReduceScatter:
-      return CheckEqual(spec, "this rank's block of input", input.block(rank).count, "output",
-                        output.total());
-    case Collective::kAllgather:
-      return CheckEqual(spec, "input", input.total(), "this rank's block of output",
-                        output.block(rank).count);
-    case Collective::kGather:
-      if (!is_root) return {};
-      return CheckEqual(spec, "input", input.total(), "this rank's block of output",
-                        output.block(rank).count);
-    case Collective::kScatter:
-      if (!is_root) return {};
-      return CheckEqual(spec, "this rank's block of input", input.block(rank).count, "output",
-                        output.total());
-    case Collective::kAlltoall:
-      return CheckEqual(spec, "this rank's block of input", input.block(rank).count,
-                        "this rank's block of output", output.block(rank).count);
-    case Collective::kBroadcast:
-    case Collective::kBarrier:
-    case Collective::kSend:
-    case Collective::kRecv:
-      return {};
-  }
-  return {};
+// Sizes that must agree within one rank: of the whole vectors, or of this rank's own block.
+Status CheckSizes(const OperationSpec& spec, Rank rank, Contents input, Contents output) {
+  if (input == Contents::kNothing || output == Contents::kNothing) return {};
+  if (Reduces(spec.collective) && output == Contents::kVector) return CheckSameBlocks(spec);
+  const auto own = [rank](Contents contents, const Partition& partition) {
+    return contents == Contents::kVector ? partition.block(rank).count : partition.total();
+  };
+  return CheckEqual(spec, input == Contents::kVector ? "this rank's block of input" : "input",
+                    own(input, spec.input.partition),
+                    output == Contents::kVector ? "this rank's block of output" : "output",
+                    own(output, spec.output.partition));
 }
 
-// What `uniform` promises. (An allreduce's blocks are our own cut and may differ by one.)
-Status CheckUniform(const OperationSpec& spec, const BlockCounts& blocks) {
-  const bool promised = spec.uniform && (spec.collective == Collective::kAlltoall ||
-                                         spec.collective == Collective::kGather ||
-                                         spec.collective == Collective::kScatter);
-  if (!promised) return {};
+// What `uniform` promises.
+Status CheckUniform(const OperationSpec& spec, Contents input, Contents output) {
+  if (!spec.uniform || TraitsOf(spec.collective).cut != Cut::kPrivate) return {};
   const auto even = [](const Partition& p) { return p.max_block() * p.blocks() == p.total(); };
-  if ((blocks.input > 0 && !even(spec.input.partition)) ||
-      (blocks.output > 0 && !even(spec.output.partition))) {
+  if ((input == Contents::kVector && !even(spec.input.partition)) ||
+      (output == Contents::kVector && !even(spec.output.partition))) {
     return Invalid(spec, "blocks differ in size, which needs uniform = false");
   }
-  if (spec.collective == Collective::kAlltoall) {
-    return CheckEqual(spec, "input", spec.input.partition.total(), "output",
-                      spec.output.partition.total());
-  }
-  return {};
+  if (input != Contents::kVector || output != Contents::kVector) return {};
+  return CheckEqual(spec, "input", spec.input.partition.total(), "output",
+                    spec.output.partition.total());
 }
 
 }  // namespace
-
-BlockCounts ExpectedBlocks(Collective collective, bool is_root, uint32_t ranks) {
-  const uint32_t at_root = is_root ? ranks : 0;
-  switch (collective) {
-    case Collective::kAllreduce:
-    case Collective::kAlltoall:
-      return {ranks, ranks};
-    case Collective::kReduce:
-      return {ranks, at_root};
-    case Collective::kReduceScatter:
-      return {ranks, 1};
-    case Collective::kBroadcast:
-      return {0, ranks};
-    case Collective::kAllgather:
-      return {1, ranks};
-    case Collective::kGather:
-      return {1, at_root};
-    case Collective::kScatter:
-      return {at_root, 1};
-    case Collective::kBarrier:
-      return {0, 0};
-    case Collective::kSend:
-      return {1, 0};
-    case Collective::kRecv:
-      return {0, 1};
-  }
-  return {};
-}
 
 Status CheckOperation(const OperationSpec& spec, Rank rank, uint32_t ranks) {
   if (static_cast<int>(spec.type) >= kDataTypes) return Invalid(spec, "unknown data type");
@@ -150,11 +93,13 @@ Status CheckOperation(const OperationSpec& spec, Rank rank, uint32_t ranks) {
     Status status = CheckReduction(spec.type, spec.reduce_op);
     if (!status.ok()) return status;
   }
-  const BlockCounts blocks = ExpectedBlocks(spec.collective, rank == spec.root, ranks);
-  Status status = CheckBuffer(spec, spec.input, blocks.input, "input");
-  if (status.ok()) status = CheckBuffer(spec, spec.output, blocks.output, "output");
-  if (status.ok()) status = CheckSizes(spec, rank);
-  if (status.ok()) status = CheckUniform(spec, blocks);
+  const bool is_root = rank == spec.root;
+  const Contents input = ContentsOf(Buffer::kInput, spec.collective, is_root);
+  const Contents output = ContentsOf(Buffer::kOutput, spec.collective, is_root);
+  Status status = CheckBuffer(spec, spec.input, BlocksOf(input, ranks), "input");
+  if (status.ok()) status = CheckBuffer(spec, spec.output, BlocksOf(output, ranks), "output");
+  if (status.ok()) status = CheckSizes(spec, rank, input, output);
+  if (status.ok()) status = CheckUniform(spec, input, output);
   return status;
 }
 

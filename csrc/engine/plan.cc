@@ -22,33 +22,21 @@ uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0
 
 // One rank's whole vector, in elements, where every rank can know it.
 uint64_t AgreedElements(const OperationSpec& spec, uint32_t ranks) {
-  switch (spec.collective) {
-    case Collective::kAllreduce:
-    case Collective::kReduce:
-    case Collective::kReduceScatter:
-      return spec.input.partition.total();
-    case Collective::kBroadcast:
-    case Collective::kAllgather:
-      return spec.output.partition.total();
-    case Collective::kGather:
-      return spec.uniform ? spec.input.partition.total() * ranks : 0;
-    case Collective::kScatter:
-      return spec.uniform ? spec.output.partition.total() * ranks : 0;
-    case Collective::kAlltoall:
-      return spec.uniform ? spec.input.partition.total() : 0;
-    case Collective::kBarrier:
-    case Collective::kSend:
-    case Collective::kRecv:
-      return 0;
-  }
-  return 0;
+  const Cut cut = TraitsOf(spec.collective).cut;
+  if (cut == Cut::kUncut || (cut == Cut::kPrivate && !spec.uniform)) return 0;
+  // In the buffers that every rank has, not only the root.
+  const Contents input = ContentsOf(Buffer::kInput, spec.collective, false);
+  const Contents output = ContentsOf(Buffer::kOutput, spec.collective, false);
+  if (input == Contents::kVector) return spec.input.partition.total();
+  if (output == Contents::kVector) return spec.output.partition.total();
+  return ranks * (input == Contents::kBlock ? spec.input : spec.output).partition.total();
 }
 
 // The buffer whose block sizes all ranks know though they may differ; else null.
 const Partition* SharedBlocks(const OperationSpec& spec) {
-  if (spec.collective == Collective::kReduceScatter) return &spec.input.partition;
-  if (spec.collective == Collective::kAllgather) return &spec.output.partition;
-  return nullptr;
+  const CollectiveTraits& traits = TraitsOf(spec.collective);
+  if (traits.cut != Cut::kAgreed) return nullptr;
+  return traits.input == Contents::kVector ? &spec.input.partition : &spec.output.partition;
 }
 
 bool UniformBlocks(const OperationSpec& spec) {
@@ -83,10 +71,8 @@ uint32_t LaneCount(const OperationSpec& spec, const Plan& plan, uint32_t ranks,
   if (plan.elements * element_bytes <= options.lane_bytes) return 1;
   const uint64_t block_bytes = LargestBlock(spec) * element_bytes;
   uint64_t held_blocks = plan.program->work_blocks();
-  if (spec.collective == Collective::kReduce) held_blocks += ranks;
-  if (spec.collective == Collective::kReduceScatter && ScalesInput(spec, ranks)) {
-    held_blocks += ranks;
-  }
+  if (HasScratchOutput(spec.collective, false)) held_blocks += ranks;
+  if (ScalesInScratch(spec, ranks)) held_blocks += ranks;
   const uint64_t message_bytes = std::max<uint64_t>(options.lane_bytes / 2, 1);
   const uint64_t lane_scratch = std::max<uint64_t>(options.scratch_bytes / kScratchParts, 1);
   const uint64_t lanes =
@@ -125,19 +111,14 @@ uint32_t LayoutHash(const OperationSpec& spec, const Plan& plan) {
 
 }  // namespace
 
-bool Reduces(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter;
-}
-
-bool IsPointToPoint(Collective collective) {
-  return collective == Collective::kSend || collective == Collective::kRecv;
-}
-
 bool ScalesInput(const OperationSpec& spec, uint32_t ranks) {
   if (!Reduces(spec.collective)) return false;
   if (spec.reduce_op == ReduceOp::kAvg) return ranks > 1 && DividesFirst(spec.type);
   return spec.reduce_op == ReduceOp::kPremulSum;
+}
+
+bool ScalesInScratch(const OperationSpec& spec, uint32_t ranks) {
+  return TraitsOf(spec.collective).output == Contents::kBlock && ScalesInput(spec, ranks);
 }
 
 Result<Plan> MakePlan(const OperationSpec& spec, Rank root, uint32_t ranks,

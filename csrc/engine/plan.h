@@ -22,10 +22,10 @@ struct Plan {
   uint32_t layout_hash = 0;  // lanes, program and block sizes
 };
 
-bool Reduces(Collective collective);
-bool IsPointToPoint(Collective collective);
 // Whether each rank scales what it has before it is added (PREMUL_SUM, and AVG of some types).
 bool ScalesInput(const OperationSpec& spec, uint32_t ranks);
+// And that as a copy in scratch, as its output cannot hold the vector.
+bool ScalesInScratch(const OperationSpec& spec, uint32_t ranks);
 
 // For a checked operation; refuses algorithms that do not exist or do not fit. `root` is the
 // spec's, or the peer that a receive from any source turned out to have.

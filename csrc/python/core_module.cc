@@ -21,10 +21,9 @@ namespace rocecoll::python {
 namespace {
 
 std::vector<std::string> AlgorithmNamesOf(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(Collective::kRecv); ++i) {
-    const auto collective = static_cast<Collective>(i);
-    if (ToString(collective) != name) continue;
-    const auto names = AlgorithmNames(collective);
+  for (const CollectiveTraits& traits : kCollectiveTraits) {
+    if (traits.name != name) continue;
+    const auto names = AlgorithmNames(traits.collective);
     return {names.begin(), names.end()};
   }
   RaiseInvalid("there is no collective \"" + name + "\"");

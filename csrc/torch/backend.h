@@ -25,8 +25,7 @@
 namespace rocecoll::torch_adapter {
 
 // Algorithm names by collective; empty: chosen by size. The same on every rank.
-inline constexpr size_t kCollectives = static_cast<size_t>(Collective::kRecv) + 1;
-using AlgorithmTable = std::array<std::string, kCollectives>;
+using AlgorithmTable = std::array<std::string, kCollectiveTraits.size()>;
 
 class Backend : public c10d::Backend {
  public:

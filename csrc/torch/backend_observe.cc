@@ -3,7 +3,6 @@
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 #include <tuple>
 
-#include "engine/plan.h"
 #include "torch/backend.h"
 #include "torch/recorder.h"
 
@@ -12,11 +11,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "rocecoll:";
 
-bool HasRoot(Collective collective) {
-  return collective == Collective::kReduce || collective == Collective::kBroadcast ||
-         collective == Collective::kGather || collective == Collective::kScatter ||
-         collective == Collective::kSend || collective == Collective::kRecv;
-}
+// The root, or the peer.
+bool NamesRank(Collective collective) { return IsRooted(collective) || IsPointToPoint(collective); }
 
 uint64_t Describe(const std::vector<at::Tensor>& tensors, std::vector<RecordedTensor>& described) {
   uint64_t bytes = 0;
@@ -76,7 +72,7 @@ CallRecordPtr Backend::observe(const Work::Call& call, const std::vector<Operati
   record->bytes =
       std::max(Describe(call.inputs, record->inputs), Describe(call.results, record->outputs));
   const OperationSpec& spec = specs.front();
-  if (HasRoot(spec.collective)) record->root = spec.any_source ? -1 : static_cast<int>(spec.root);
+  if (NamesRank(spec.collective)) record->root = spec.any_source ? -1 : static_cast<int>(spec.root);
   if (message) record->tag = spec.user_tag;
   if (Reduces(spec.collective)) record->reduce_op = ToString(spec.reduce_op);
   record->input_splits = Splits<uint64_t>(spec, spec.input.partition);
@@ -100,7 +96,7 @@ void Backend::show_profiler(const Work::Call& call, const std::vector<OperationS
   RECORD_PARAM_COMMS_DATA_WITH_ASYNC_OP(
       std::make_tuple(static_cast<int64_t>(sequence), message),
       std::make_tuple(getGroupUid(), getGroupDesc()), call.inputs, call.results,
-      HasRoot(spec.collective) ? static_cast<int>(spec.root) : rank_,
+      NamesRank(spec.collective) ? static_cast<int>(spec.root) : rank_,
       std::string(std::string_view(call.title).substr(kPrefix.size())), Elements(call.inputs),
       Elements(call.results), typed.empty() ? at::kByte : typed[0].scalar_type(),
       Splits<int64_t>(spec, spec.input.partition), Splits<int64_t>(spec, spec.output.partition),

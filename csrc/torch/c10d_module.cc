@@ -51,10 +51,10 @@ py::dict Stats(RuntimeHandle& runtime) {
 AlgorithmTable MakeAlgorithmTable(const std::map<std::string, std::string>& names) {
   AlgorithmTable table;
   size_t found = 0;
-  for (size_t i = 0; i < kCollectives; ++i) {
-    const auto entry = names.find(std::string(ToString(static_cast<Collective>(i))));
+  for (const CollectiveTraits& traits : kCollectiveTraits) {
+    const auto entry = names.find(std::string(traits.name));
     if (entry == names.end()) continue;
-    table[i] = entry->second;
+    table[static_cast<size_t>(traits.collective)] = entry->second;
     ++found;
   }
   if (found != names.size()) throw py::value_error("unknown collective among the algorithms");

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/random.h"
-#include "collectives/buffer_shape.h"
 #include "collectives/program_list.h"
 #include "collectives/reference_executor.h"
 
@@ -51,11 +50,6 @@ uint64_t EndOf(const Partition& partition) {
   return end;
 }
 
-bool IsSum(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter;
-}
-
 class Execution : public testing::TestWithParam<NamedAlgorithm> {
  protected:
   // `even_total`: blocks of an even cut of that many elements. Else sizes(from, to).
@@ -89,7 +83,7 @@ class Execution : public testing::TestWithParam<NamedAlgorithm> {
   }
 
   Partition partition(const Case& c, Buffer buffer, Rank rank) const {
-    const uint32_t blocks = BlocksIn(buffer, collective(), c.ranks, rank, c.root);
+    const uint32_t blocks = BlocksIn(buffer, collective(), c.ranks, rank == c.root);
     if (blocks == 0) return {};
     if (c.even_total) return Partition::Even(*c.even_total, blocks, 2);
     std::vector<uint64_t> counts;
@@ -98,7 +92,7 @@ class Execution : public testing::TestWithParam<NamedAlgorithm> {
   }
 
   int64_t expected(const Case& c, Rank rank, uint32_t block, uint64_t i) const {
-    if (IsSum(collective())) {
+    if (Reduces(collective())) {
       const uint32_t of = collective() == Collective::kReduceScatter ? rank : block;
       int64_t sum = 0;
       for (Rank other = 0; other < c.ranks; ++other) sum += Value(other, of, i);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,24 +14,15 @@
 
 namespace rocecoll {
 
-inline constexpr Collective kCollectives[] = {
-    Collective::kAllreduce, Collective::kReduce, Collective::kReduceScatter, Collective::kBroadcast,
-    Collective::kAllgather, Collective::kGather, Collective::kScatter,       Collective::kAlltoall,
-    Collective::kBarrier,   Collective::kSend,   Collective::kRecv,
-};
-
-inline bool IsPointToPoint(Collective collective) {
-  return collective == Collective::kSend || collective == Collective::kRecv;
-}
-inline bool HasRoot(Collective collective) {
-  return collective == Collective::kReduce || collective == Collective::kBroadcast ||
-         collective == Collective::kGather || collective == Collective::kScatter ||
-         IsPointToPoint(collective);
-}
+inline constexpr auto kCollectives = [] {
+  std::array<Collective, kCollectiveTraits.size()> all;
+  std::ranges::transform(kCollectiveTraits, all.begin(), &CollectiveTraits::collective);
+  return all;
+}();
 
 // All roots of small groups, a few of larger ones.
 inline std::vector<Rank> RootsOf(Collective collective, uint32_t ranks) {
-  if (!HasRoot(collective) || ranks == 1) return {0};
+  if ((!IsRooted(collective) && !IsPointToPoint(collective)) || ranks == 1) return {0};
   if (ranks > 100) return {0, ranks - 1};
   if (ranks > 9) return {0, 1, ranks / 2, ranks - 1};
   std::vector<Rank> roots;

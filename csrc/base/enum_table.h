@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables with a row for each enumerator of an enum that counts from 0, checked while compiling: a
+// row that is missing, twice or out of order is an error, and nobody counts by hand.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "base/check.h"
+
+namespace rocecoll {
+
+// g++ and clang++ spell a value that has a name "Color::kRed", any other "(Color)3", so that a
+// digit follows the last parenthesis.
+template <auto kValue>
+consteval bool IsEnumerator() {
+  const std::string_view signature = __PRETTY_FUNCTION__;
+  const char next = signature[signature.rfind(')') + 1];
+  return next == ' ' || next == ':';
+}
+
+template <typename Enum, size_t kFrom = 0>
+consteval size_t CountEnumerators() {
+  if constexpr (IsEnumerator<static_cast<Enum>(kFrom)>()) {
+    return CountEnumerators<Enum, kFrom + 1>();
+  } else {
+    return kFrom;
+  }
+}
+
+// For a static_assert beside the table. `key` is the enumerator that a row is about.
+template <typename Row, size_t kRows, typename Enum>
+consteval bool HasRowForEach(const std::array<Row, kRows>& table, Enum Row::* key) {
+  for (size_t i = 0; i < kRows; ++i) {
+    if (table[i].*key != static_cast<Enum>(i)) return false;
+  }
+  return kRows == CountEnumerators<Enum>();
+}
+
+template <typename Row, size_t kRows, typename Enum>
+constexpr const Row& RowOf(const std::array<Row, kRows>& table, Enum value) {
+  ROCECOLL_CHECK(static_cast<size_t>(value) < kRows);
+  return table[static_cast<size_t>(value)];
+}
+
+}  // namespace rocecoll

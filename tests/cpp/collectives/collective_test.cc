@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/collective.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace rocecoll {
+namespace {
+
+// Input and output of a rank, of 7: blocks of the caller's buffers / blocks that programs see.
+std::string Blocks(Collective collective, bool is_root) {
+  std::string text;
+  for (const Buffer buffer : {Buffer::kInput, Buffer::kOutput}) {
+    text += (text.empty() ? "" : " ") +
+            std::to_string(BlocksOf(ContentsOf(buffer, collective, is_root), 7)) + "/" +
+            std::to_string(BlocksIn(buffer, collective, 7, is_root));
+  }
+  return text;
+}
+
+TEST(CollectiveTest, BuffersAreAsManyBlocksAsTheCollectiveHasIt) {
+  for (const bool is_root : {true, false}) {
+    EXPECT_EQ(Blocks(Collective::kAllreduce, is_root), "7/7 7/7");
+    EXPECT_EQ(Blocks(Collective::kReduceScatter, is_root), "7/7 1/1");
+    EXPECT_EQ(Blocks(Collective::kBroadcast, is_root), "0/0 7/7");
+    EXPECT_EQ(Blocks(Collective::kAllgather, is_root), "1/1 7/7");
+    EXPECT_EQ(Blocks(Collective::kAlltoall, is_root), "7/7 7/7");
+    EXPECT_EQ(Blocks(Collective::kBarrier, is_root), "0/1 0/1");
+    EXPECT_EQ(Blocks(Collective::kSend, is_root), "1/1 0/0");
+    EXPECT_EQ(Blocks(Collective::kRecv, is_root), "0/0 1/1");
+  }
+  EXPECT_EQ(Blocks(Collective::kReduce, true), "7/7 7/7");
+  EXPECT_EQ(Blocks(Collective::kReduce, false), "7/7 0/7");
+  EXPECT_EQ(Blocks(Collective::kGather, true), "1/1 7/7");
+  EXPECT_EQ(Blocks(Collective::kGather, false), "1/1 0/0");
+  EXPECT_EQ(Blocks(Collective::kScatter, true), "7/7 1/1");
+  EXPECT_EQ(Blocks(Collective::kScatter, false), "0/0 1/1");
+}
+
+TEST(CollectiveTest, OnlyTheRootOfABroadcastGivesItsOutput) {
+  for (const CollectiveTraits& traits : kCollectiveTraits) {
+    EXPECT_EQ(GivesOutput(traits.collective, true), traits.collective == Collective::kBroadcast);
+    EXPECT_FALSE(GivesOutput(traits.collective, false));
+  }
+}
+
+TEST(CollectiveTest, NamesAreDistinct) {
+  std::set<std::string_view> names, calls;
+  for (const CollectiveTraits& traits : kCollectiveTraits) {
+    names.insert(traits.name);
+    calls.insert(traits.call);
+  }
+  EXPECT_EQ(names.size(), kCollectiveTraits.size());
+  EXPECT_EQ(calls.size(), kCollectiveTraits.size());
+  EXPECT_EQ(ToString(Collective::kReduceScatter), "reduce_scatter");
+  EXPECT_EQ(TraitsOf(Collective::kAlltoall).call, "all_to_all");
+}
+
+// Numbers go over the wire.
+TEST(CollectiveTest, NumbersStay) {
+  std::string names;
+  for (const CollectiveTraits& traits : kCollectiveTraits) names += std::string(traits.name) + " ";
+  EXPECT_EQ(names,
+            "allreduce reduce reduce_scatter broadcast allgather gather scatter alltoall barrier "
+            "send recv ");
+}
+
+}  // namespace
+}  // namespace rocecoll
