@@ -10,52 +10,32 @@
 namespace rocecoll {
 namespace {
 
-bool IsComplex(DataType type) {
-  return type == DataType::kComplex32 || type == DataType::kComplex64 ||
-         type == DataType::kComplex128;
-}
-
-bool IsInteger(DataType type) { return type >= DataType::kUint8 && type <= DataType::kInt64; }
-
-bool HasMeaning(DataType type, ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-    case ReduceOp::kProduct:
-      return true;
-    case ReduceOp::kMin:
-    case ReduceOp::kMax:
-      return !IsComplex(type);
-    case ReduceOp::kAvg:
-      return type != DataType::kBool;
-    case ReduceOp::kPremulSum:
-      return type != DataType::kBool && !IsInteger(type);
-    case ReduceOp::kBand:
-    case ReduceOp::kBor:
-    case ReduceOp::kBxor:
-      return type == DataType::kBool || IsInteger(type);
-  }
-  return false;
-}
-
 const KernelTable& Kernels() {
   static const KernelTable& fastest = *UsableKernels().front();
   return fastest;
 }
 
+// Null where the op has no meaning for the type.
+ReduceKernel KernelOf(DataType type, ReduceOp op) {
+  ROCECOLL_CHECK(static_cast<int>(type) < kDataTypes && static_cast<int>(op) < kReduceOps);
+  return Kernels().reduce[static_cast<int>(type)][static_cast<int>(op)];
+}
+
 }  // namespace
 
 Status CheckReduction(DataType type, ReduceOp op) {
-  if (HasMeaning(type, op)) return Status();
+  if (KernelOf(type, op) != nullptr) return Status();
   return Status(StatusCode::kUnsupported,
                 std::string(ToString(op)) + " is not defined for " + std::string(ToString(type)));
 }
 
-bool DividesFirst(DataType type) { return !IsInteger(type); }
+bool DividesFirst(DataType type) {
+  return KindOf(type) == NumberKind::kFloat || KindOf(type) == NumberKind::kComplex;
+}
 
 void Reduce(DataType type, ReduceOp op, const void* left, const void* right, void* out,
             size_t count) {
-  ROCECOLL_CHECK(static_cast<int>(type) < kDataTypes && static_cast<int>(op) < kReduceOps);
-  const ReduceKernel kernel = Kernels().reduce[static_cast<int>(type)][static_cast<int>(op)];
+  const ReduceKernel kernel = KernelOf(type, op);
   ROCECOLL_CHECK(kernel != nullptr);
   if (count == 0) return;
   const FloatMode mode;

@@ -5,7 +5,8 @@
 
 namespace rocecoll {
 
-constinit const KernelTable kPortableKernels = MakeKernelTable<PlainLoops<Float16>>("portable");
+constinit const KernelTable kPortableKernels =
+    MakeKernelTable<PlainLoops<Float16>>("portable", Formats());
 
 std::vector<const KernelTable*> UsableKernels() {
   std::vector<const KernelTable*> usable;

@@ -49,7 +49,8 @@ struct Float16Lanes {
 
 }  // namespace
 
-constinit const KernelTable kAvx2Kernels = MakeKernelTable<LaneLoops<Float16Lanes>>("avx2");
+constinit const KernelTable kAvx2Kernels =
+    MakeKernelTable<LaneLoops<Float16Lanes>>("avx2", Formats());
 
 }  // namespace rocecoll
 

@@ -15,9 +15,9 @@
 #include <type_traits>
 
 #include "collectives/data_type.h"
+#include "collectives/number_formats.h"
 #include "collectives/reduce_kernels.h"
 #include "collectives/reduce_ops.h"
-#include "collectives/small_float.h"
 
 // The iterations are independent: buffers are apart or exactly the same.
 #if defined(__clang__)
@@ -28,30 +28,6 @@
 
 namespace rocecoll {
 namespace {
-
-// A type that is computed with as it is stored.
-template <typename T>
-struct Native {
-  using Storage = T;
-  using Value = T;
-
-  static T Decode(T stored) { return stored; }
-  static T Encode(T value) {
-    if constexpr (std::is_floating_point_v<T>) {
-      return value != value ? static_cast<T>(__builtin_nan("")) : value;
-    } else {
-      return value;
-    }
-  }
-};
-
-struct Bool {
-  using Storage = uint8_t;
-  using Value = uint8_t;
-
-  static Value Decode(Storage stored) { return stored != 0; }
-  static Storage Encode(Value value) { return value; }
-};
 
 // Buffers need no alignment, not even that of the element.
 template <typename T>
@@ -181,8 +157,8 @@ constexpr void AddInteger(KernelTable& table, DataType type) {
   table.divide[static_cast<int>(type)] = DivideIntegerLoop<T>;
 }
 
-constexpr void AddBool(KernelTable& table) {
-  auto& row = table.reduce[static_cast<int>(DataType::kBool)];
+constexpr void AddBool(KernelTable& table, DataType type) {
+  auto& row = table.reduce[static_cast<int>(type)];
   for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kBor}) {
     row[static_cast<int>(op)] = PlainLoops<Bool>::Reduce<BorOp>;
   }
@@ -192,7 +168,7 @@ constexpr void AddBool(KernelTable& table) {
   row[static_cast<int>(ReduceOp::kBxor)] = PlainLoops<Bool>::Reduce<BxorOp>;
 }
 
-template <typename Format, typename Loops = PlainLoops<Format>>
+template <typename Format, typename Loops>
 constexpr void AddFloat(KernelTable& table, DataType type) {
   auto& row = table.reduce[static_cast<int>(type)];
   SetSums(row, Loops::template Reduce<SumOp>, true);
@@ -203,7 +179,7 @@ constexpr void AddFloat(KernelTable& table, DataType type) {
   table.divide[static_cast<int>(type)] = DivideLoop<Format, 1>;
 }
 
-template <typename Format, typename Loops = PlainLoops<Format>>
+template <typename Format, typename Loops>
 constexpr void AddComplex(KernelTable& table, DataType type) {
   auto& row = table.reduce[static_cast<int>(type)];
   SetSums(row, ReducePairs<Loops, SumOp>, true);
@@ -212,30 +188,27 @@ constexpr void AddComplex(KernelTable& table, DataType type) {
   table.divide[static_cast<int>(type)] = DivideLoop<Format, 2>;
 }
 
-template <typename Float16Loops>
-constexpr KernelTable MakeKernelTable(std::string_view name) {
+// `Float16Loops` are what an instruction set has for float16.
+template <typename Row, typename Float16Loops>
+constexpr void AddType(KernelTable& table) {
+  using Format = typename Row::Format;
+  constexpr bool kFloat16 = std::is_same_v<Format, Float16>;
+  using Loops = std::conditional_t<kFloat16, Float16Loops, PlainLoops<Format>>;
+  if constexpr (Row::kKind == NumberKind::kBoolean) {
+    AddBool(table, Row::kType);
+  } else if constexpr (Row::kKind == NumberKind::kFloat) {
+    AddFloat<Format, Loops>(table, Row::kType);
+  } else if constexpr (Row::kKind == NumberKind::kComplex) {
+    AddComplex<Format, Loops>(table, Row::kType);
+  } else {
+    AddInteger<typename Format::Value>(table, Row::kType);
+  }
+}
+
+template <typename Float16Loops, typename... Rows>
+constexpr KernelTable MakeKernelTable(std::string_view name, FormatTable<Rows...>) {
   KernelTable table{name, {}, {}, {}};
-  AddBool(table);
-  AddInteger<uint8_t>(table, DataType::kUint8);
-  AddInteger<int8_t>(table, DataType::kInt8);
-  AddInteger<uint16_t>(table, DataType::kUint16);
-  AddInteger<int16_t>(table, DataType::kInt16);
-  AddInteger<uint32_t>(table, DataType::kUint32);
-  AddInteger<int32_t>(table, DataType::kInt32);
-  AddInteger<uint64_t>(table, DataType::kUint64);
-  AddInteger<int64_t>(table, DataType::kInt64);
-  AddFloat<Float16, Float16Loops>(table, DataType::kFloat16);
-  AddFloat<Bfloat16>(table, DataType::kBfloat16);
-  AddFloat<Native<float>>(table, DataType::kFloat32);
-  AddFloat<Native<double>>(table, DataType::kFloat64);
-  AddComplex<Float16, Float16Loops>(table, DataType::kComplex32);
-  AddComplex<Native<float>>(table, DataType::kComplex64);
-  AddComplex<Native<double>>(table, DataType::kComplex128);
-  AddFloat<Float8E4m3fn>(table, DataType::kFloat8E4m3fn);
-  AddFloat<Float8E4m3fnuz>(table, DataType::kFloat8E4m3fnuz);
-  AddFloat<Float8E5m2>(table, DataType::kFloat8E5m2);
-  AddFloat<Float8E5m2fnuz>(table, DataType::kFloat8E5m2fnuz);
-  AddFloat<Float8E8m0fnu>(table, DataType::kFloat8E8m0fnu);
+  (AddType<Rows, Float16Loops>(table), ...);
   return table;
 }
 

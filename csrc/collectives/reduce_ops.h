@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators of the reductions, on a scalar or on a GNU vector of float. Internal linkage, like
-// small_float.h.
+// number_formats.h.
 #pragma once
 
 #include <cstdint>

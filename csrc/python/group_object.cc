@@ -14,10 +14,9 @@ namespace {
 
 DataType ParseDataType(const std::string& name) {
   std::string known;
-  for (int i = 0; i < kDataTypes; ++i) {
-    const auto type = static_cast<DataType>(i);
-    if (ToString(type) == name) return type;
-    known += (i == 0 ? "" : ", ") + std::string(ToString(type));
+  for (const DataTypeTraits& traits : kDataTypeTraits) {
+    if (traits.name == name) return traits.type;
+    known += (known.empty() ? "" : ", ") + std::string(traits.name);
   }
   RaiseInvalid("there is no data type \"" + name + "\"; there are " + known);
 }
@@ -26,10 +25,9 @@ ReduceOp ParseReduceOp(const std::string& name) {
   std::string upper = name;
   std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
   std::string known;
-  for (int i = 0; i < kReduceOps; ++i) {
-    const auto op = static_cast<ReduceOp>(i);
-    if (ToString(op) == upper) return op;
-    known += (i == 0 ? "" : ", ") + std::string(ToString(op));
+  for (const ReduceOpTraits& traits : kReduceOpTraits) {
+    if (traits.name == upper) return traits.op;
+    known += (known.empty() ? "" : ", ") + std::string(traits.name);
   }
   RaiseInvalid("there is no reduce op \"" + name + "\"; there are " + known);
 }

@@ -3,12 +3,36 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <array>
 #include <numeric>
 #include <string>
 
 #include "torch/device_staging.h"
 
 namespace rocecoll::torch_adapter {
+namespace {
+
+// What torch calls our reductions.
+struct TorchOp {
+  ReduceOp op;
+  c10d::ReduceOp::RedOpType torch;
+};
+
+constexpr auto kTorchOps = std::to_array<TorchOp>({
+    {ReduceOp::kSum, c10d::ReduceOp::SUM},
+    {ReduceOp::kAvg, c10d::ReduceOp::AVG},
+    {ReduceOp::kProduct, c10d::ReduceOp::PRODUCT},
+    {ReduceOp::kMin, c10d::ReduceOp::MIN},
+    {ReduceOp::kMax, c10d::ReduceOp::MAX},
+    {ReduceOp::kBand, c10d::ReduceOp::BAND},
+    {ReduceOp::kBor, c10d::ReduceOp::BOR},
+    {ReduceOp::kBxor, c10d::ReduceOp::BXOR},
+    {ReduceOp::kPremulSum, c10d::ReduceOp::PREMUL_SUM},
+});
+static_assert(HasRowForEach(kTorchOps, &TorchOp::op));
+
+}  // namespace
 
 void Refuse(const char* function, const std::string& what) {
   TORCH_CHECK(false, "ProcessGroupRocecoll::", function, ": ", what);
@@ -102,43 +126,16 @@ std::vector<int64_t> CheckSplits(const char* function, const char* name, const a
 }
 
 void SetReduction(const char* function, const c10d::ReduceOp& op, OperationSpec& spec) {
-  switch (op.op_) {
-    case c10d::ReduceOp::SUM:
-      spec.reduce_op = ReduceOp::kSum;
-      return;
-    case c10d::ReduceOp::AVG:
-      spec.reduce_op = ReduceOp::kAvg;
-      return;
-    case c10d::ReduceOp::PRODUCT:
-      spec.reduce_op = ReduceOp::kProduct;
-      return;
-    case c10d::ReduceOp::MIN:
-      spec.reduce_op = ReduceOp::kMin;
-      return;
-    case c10d::ReduceOp::MAX:
-      spec.reduce_op = ReduceOp::kMax;
-      return;
-    case c10d::ReduceOp::BAND:
-      spec.reduce_op = ReduceOp::kBand;
-      return;
-    case c10d::ReduceOp::BOR:
-      spec.reduce_op = ReduceOp::kBor;
-      return;
-    case c10d::ReduceOp::BXOR:
-      spec.reduce_op = ReduceOp::kBxor;
-      return;
-    case c10d::ReduceOp::PREMUL_SUM: {
-      const auto* factor = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
-      if (!factor) Refuse(function, "ReduceOp.PREMUL_SUM without a factor");
-      spec.reduce_op = ReduceOp::kPremulSum;
-      spec.premul_factor = factor->tensor_factor.defined()
-                               ? factor->tensor_factor.item().to<double>()
-                               : factor->double_factor;
-      return;
-    }
-    default:
-      Refuse(function, "Unhandled ReduceOp " + std::to_string(static_cast<int>(op.op_)));
+  const auto found = std::ranges::find(kTorchOps, op.op_, &TorchOp::torch);
+  if (found == kTorchOps.end()) {
+    Refuse(function, "Unhandled ReduceOp " + std::to_string(static_cast<int>(op.op_)));
   }
+  spec.reduce_op = found->op;
+  if (spec.reduce_op != ReduceOp::kPremulSum) return;
+  const auto* factor = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  if (!factor) Refuse(function, "ReduceOp.PREMUL_SUM without a factor");
+  spec.premul_factor = factor->tensor_factor.defined() ? factor->tensor_factor.item().to<double>()
+                                                       : factor->double_factor;
 }
 
 }  // namespace rocecoll::torch_adapter

@@ -5,9 +5,41 @@
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
+#include <array>
 
 namespace rocecoll::torch_adapter {
 namespace {
+
+// What torch calls our types.
+struct TorchType {
+  DataType type;
+  at::ScalarType torch;
+};
+
+constexpr auto kTorchTypes = std::to_array<TorchType>({
+    {DataType::kBool, at::ScalarType::Bool},
+    {DataType::kUint8, at::ScalarType::Byte},
+    {DataType::kInt8, at::ScalarType::Char},
+    {DataType::kUint16, at::ScalarType::UInt16},
+    {DataType::kInt16, at::ScalarType::Short},
+    {DataType::kUint32, at::ScalarType::UInt32},
+    {DataType::kInt32, at::ScalarType::Int},
+    {DataType::kUint64, at::ScalarType::UInt64},
+    {DataType::kInt64, at::ScalarType::Long},
+    {DataType::kFloat16, at::ScalarType::Half},
+    {DataType::kBfloat16, at::ScalarType::BFloat16},
+    {DataType::kFloat32, at::ScalarType::Float},
+    {DataType::kFloat64, at::ScalarType::Double},
+    {DataType::kComplex32, at::ScalarType::ComplexHalf},
+    {DataType::kComplex64, at::ScalarType::ComplexFloat},
+    {DataType::kComplex128, at::ScalarType::ComplexDouble},
+    {DataType::kFloat8E4m3fn, at::ScalarType::Float8_e4m3fn},
+    {DataType::kFloat8E4m3fnuz, at::ScalarType::Float8_e4m3fnuz},
+    {DataType::kFloat8E5m2, at::ScalarType::Float8_e5m2},
+    {DataType::kFloat8E5m2fnuz, at::ScalarType::Float8_e5m2fnuz},
+    {DataType::kFloat8E8m0fnu, at::ScalarType::Float8_e8m0fnu},
+});
+static_assert(HasRowForEach(kTorchTypes, &TorchType::type));
 
 using Extent = std::pair<uintptr_t, uintptr_t>;  // first byte, one past the last
 
@@ -152,53 +184,10 @@ std::vector<at::Tensor> Unaliased(const std::vector<at::Tensor>& inputs,
 }
 
 DataType ToDataType(at::ScalarType type) {
-  switch (type) {
-    case at::ScalarType::Bool:
-      return DataType::kBool;
-    case at::ScalarType::Byte:
-      return DataType::kUint8;
-    case at::ScalarType::Char:
-      return DataType::kInt8;
-    case at::ScalarType::UInt16:
-      return DataType::kUint16;
-    case at::ScalarType::Short:
-      return DataType::kInt16;
-    case at::ScalarType::UInt32:
-      return DataType::kUint32;
-    case at::ScalarType::Int:
-      return DataType::kInt32;
-    case at::ScalarType::UInt64:
-      return DataType::kUint64;
-    case at::ScalarType::Long:
-      return DataType::kInt64;
-    case at::ScalarType::Half:
-      return DataType::kFloat16;
-    case at::ScalarType::BFloat16:
-      return DataType::kBfloat16;
-    case at::ScalarType::Float:
-      return DataType::kFloat32;
-    case at::ScalarType::Double:
-      return DataType::kFloat64;
-    case at::ScalarType::ComplexHalf:
-      return DataType::kComplex32;
-    case at::ScalarType::ComplexFloat:
-      return DataType::kComplex64;
-    case at::ScalarType::ComplexDouble:
-      return DataType::kComplex128;
-    case at::ScalarType::Float8_e4m3fn:
-      return DataType::kFloat8E4m3fn;
-    case at::ScalarType::Float8_e4m3fnuz:
-      return DataType::kFloat8E4m3fnuz;
-    case at::ScalarType::Float8_e5m2:
-      return DataType::kFloat8E5m2;
-    case at::ScalarType::Float8_e5m2fnuz:
-      return DataType::kFloat8E5m2fnuz;
-    case at::ScalarType::Float8_e8m0fnu:
-      return DataType::kFloat8E8m0fnu;
-    default:
-      TORCH_CHECK_TYPE(false, "rocecoll: tensors of type ", c10::toString(type),
-                       " cannot be communicated");
-  }
+  const auto found = std::ranges::find(kTorchTypes, type, &TorchType::torch);
+  TORCH_CHECK_TYPE(found != kTorchTypes.end(), "rocecoll: tensors of type ", c10::toString(type),
+                   " cannot be communicated");
+  return found->type;
 }
 
 }  // namespace rocecoll::torch_adapter

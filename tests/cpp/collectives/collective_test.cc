@@ -58,8 +58,7 @@ TEST(CollectiveTest, NamesAreDistinct) {
   EXPECT_EQ(TraitsOf(Collective::kAlltoall).call, "all_to_all");
 }
 
-// Numbers go over the wire.
-TEST(CollectiveTest, NumbersStay) {
+TEST(CollectiveTest, NumbersOnTheWireStay) {
   std::string names;
   for (const CollectiveTraits& traits : kCollectiveTraits) names += std::string(traits.name) + " ";
   EXPECT_EQ(names,

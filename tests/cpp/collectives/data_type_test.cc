@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 #include <string_view>
 
 #include "base/check.h"
@@ -38,6 +39,17 @@ TEST(DataTypeTest, OpsHaveTorchsNames) {
   std::set<std::string_view> names;
   for (int i = 0; i < kReduceOps; ++i) names.insert(ToString(static_cast<ReduceOp>(i)));
   EXPECT_EQ(names.size(), static_cast<size_t>(kReduceOps));
+}
+
+TEST(DataTypeTest, NumbersOnTheWireStay) {
+  std::string types, ops;
+  for (const DataTypeTraits& traits : kDataTypeTraits) types += std::string(traits.name) + " ";
+  for (const ReduceOpTraits& traits : kReduceOpTraits) ops += std::string(traits.name) + " ";
+  EXPECT_EQ(types,
+            "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 bfloat16 float32 "
+            "float64 complex32 complex64 complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 "
+            "float8_e5m2fnuz float8_e8m0fnu ");
+  EXPECT_EQ(ops, "SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM ");
 }
 
 TEST(DataTypeTest, NumbersFromOutsideAreCaught) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// How the elements of each type are stored and computed with.
+//
 // Floating-point formats of 8 and 16 bits: exact decoding to float32, and encoding from float32 to
 // nearest, ties to even. NaN, infinity and overflow follow torch's conversions, except that a NaN
 // is always the same NaN, without sign or payload.
@@ -7,10 +9,38 @@
 // nothing here calls a function of the standard library.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
+
+#include "collectives/data_type.h"
 
 namespace rocecoll {
 namespace {
+
+// A type that is computed with as it is stored.
+template <typename T>
+struct Native {
+  using Storage = T;
+  using Value = T;
+
+  static T Decode(T stored) { return stored; }
+  static T Encode(T value) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return value != value ? static_cast<T>(__builtin_nan("")) : value;
+    } else {
+      return value;
+    }
+  }
+};
+
+struct Bool {
+  using Storage = uint8_t;
+  using Value = uint8_t;
+
+  static Value Decode(Storage stored) { return stored != 0; }
+  static Storage Encode(Value value) { return value; }
+};
 
 enum class Specials {
   kIeee,          // infinities and NaNs in the top binade; overflow is infinity
@@ -116,6 +146,49 @@ struct Bfloat16 {
     return static_cast<Storage>((bits & 0x7fffffff) > kFloatInfinity ? 0x7fc0 : rounded);
   }
 };
+
+// The format of a type's elements; of a complex type, of their two parts.
+template <DataType kDataType, typename FormatOfParts>
+struct Row {
+  using Format = FormatOfParts;
+  static constexpr DataType kType = kDataType;
+  static constexpr NumberKind kKind = KindOf(kType);
+  static_assert(sizeof(typename Format::Storage) * (kKind == NumberKind::kComplex ? 2 : 1) ==
+                SizeOf(kType));
+  static_assert(kKind != NumberKind::kSigned || std::is_signed_v<typename Format::Value>);
+  static_assert(kKind != NumberKind::kUnsigned || std::is_unsigned_v<typename Format::Value>);
+};
+
+template <typename... Rows>
+struct FormatTable {
+  static_assert(HasRowForEach(std::array{RowOf(kDataTypeTraits, Rows::kType)...},
+                              &DataTypeTraits::type));
+};
+
+// clang-format off
+using Formats = FormatTable<
+    Row<DataType::kBool,           Bool>,
+    Row<DataType::kUint8,          Native<uint8_t>>,
+    Row<DataType::kInt8,           Native<int8_t>>,
+    Row<DataType::kUint16,         Native<uint16_t>>,
+    Row<DataType::kInt16,          Native<int16_t>>,
+    Row<DataType::kUint32,         Native<uint32_t>>,
+    Row<DataType::kInt32,          Native<int32_t>>,
+    Row<DataType::kUint64,         Native<uint64_t>>,
+    Row<DataType::kInt64,          Native<int64_t>>,
+    Row<DataType::kFloat16,        Float16>,
+    Row<DataType::kBfloat16,       Bfloat16>,
+    Row<DataType::kFloat32,        Native<float>>,
+    Row<DataType::kFloat64,        Native<double>>,
+    Row<DataType::kComplex32,      Float16>,
+    Row<DataType::kComplex64,      Native<float>>,
+    Row<DataType::kComplex128,     Native<double>>,
+    Row<DataType::kFloat8E4m3fn,   Float8E4m3fn>,
+    Row<DataType::kFloat8E4m3fnuz, Float8E4m3fnuz>,
+    Row<DataType::kFloat8E5m2,     Float8E5m2>,
+    Row<DataType::kFloat8E5m2fnuz, Float8E5m2fnuz>,
+    Row<DataType::kFloat8E8m0fnu,  Float8E8m0fnu>>;
+// clang-format on
 
 }  // namespace
 }  // namespace rocecoll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/small_float.h"
+#include "collectives/number_formats.h"
 
 #include <gtest/gtest.h>
 
