@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 
 #include "base/check.h"
+#include "base/rank.h"
 
 namespace rocecoll {
 
@@ -65,9 +67,18 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == StatusCode::kOk; }
   StatusCode code() const { return code_; }
   const std::string& message() const { return message_; }
+  // The rank of the group that found this and told this process; none of what was found here.
+  const std::optional<Rank>& reporter() const { return reporter_; }
+  // The same as found by `rank`, unless it was found by another one.
+  Status reported_by(Rank rank) const {
+    Status report = *this;
+    if (!ok() && !reporter_) report.reporter_ = rank;
+    return report;
+  }
 
  private:
   StatusCode code_ = StatusCode::kOk;
+  std::optional<Rank> reporter_;
   std::string message_;
 };
 

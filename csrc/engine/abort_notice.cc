@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/abort_notice.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "base/bytes.h"
+#include "base/text.h"
 
 namespace rocecoll {
 namespace {
@@ -15,15 +16,16 @@ constexpr size_t kFixedBytes = 25;
 
 std::vector<std::byte> EncodeAbortNotice(const AbortNotice& notice, size_t max_bytes) {
   ROCECOLL_CHECK(max_bytes >= kFixedBytes);
-  const size_t text_bytes = std::min(notice.cause.size(), max_bytes - kFixedBytes);
-  std::vector<std::byte> bytes(kFixedBytes + text_bytes);
+  ROCECOLL_CHECK(notice.report.reporter().has_value());
+  const auto cause = CutText(notice.report.message(), max_bytes - kFixedBytes);
+  std::vector<std::byte> bytes(kFixedBytes + cause.size());
   ByteWriter writer(bytes);
   writer.Write(kKind);
   writer.Write(notice.group_high);
   writer.Write(notice.group_low);
-  writer.Write(notice.reporter);
-  writer.Write(static_cast<uint8_t>(notice.code));
-  writer.WriteBytes(std::as_bytes(std::span(notice.cause).first(text_bytes)));
+  writer.Write(*notice.report.reporter());
+  writer.Write(static_cast<uint8_t>(notice.report.code()));
+  writer.WriteBytes(std::as_bytes(std::span(cause)));
   return bytes;
 }
 
@@ -33,17 +35,13 @@ std::optional<AbortNotice> ParseAbortNotice(std::span<const std::byte> bytes) {
   const auto kind = reader.Read<uint32_t>();
   notice.group_high = reader.Read<uint64_t>();
   notice.group_low = reader.Read<uint64_t>();
-  notice.reporter = reader.Read<uint32_t>();
+  const auto reporter = reader.Read<Rank>();
   const auto code = reader.Read<uint8_t>();
   if (!reader.ok() || kind != kKind) return std::nullopt;
   if (code == 0 || code > static_cast<uint8_t>(StatusCode::kInternal)) return std::nullopt;
-  notice.code = static_cast<StatusCode>(code);
   const auto text = reader.ReadBytes(reader.remaining());
-  for (std::byte b : text) {
-    // It ends up in logs and terminals.
-    const char c = static_cast<char>(b);
-    notice.cause += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
+  std::string cause(reinterpret_cast<const char*>(text.data()), text.size());
+  notice.report = Status(static_cast<StatusCode>(code), std::move(cause)).reported_by(reporter);
   return notice;
 }
 

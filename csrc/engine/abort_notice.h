@@ -5,7 +5,7 @@
 //   offset  size  field
 //        0     4  kind, "RCAB"
 //        4    16  group key, high then low
-//       20     4  reporting rank (group rank)
+//       20     4  reporter: the rank that found it (group rank)
 //       24     1  status code
 //       25     -  cause, UTF-8, to the end (cut where it does not fit)
 #pragma once
@@ -24,9 +24,7 @@ namespace rocecoll {
 struct AbortNotice {
   uint64_t group_high = 0;
   uint64_t group_low = 0;
-  Rank reporter = 0;
-  StatusCode code = StatusCode::kAborted;
-  std::string cause;
+  Status report;  // with its reporter
 };
 
 std::vector<std::byte> EncodeAbortNotice(const AbortNotice& notice, size_t max_bytes);

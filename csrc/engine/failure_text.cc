@@ -4,13 +4,13 @@
 #include <cstdio>
 #include <string_view>
 
+#include "base/text.h"
 #include "engine/engine.h"
 #include "engine/fingerprint.h"
 
 namespace rocecoll {
 namespace {
 
-constexpr std::string_view kReported = " reported: ";
 // Of many ranks that are waited for, the first ones are named.
 constexpr size_t kNamedPeers = 8;
 
@@ -114,8 +114,6 @@ std::string FailureText::link_cause(const MessengerFailure& failure) const {
       return MismatchCause(failure, who, group_.global_ranks);
     case StatusCode::kPeerLeft:
       return who + " left the group";
-    case StatusCode::kAborted:
-      return IsReport(why) ? why : who + " aborted: " + why;
     case StatusCode::kPeerLost:
       return "lost " + who + ": " + why;
     case StatusCode::kNoContact:
@@ -132,21 +130,9 @@ std::string FailureText::message(StatusCode code, const std::string& cause) cons
   return text;
 }
 
-std::string FailureText::report(StatusCode code, const std::string& cause) const {
-  return peer(group_.rank) + std::string(kReported) + std::string(ToString(code)) + ": " + cause;
-}
-
-bool IsReport(const std::string& text) { return text.find(kReported) != std::string::npos; }
-
-StatusCode ReportedCode(const std::string& text) {
-  const size_t at = text.find(kReported);
-  if (at == std::string::npos) return StatusCode::kAborted;
-  const std::string_view rest = std::string_view(text).substr(at + kReported.size());
-  for (int i = 1; i <= static_cast<int>(StatusCode::kInternal); ++i) {
-    const auto code = static_cast<StatusCode>(i);
-    if (rest.starts_with(ToString(code))) return code;
-  }
-  return StatusCode::kAborted;
+std::string FailureText::report(const Status& report) const {
+  return peer(report.reporter().value()) + " reported: " + std::string(ToString(report.code())) +
+         ": " + Printable(report.message());
 }
 
 std::string DescribeDuration(Duration duration) {

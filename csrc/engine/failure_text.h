@@ -31,22 +31,18 @@ class FailureText {
   std::string operation(const Fingerprint& fingerprint, uint64_t sequence) const;
   // That nothing ever came from a rank, and `why`.
   std::string no_contact(Rank peer, const std::string& why) const;
-  // What a link's failure says, seen from here.
+  // What this rank's own link or messenger found.
   std::string link_cause(const MessengerFailure& failure) const;
   // The whole message.
   std::string message(StatusCode code, const std::string& cause) const;
-  // `cause` as this rank's report to the others: "rank 1 (10.0.0.2:40001) reported: timeout: ...".
-  std::string report(StatusCode code, const std::string& cause) const;
+  // What another rank found: "rank 1 (10.0.0.2:40001) reported: timeout: ...".
+  std::string report(const Status& report) const;
 
  private:
   const std::string& own_address(Rank towards) const;
 
   const GroupSpec& group_;
 };
-
-bool IsReport(const std::string& text);
-// The code in a report; kAborted for any other text.
-StatusCode ReportedCode(const std::string& text);
 
 // "1.5 s".
 std::string DescribeDuration(Duration duration);

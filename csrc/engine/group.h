@@ -95,8 +95,8 @@ class Group {
   void finish(uint32_t index);
   void complete(OperationPtr operation, const Status& status);
   void complete_all(const Status& status);
-  void fail_with(Status shown, const Status& told);
-  void fail_because(StatusCode code, const Running* running, const std::string& cause);
+  void fail_with(Status shown, const Status& report);
+  void fail_because(const Status& why, const Running* running);
   void fail_from_messenger();
   bool fail_from_staging();
   bool fail_from_any_source();

@@ -35,13 +35,15 @@ void Group::fail_from_messenger() {
 }
 
 void Group::fail_from_link(const MessengerFailure& failure, const Running* running) {
-  StatusCode code = failure.status.code();
-  // A closing link carries no code, only what its rank reports.
-  if (code == StatusCode::kAborted) code = ReportedCode(failure.status.message());
+  if (failure.status.reporter()) {
+    fail_because(failure.status, running);
+    return;
+  }
+  const StatusCode code = failure.status.code();
   std::string cause = text().link_cause(failure);
   const std::string missed = watch_.first_missed(failure.peer);
   if (code == StatusCode::kPeerLost && !missed.empty()) cause += ", first missed at " + missed;
-  fail_because(code, running, cause);
+  fail_because(Status(code, cause), running);
 }
 
 // A rank that is gone ends the group, whether or not anything waits for it: nobody may find out
@@ -57,7 +59,7 @@ bool Group::fail_from_any_source() {
   if (any_source_.empty()) return false;
   const Running* oldest = running_[any_source_.oldest()].get();
   if (messenger_->peers_left() + 1 < context_.ranks) return false;
-  fail_because(StatusCode::kPeerLeft, oldest, "every other rank has left the group");
+  fail_because(Status(StatusCode::kPeerLeft, "every other rank has left the group"), oldest);
   return true;
 }
 
@@ -65,9 +67,10 @@ bool Group::fail_from_staging() {
   for (const uint32_t index : staged_) {
     const Status& status = running_[index]->execution.staging_status();
     if (status.ok()) continue;
-    fail_because(status.code(), running_[index].get(),
-                 "moving data to or from the device of " + text().peer(spec_.rank) +
-                     " failed: " + status.message());
+    fail_because(
+        Status(status.code(), "moving data to or from the device of " + text().peer(spec_.rank) +
+                                  " failed: " + status.message()),
+        running_[index].get());
     return true;
   }
   return false;
@@ -144,36 +147,40 @@ void Group::fail_from_deadline(Instant now) {
       cause += "; " + running->execution.describe_progress();
     }
   }
-  fail_because(StatusCode::kTimeout, running, cause);
+  fail_because(Status(StatusCode::kTimeout, cause), running);
 }
 
-void Group::fail(StatusCode code, const std::string& cause) { fail_because(code, nullptr, cause); }
+void Group::fail(StatusCode code, const std::string& cause) {
+  fail_because(Status(code, cause), nullptr);
+}
 
 // Another rank's report goes on as it came, without this rank's operation before it.
-void Group::fail_because(StatusCode code, const Running* running, const std::string& cause) {
+void Group::fail_because(const Status& why, const Running* running) {
+  const std::string cause = why.reporter() ? text().report(why) : why.message();
   const std::string whole = running == nullptr ? cause : describe(*running) + ": " + cause;
-  const std::string told = IsReport(cause) ? cause : text().report(code, whole);
-  fail_with(Status(code, text().message(code, whole)), Status(code, told));
+  fail_with(Status(why.code(), text().message(why.code(), whole)),
+            why.reporter() ? why : Status(why.code(), whole));
 }
 
 void Group::abort(const Status& why) {
-  const std::string cause = why.message().empty() ? "aborted" : why.message();
-  fail_with(Status(why.code(), cause), Status(why.code(), text().report(why.code(), cause)));
+  const Status reason = why.message().empty() ? Status(why.code(), "aborted") : why;
+  fail_with(reason, reason);
 }
 
 void Group::on_notice(const AbortNotice& notice) {
-  if (!status_.ok() || notice.reporter == spec_.rank || notice.reporter >= context_.ranks) return;
-  const bool report = IsReport(notice.cause);
-  fail_because(notice.code, find(0),
-               report ? notice.cause : text().peer(notice.reporter) + ": " + notice.cause);
+  const Rank reporter = notice.report.reporter().value();
+  if (!status_.ok() || reporter == spec_.rank || reporter >= context_.ranks) return;
+  fail_because(notice.report, find(0));
   floods_left_ = 0;  // whoever saw it first has told everyone
 }
 
-void Group::fail_with(Status shown, const Status& told) {
+// `report` goes to the other ranks: as this rank's, unless it is another one's.
+void Group::fail_with(Status shown, const Status& report) {
   if (!status_.ok()) return;
   ROCECOLL_CHECK(!shown.ok() && messenger_.has_value());
+  const Status told = report.reported_by(spec_.rank);
   notice_ =
-      EncodeAbortNotice({spec_.key_high, spec_.key_low, spec_.rank, told.code(), told.message()},
+      EncodeAbortNotice({spec_.key_high, spec_.key_low, told},
                         std::min(Transport::kMaxNoticeBytes, transport_.limits().max_frame_bytes));
   floods_left_ = kFloods;
   next_flood_ = Instant::min();

@@ -167,7 +167,7 @@ void PeerChannel::on_down() {
   const Status why = link_->status();
   close(Status());
   down_ = why;
-  if (why.code() == StatusCode::kPeerLeft) {
+  if (LeftInGoodOrder(why)) {
     ++core_.peers_left;
   } else if (!core_.lost) {
     core_.lost.emplace();

@@ -92,14 +92,20 @@ class Link {
   virtual void unexpose(const RemoteSlice& slice) = 0;
   // On return nothing more lands in lent memory or is read from it, and no event of this link will
   // be polled. An ok status closes in good order: frames already accepted are still delivered in
-  // the background, then the peer sees kPeerLeft. Otherwise the peer sees kAborted with the
-  // message. The link must not be used afterwards.
+  // the background, then the peer sees kPeerLeft. Otherwise the peer sees `why` as the report of
+  // why.reporter(), or else of this end. The link must not be used afterwards.
   virtual void close(const Status& why) = 0;
-  // ok until Down was polled; then why.
+  // ok until Down was polled; then why: with a reporter if the peer has closed its end because of
+  // an error, in that rank's words.
   virtual const Status& status() const = 0;
   // Of links that know.
   virtual std::optional<LinkContact> contact() const { return std::nullopt; }
 };
+
+// Of a link that is down: its peer wanted no more of it.
+inline bool LeftInGoodOrder(const Status& down) {
+  return down.code() == StatusCode::kPeerLeft && !down.reporter();
+}
 
 struct TransportLimits {
   size_t max_frame_bytes = 0;

@@ -172,8 +172,8 @@ void RcLink::on_control_down(const Status& why) {
     close_control({});
     return;
   }
-  const bool more_to_come = why.code() == StatusCode::kPeerLeft && phase_ == Phase::kRoce &&
-                            goodbye_ && streams_.front()->next_received() < *goodbye_;
+  const bool more_to_come = LeftInGoodOrder(why) && phase_ == Phase::kRoce && goodbye_ &&
+                            streams_.front()->next_received() < *goodbye_;
   if (more_to_come) {
     held_down_ = why;
     set_deadline(context_.now + kGoodbyeTime);

@@ -123,8 +123,7 @@ void Connection::Impl::close(Instant now, const Status& why) {
   }
   if (!why.ok()) send_queue.clear();
   closing.close_due = true;
-  closing.code = why.code();
-  closing.message = why.message().substr(0, kMaxCloseMessageBytes);
+  closing.why = why.reported_by(link.local);
   closing.final_sequence = why.ok() ? send_queue.end_sequence() : 0;
   ROCECOLL_CHECK(writes.empty() && events.empty());
 }
@@ -132,7 +131,7 @@ void Connection::Impl::close(Instant now, const Status& why) {
 // An outage that the peer survives must not cost it what was accepted for it, nor hide from it why
 // this end gave up: a RESET would later name this process as the one that is gone.
 Instant Connection::Impl::linger_until() const {
-  const bool tells_why = !down && closing.code != StatusCode::kOk;
+  const bool tells_why = !down && !closing.why.ok();
   const Duration limit = send_queue.empty() && !tells_why
                              ? options.close_timeout
                              : std::max(options.close_timeout, options.peer_timeout);
@@ -141,7 +140,7 @@ Instant Connection::Impl::linger_until() const {
 
 bool Connection::Impl::lingering(Instant now) const {
   if (!closing.closed || finished) return false;
-  return closing.code == StatusCode::kOk || now < closing.progress_at + options.close_timeout;
+  return closing.why.ok() || now < closing.progress_at + options.close_timeout;
 }
 
 void Connection::Impl::maybe_finish_closing() {

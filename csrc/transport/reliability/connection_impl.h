@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "transport/reliability/ack_tracker.h"
 #include "transport/reliability/connection.h"
 #include "transport/reliability/connection_event.h"
@@ -27,10 +28,11 @@ struct Closing {
   bool closed = false;
   bool close_due = false;  // CLOSE must be sent, again if it was lost
   bool close_acknowledged = false;
-  StatusCode code = StatusCode::kOk;
-  std::string message;
+  Status why;
   uint64_t final_sequence = 0;
   Instant progress_at{};  // of close(), or of the last acknowledgement after it
+
+  std::string_view message() const { return CutText(why.message(), kMaxCloseMessageBytes); }
 };
 
 // What the peer's CLOSE said. It takes effect once all frames before it have been passed on.

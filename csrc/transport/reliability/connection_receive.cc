@@ -173,7 +173,7 @@ void Connection::Impl::on_peer_close(const CloseField& close) {
   if (close.code == StatusCode::kOk) {
     peer_close.status = {StatusCode::kPeerLeft, "it closed the connection in good order"};
   } else {
-    peer_close.status = {StatusCode::kAborted, std::string(close.message)};
+    peer_close.status = Status(close.code, std::string(close.message)).reported_by(close.reporter);
   }
   ROCECOLL_CHECK(!peer_close.status.ok());
 }

@@ -122,7 +122,7 @@ void Connection::Impl::build_mtu_probe(Instant now, std::span<std::byte> space, 
 // Bytes that the content wants at least; the acknowledgement before it leaves them free.
 size_t Connection::Impl::content_reserve() const {
   size_t reserve = kPingBytes + (settled_due ? kSettledBytes : 0);
-  if (close_sendable()) reserve += kCloseHeaderBytes + closing.message.size();
+  if (close_sendable()) reserve += kCloseHeaderBytes + closing.message().size();
   if (send_queue.has_pending()) {
     return reserve + kFrameHeaderBytes + send_queue.bytes(send_queue.next_pending()).size();
   }
@@ -209,8 +209,9 @@ void Connection::Impl::write_frames(ByteWriter& body, SentPacket& packet) {
 
 void Connection::Impl::write_close(ByteWriter& body, SentPacket& packet) {
   ROCECOLL_CHECK(closing.close_due);
-  if (kCloseHeaderBytes + closing.message.size() + kPingBytes > body.room()) return;
-  WriteClose(body, {closing.code, closing.final_sequence, closing.message});
+  if (kCloseHeaderBytes + closing.message().size() + kPingBytes > body.room()) return;
+  WriteClose(body, {closing.why.code(), closing.why.reporter().value_or(0), closing.final_sequence,
+                    closing.message()});
   closing.close_due = false;
   packet.close = true;
 }

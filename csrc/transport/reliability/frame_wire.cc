@@ -43,6 +43,7 @@ bool ParseFrame(ByteReader& reader, FrameField& frame) {
 bool ParseClose(ByteReader& reader, CloseField& close) {
   const auto code = reader.Read<uint8_t>();
   const auto length = reader.Read<uint16_t>();
+  close.reporter = reader.Read<uint32_t>();
   close.final_sequence = reader.Read<uint64_t>();
   const auto text = reader.ReadBytes(length);
   if (!reader.ok() || code > static_cast<uint8_t>(StatusCode::kInternal) ||
@@ -166,6 +167,7 @@ void WriteClose(ByteWriter& to, const CloseField& close) {
   to.Write(static_cast<uint8_t>(SubFrameType::kClose));
   to.Write(static_cast<uint8_t>(close.code));
   to.Write(static_cast<uint16_t>(close.message.size()));
+  to.Write(close.reporter);
   to.Write(close.final_sequence);
   to.WriteBytes(std::as_bytes(std::span(close.message)));
 }

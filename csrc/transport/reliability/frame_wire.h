@@ -33,7 +33,7 @@ inline constexpr size_t kMaxAckRanges = 128;
 inline constexpr size_t kPingBytes = 1;
 inline constexpr size_t kSettledBytes = 1 + 8;
 inline constexpr size_t kFrameHeaderBytes = 1 + 2 + 8;
-inline constexpr size_t kCloseHeaderBytes = 1 + 1 + 2 + 8;
+inline constexpr size_t kCloseHeaderBytes = 1 + 1 + 2 + 4 + 8;
 inline constexpr size_t kMaxCloseMessageBytes = 256;
 inline constexpr size_t kDataHeaderBytes = 1 + 8 + 8 + 8;
 constexpr size_t AckBytes(size_t ranges) { return 30 + 8 * (ranges - 1); }
@@ -62,6 +62,7 @@ struct DataField {
 
 struct CloseField {
   StatusCode code = StatusCode::kOk;
+  Rank reporter = 0;            // who found it; 0 with kOk
   uint64_t final_sequence = 0;  // frames below it come first
   std::string_view message;
 };

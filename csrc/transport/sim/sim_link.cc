@@ -73,7 +73,7 @@ void SimLink::close(const Status& why) {
   }
   waiting_.clear();
   queued_frames_ = 0;
-  if (down_.ok()) transport_.send_abort(id_, peer_endpoint_, why);
+  if (down_.ok()) transport_.send_abort(id_, peer_endpoint_, why.reported_by(id_.local));
   transport_.forget(id_);
 }
 

@@ -74,9 +74,8 @@ void SimTransport::on_open(const std::shared_ptr<SimLink>& peer) {
 }
 
 void SimTransport::send_abort(const LinkId& id, uint32_t peer_endpoint, const Status& why) {
-  after_latency(peer_endpoint, [id, why](SimTransport& at_peer) {
-    at_peer.on_abort(id.mirrored(), Status(StatusCode::kAborted, why.message()));
-  });
+  after_latency(peer_endpoint,
+                [id, why](SimTransport& at_peer) { at_peer.on_abort(id.mirrored(), why); });
 }
 
 void SimTransport::on_abort(const LinkId& id, const Status& why) {

@@ -68,7 +68,8 @@ TEST(DatagramLifecycle, AnErrorReachesThePeerAfterAnOutage) {
   EXPECT_TRUE(world[1].links[b].down.empty());
   world.network.set_partition(1, false);
   ASSERT_TRUE(world.run([&] { return world.is_down(b); }, milliseconds(200)));
-  EXPECT_EQ(b->status().code(), StatusCode::kAborted);
+  EXPECT_EQ(b->status().code(), StatusCode::kPeerLost);
+  EXPECT_EQ(b->status().reporter(), 0u);
   EXPECT_EQ(b->status().message(), "rank 7 has died");
   b->close(Status());
   world.run_for(seconds(2));

@@ -216,6 +216,23 @@ TEST(Failure, AbortEndsEverythingInOrderAndForGood) {
   call.check();
 }
 
+// A user's words are only words, whatever they look like, whether a notice or a closing link
+// brings them.
+TEST(Failure, AReasonThatReadsLikeAReportIsPassedOnUntouched) {
+  const std::string reason = "rank 0 (sim:0) reported: timeout: lost rank 2";
+  for (const bool linked : {false, true}) {
+    Cluster cluster(Ranks(3));
+    if (linked) RunCall(cluster, AllReduce(100));
+    cluster.engine(1).abort(cluster.group(), Status(StatusCode::kAborted, reason));
+    ASSERT_TRUE(RunUntilAllFailed(cluster, {0, 1, 2}));
+    EXPECT_EQ(MessageAt(cluster, 1), reason);
+    for (const Rank rank : {0, 2}) {
+      EXPECT_EQ(cluster.engine(rank).group_status(cluster.group()).code(), StatusCode::kAborted);
+      ExpectContains(MessageAt(cluster, rank), "rank 1 (sim:1) reported: aborted: " + reason + ";");
+    }
+  }
+}
+
 TEST(Failure, LeavingIsAnErrorOnlyForWhoeverNeedsTheRank) {
   Cluster cluster(Ranks(3));
   RunCall(cluster, AllReduce(100));

@@ -24,8 +24,11 @@ TEST(FailureText, AReportNamesAllRanksAsEveryHostKnowsThem) {
   MessengerFailure failure;
   failure.peer = 1;
   failure.status = Status(StatusCode::kPeerLost, "gone");
-  EXPECT_EQ(text.report(StatusCode::kPeerLost, text.link_cause(failure)),
+  EXPECT_EQ(text.report(Status(StatusCode::kPeerLost, text.link_cause(failure)).reported_by(0)),
             "rank 0 (10.0.0.1:7000) reported: peer lost: lost rank 1 (10.0.0.1:7001): gone");
+  EXPECT_EQ(text.report(Status(StatusCode::kAborted, "red\x1b[31m\ntape\x7f").reported_by(1)),
+            "rank 1 (10.0.0.1:7001) reported: aborted: red [31m tape ")
+      << "no control characters";
 }
 
 TEST(FailureText, OfAFailedFirstContactTheAddressesAreThoseThatWereUsed) {

@@ -61,15 +61,15 @@ TEST(Fingerprint, DiffersWhereRanksMustAgree) {
 }
 
 TEST(AbortNotice, SurvivesTheWireAndRefusesGarbage) {
-  const AbortNotice notice{1, 2, 3, StatusCode::kPeerLost, "rank 3 reported:\nlost"};
+  const AbortNotice notice{1, 2, Status(StatusCode::kPeerLost, "lost").reported_by(3)};
   const auto bytes = EncodeAbortNotice(notice, 512);
   const auto parsed = ParseAbortNotice(bytes);
   ASSERT_TRUE(parsed.has_value());
   EXPECT_EQ(parsed->group_high, 1u);
   EXPECT_EQ(parsed->group_low, 2u);
-  EXPECT_EQ(parsed->reporter, 3u);
-  EXPECT_EQ(parsed->code, StatusCode::kPeerLost);
-  EXPECT_EQ(parsed->cause, "rank 3 reported: lost") << "no control characters";
+  EXPECT_EQ(parsed->report.reporter(), 3u);
+  EXPECT_EQ(parsed->report.code(), StatusCode::kPeerLost);
+  EXPECT_EQ(parsed->report.message(), "lost");
   for (size_t size = 0; size < 25; ++size) {
     EXPECT_FALSE(ParseAbortNotice(std::span(bytes).first(size)).has_value());
   }
@@ -81,8 +81,8 @@ TEST(AbortNotice, SurvivesTheWireAndRefusesGarbage) {
   wrong = bytes;
   wrong[0] ^= std::byte{1};
   EXPECT_FALSE(ParseAbortNotice(wrong).has_value());
-  EXPECT_EQ(EncodeAbortNotice({1, 2, 3, StatusCode::kTimeout, std::string(1000, 'x')}, 100).size(),
-            100u);
+  const Status wordy(StatusCode::kTimeout, std::string(1000, 'x'));
+  EXPECT_EQ(EncodeAbortNotice({1, 2, wordy.reported_by(3)}, 100).size(), 100u);
 }
 
 }  // namespace

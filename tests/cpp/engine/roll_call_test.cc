@@ -30,7 +30,9 @@ TEST(RollCall, NoticesRoundTripAndNothingElseParses) {
   auto bytes = EncodeRollCall({1, 2, 3, Kind::kCalled, 4});
   bytes[24] = std::byte{3};
   EXPECT_FALSE(ParseRollCall(bytes).has_value());
-  EXPECT_FALSE(ParseRollCall(EncodeAbortNotice({}, 100)).has_value());
+  EXPECT_FALSE(ParseRollCall(
+                   EncodeAbortNotice({1, 2, Status(StatusCode::kAborted, "x").reported_by(3)}, 100))
+                   .has_value());
 }
 
 TEST(RollCall, AsksAgainUntilAllHaveAnsweredOrTheTimeIsOver) {

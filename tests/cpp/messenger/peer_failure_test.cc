@@ -98,7 +98,8 @@ TEST(PeerFailure, AbortCarriesItsReasonToThePeer) {
   world.settle();
   world[0].fail(Status(StatusCode::kTimeout, "all_reduce 17 took too long"));
   ASSERT_TRUE(world.run_until_failure(1));
-  EXPECT_EQ(world[1].failure()->status.code(), StatusCode::kAborted);
+  EXPECT_EQ(world[1].failure()->status.code(), StatusCode::kTimeout);
+  EXPECT_EQ(world[1].failure()->status.reporter(), 0u);
   EXPECT_EQ(world[1].failure()->status.message(), "all_reduce 17 took too long");
 }
 

@@ -125,7 +125,7 @@ TEST(RcWire, NonsenseEndsTheLinkAlone) {
       poll_liar();
       return told.has_value();
     })) << round;
-    EXPECT_EQ(told.value_or(Status()).code(), StatusCode::kAborted);
+    EXPECT_TRUE(told.value_or(Status()).reporter().has_value());
   }
 }
 

@@ -42,21 +42,39 @@ TEST(Close, AbortTellsTheReasonAtOnce) {
     ConnectionPair pair(seed, ChannelFaults::Everything(0.3));
     ASSERT_TRUE(pair.establish());
     for (uint64_t i = 0; i < 60; ++i) ASSERT_TRUE(pair.at(0).send_frame(TestBytes(700, i)));
-    pair.close(0, {StatusCode::kAborted, "rank 3 said stop"});
+    pair.close(0, Status(StatusCode::kMismatch, "stop").reported_by(3));
     ASSERT_TRUE(pair.run_until([&] { return pair.end(1).downs == 1; })) << seed;
-    EXPECT_EQ(pair.at(1).status().code(), StatusCode::kAborted);
-    EXPECT_EQ(pair.at(1).status().message(), "rank 3 said stop");
+    EXPECT_EQ(pair.at(1).status().code(), StatusCode::kMismatch);
+    EXPECT_EQ(pair.at(1).status().reporter(), 3u);
+    EXPECT_EQ(pair.at(1).status().message(), "stop");
     ASSERT_TRUE(pair.run_until([&] { return pair.at(0).finished(); }));
   }
 }
 
-TEST(Close, ALongReasonIsCutToWhatFits) {
+TEST(Close, ALongReasonIsCutToWhatFitsBetweenCharacters) {
+  const std::string euros = "\u20ac\u20ac\u20ac\u20ac";
+  for (const auto& [reason, arrives] :
+       {std::pair{std::string(5000, 'x'), std::string(256, 'x')},
+        {std::string(256, 'x'), std::string(256, 'x')},
+        {std::string(250, 'x') + euros, std::string(250, 'x') + euros.substr(0, 6)},
+        {std::string(251, 'x') + euros, std::string(251, 'x') + euros.substr(0, 3)}}) {
+    ConnectionPair pair(1);
+    ASSERT_TRUE(pair.establish());
+    pair.close(0, {StatusCode::kTimeout, reason});
+    ASSERT_TRUE(pair.run_until([&] { return pair.end(1).downs == 1; }));
+    EXPECT_EQ(pair.at(1).status().code(), StatusCode::kTimeout);
+    EXPECT_EQ(pair.at(1).status().message(), arrives);
+  }
+}
+
+// Such as that of a rank which learned that everybody else has left.
+TEST(Close, AReportThatSomebodyLeftIsNotLeaving) {
   ConnectionPair pair(1);
   ASSERT_TRUE(pair.establish());
-  pair.close(0, {StatusCode::kTimeout, std::string(5000, 'x')});
+  pair.close(0, {StatusCode::kPeerLeft, "all others have left"});
   ASSERT_TRUE(pair.run_until([&] { return pair.end(1).downs == 1; }));
-  EXPECT_EQ(pair.at(1).status().code(), StatusCode::kAborted);
-  EXPECT_EQ(pair.at(1).status().message(), std::string(256, 'x'));
+  EXPECT_FALSE(LeftInGoodOrder(pair.at(1).status()));
+  EXPECT_EQ(pair.at(1).status().reporter(), pair.at(0).link().local);
 }
 
 TEST(Close, BothSidesAtOnceUnderLoss) {

@@ -30,7 +30,7 @@ std::vector<std::byte> SampleBody() {
   const auto frame = TestBytes(30, 1);
   WriteFrame(writer, {5, frame});
   WriteFrame(writer, {6, std::span(frame).first(1)});
-  WriteClose(writer, {StatusCode::kAborted, 7, "why"});
+  WriteClose(writer, {StatusCode::kAborted, 5, 7, "why"});
   WritePing(writer);
   const auto payload = TestBytes(50, 2);
   WriteDataHeader(writer, {11, 22, 33, payload});
@@ -55,6 +55,7 @@ TEST(FrameWire, EverySubFrameSurvivesTheRoundTrip) {
   EXPECT_EQ(body.frames[0].bytes.size(), 30u);
   ASSERT_TRUE(body.close);
   EXPECT_EQ(body.close->code, StatusCode::kAborted);
+  EXPECT_EQ(body.close->reporter, 5u);
   EXPECT_EQ(body.close->final_sequence, 7u);
   EXPECT_EQ(body.close->message, "why");
   EXPECT_TRUE(body.ping);

@@ -131,7 +131,8 @@ TEST_F(SimTransportTest, AbortReachesAPeerThatOpensLater) {
   ASSERT_EQ(seen_[1].size(), 2u);
   EXPECT_EQ(seen_[1][0].kind, Event::Kind::kIncoming);
   EXPECT_EQ(seen_[1][1].kind, Event::Kind::kDown);
-  EXPECT_EQ(b->status().code(), StatusCode::kAborted);
+  EXPECT_EQ(b->status().code(), StatusCode::kMismatch);
+  EXPECT_EQ(b->status().reporter(), 0u);
   EXPECT_EQ(b->status().message(), "rank 0 is unhappy");
 }
 

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text that came from other processes, or goes there.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace rocecoll {
+
+// The first characters of UTF-8 text, in at most `max_bytes`.
+constexpr std::string_view CutText(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  constexpr auto continues = [](char byte) { return (static_cast<unsigned char>(byte) >> 6) == 2; };
+  while (max_bytes > 0 && continues(text[max_bytes])) --max_bytes;
+  return text.substr(0, max_bytes);
+}
+
+// Without control characters, for logs and terminals.
+inline std::string Printable(std::string text) {
+  for (char& byte : text) {
+    if (static_cast<unsigned char>(byte) < 0x20 || byte == 0x7f) byte = ' ';
+  }
+  return text;
+}
+
+}  // namespace rocecoll
