@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/arithmetic.h"
 #include "base/check.h"
 #include "base/rank.h"
 
@@ -17,7 +18,6 @@ inline constexpr uint32_t kMaxRanks = 1u << 16;
 constexpr bool IsPowerOfTwo(uint32_t n) { return std::has_single_bit(n); }
 constexpr uint32_t FloorLog2(uint32_t n) { return std::bit_width(n) - 1; }
 constexpr uint32_t CeilLog2(uint32_t n) { return std::bit_width(n - 1); }
-constexpr uint32_t CeilDivide(uint32_t n, uint32_t by) { return (n + by - 1) / by; }
 
 // The rank `distance` (at most `ranks`) after or before `rank` on the circle.
 constexpr Rank After(Rank rank, uint32_t distance, uint32_t ranks) {

@@ -8,11 +8,12 @@
 #include <new>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 
+#include "base/hash.h"
 #include "base/pause_detector.h"
-#include "engine/abort_notice.h"
 #include "engine/group.h"
-#include "engine/roll_call.h"
+#include "engine/notice.h"
 #include "engine/scratch.h"
 
 namespace rocecoll {
@@ -21,15 +22,14 @@ namespace {
 constexpr size_t kEventsPerStep = 64;
 
 // A group of this process: one process may hold several ranks of one group (tests do).
-struct GroupKey {
-  uint64_t high = 0;
-  uint64_t low = 0;
+struct Membership {
+  GroupKey group;
   Rank rank = 0;
-  friend bool operator==(const GroupKey&, const GroupKey&) = default;
+  friend bool operator==(const Membership&, const Membership&) = default;
 };
-struct GroupKeyHash {
-  size_t operator()(const GroupKey& key) const {
-    return key.high ^ (key.low * 0x9e3779b97f4a7c15ull) ^ key.rank;
+struct MembershipHash {
+  size_t operator()(const Membership& of) const {
+    return HashWords({of.group.high, of.group.low, of.rank});
   }
 };
 
@@ -97,10 +97,9 @@ struct Engine::Impl {
   const EngineOptions options;
   ScratchPool scratch;
   std::vector<OperationPtr> completed;
-  std::vector<AbortNotice> notices;  // of the current batch of events, as the next
-  std::vector<RollCallNotice> roll_calls;
+  std::vector<Notice> notices;  // of the current batch of events
   std::map<GroupId, std::unique_ptr<Group>> groups;
-  std::unordered_map<GroupKey, Group*, GroupKeyHash> by_key;
+  std::unordered_map<Membership, Group*, MembershipHash> by_key;
   GroupId last_id = 0;
   PauseDetector pauses;  // between steps
 };
@@ -112,7 +111,7 @@ Engine::~Engine() = default;
 
 Result<GroupId> Engine::add_group(GroupSpec spec) {
   if (Status status = CheckSpec(spec); !status.ok()) return status;
-  const GroupKey key{spec.key_high, spec.key_low, spec.rank};
+  const Membership key{spec.key, spec.rank};
   if (impl_->by_key.contains(key)) {
     return Status(StatusCode::kInvalidArgument,
                   "rocecoll: group \"" + spec.name + "\": its key is in use");
@@ -133,7 +132,7 @@ void Engine::remove_group(GroupId id) {
   Group* group = impl_->find(id);
   if (group == nullptr) return;
   impl_->guarded([&] { group->leave(); });
-  impl_->by_key.erase({group->spec().key_high, group->spec().key_low, group->spec().rank});
+  impl_->by_key.erase({group->spec().key, group->spec().rank});
   impl_->groups.erase(id);
 }
 
@@ -172,13 +171,12 @@ Status Engine::group_status(GroupId id) const {
 
 void Engine::Impl::dispatch(Instant now, const Event& event) {
   if (event.kind == Event::Kind::kNotice) {
-    if (auto notice = ParseAbortNotice(event.frame)) notices.push_back(std::move(*notice));
-    if (auto notice = ParseRollCall(event.frame)) roll_calls.push_back(*notice);
+    if (auto notice = ParseNotice(event.frame)) notices.push_back(std::move(*notice));
     return;
   }
   const bool incoming = event.kind == Event::Kind::kIncoming;
   const LinkId link = incoming ? event.incoming : event.link->id();
-  const auto it = by_key.find({link.group_high, link.group_low, link.local});
+  const auto it = by_key.find({link.group, link.local});
   if (it == by_key.end()) return;
   if (incoming) {
     it->second->on_incoming(now, link.remote);
@@ -188,22 +186,15 @@ void Engine::Impl::dispatch(Instant now, const Event& event) {
 }
 
 void Engine::Impl::handle_notices() {
-  const auto for_each_group = [&](const auto& notice, auto&& hand_over) {
-    for (auto& [id, group] : groups) {
-      const GroupSpec& spec = group->spec();
-      if (spec.key_high == notice.group_high && spec.key_low == notice.group_low) {
-        hand_over(*group);
-      }
-    }
-  };
-  for (const AbortNotice& notice : notices) {
-    for_each_group(notice, [&](Group& group) { group.on_notice(notice); });
+  for (const Notice& any : std::exchange(notices, {})) {
+    std::visit(
+        [&](const auto& notice) {
+          for (auto& [id, group] : groups) {
+            if (group->spec().key == notice.group) group->on_notice(notice);
+          }
+        },
+        any);
   }
-  for (const RollCallNotice& notice : roll_calls) {
-    for_each_group(notice, [&](Group& group) { group.on_roll_call(notice); });
-  }
-  notices.clear();
-  roll_calls.clear();
 }
 
 bool Engine::Impl::step(Instant now) {
@@ -215,7 +206,7 @@ bool Engine::Impl::step(Instant now) {
   // No group fails before the whole batch is handed out: failing closes links, and later events of
   // the batch may be about them.
   for (size_t i = 0; i < count; ++i) dispatch(now, events[i]);
-  if (!notices.empty() || !roll_calls.empty()) handle_notices();
+  handle_notices();
   bool moved = count > 0;
   for (auto& [id, group] : groups) {
     if (group->step(now)) moved = true;

@@ -19,9 +19,8 @@ namespace rocecoll {
 using GroupId = uint32_t;
 
 struct GroupSpec {
-  std::string name;       // for messages
-  uint64_t key_high = 0;  // 128 bits that all ranks of the group agree on, never reused
-  uint64_t key_low = 0;
+  std::string name;  // for messages
+  GroupKey key;
   Rank rank = 0;
   std::vector<Address> addresses;  // by group rank, as this rank reaches them
   // By group rank, as other hosts reach them, for messages; empty: as this rank does.

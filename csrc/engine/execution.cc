@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/arithmetic.h"
 #include "collectives/reduce.h"
 #include "engine/lane_partition.h"
 
@@ -13,9 +14,7 @@ namespace {
 
 constexpr size_t kScratchAlignment = 64;
 
-size_t AlignUp(size_t bytes) {
-  return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-}
+size_t AlignUp(size_t bytes) { return RoundUp(bytes, kScratchAlignment); }
 
 // As collectives/collective.h has it.
 Partition WorkPartition(const OperationSpec& spec, const Partition& input, const Partition& output,

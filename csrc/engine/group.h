@@ -12,12 +12,12 @@
 
 #include "base/status.h"
 #include "base/time.h"
-#include "engine/abort_notice.h"
 #include "engine/any_source.h"
 #include "engine/engine.h"
 #include "engine/execution.h"
 #include "engine/failure_text.h"
 #include "engine/message_numbers.h"
+#include "engine/notice.h"
 #include "engine/operation.h"
 #include "engine/plan.h"
 #include "engine/roll_call.h"
@@ -43,7 +43,7 @@ class Group {
   // `peer`, which anybody may have named, opens its side of our link.
   void on_incoming(Instant now, Rank peer);
   void on_notice(const AbortNotice& notice);
-  void on_roll_call(const RollCallNotice& notice);
+  void on_notice(const RollCallNotice& notice);
   bool step(Instant now);
   // This process did not run for so long, which no deadline counts.
   void on_pause(Duration length);

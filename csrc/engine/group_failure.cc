@@ -95,13 +95,13 @@ bool Group::call_the_roll(Instant now, const Running* late, RollCall& roll) {
   const uint64_t sequence = late->entry.operation->sequence();
   if (!roll.asks_for(sequence)) roll.begin(now, sequence, context_.ranks, spec_.rank);
   if (roll.over(now)) return true;
-  const auto question = EncodeRollCall(
-      {spec_.key_high, spec_.key_low, spec_.rank, RollCallNotice::Kind::kQuestion, sequence});
+  const auto question =
+      Encode(RollCallNotice{spec_.key, spec_.rank, RollCallNotice::Kind::kQuestion, sequence});
   roll.ask(now, [&](Rank rank) { transport_.notify(spec_.addresses[rank], question); });
   return false;
 }
 
-void Group::on_roll_call(const RollCallNotice& notice) {
+void Group::on_notice(const RollCallNotice& notice) {
   if (!status_.ok() || notice.from == spec_.rank || notice.from >= context_.ranks) return;
   using Kind = RollCallNotice::Kind;
   if (notice.kind != Kind::kQuestion) {
@@ -111,9 +111,8 @@ void Group::on_roll_call(const RollCallNotice& notice) {
     return;
   }
   const Kind answer = notice.sequence <= last_sequence_ ? Kind::kCalled : Kind::kNotCalled;
-  transport_.notify(
-      spec_.addresses[notice.from],
-      EncodeRollCall({spec_.key_high, spec_.key_low, spec_.rank, answer, notice.sequence}));
+  transport_.notify(spec_.addresses[notice.from],
+                    Encode(RollCallNotice{spec_.key, spec_.rank, answer, notice.sequence}));
 }
 
 std::string Group::describe_roll(const RollCall& roll) const {
@@ -179,9 +178,8 @@ void Group::fail_with(Status shown, const Status& report) {
   if (!status_.ok()) return;
   ROCECOLL_CHECK(!shown.ok() && messenger_.has_value());
   const Status told = report.reported_by(spec_.rank);
-  notice_ =
-      EncodeAbortNotice({spec_.key_high, spec_.key_low, told},
-                        std::min(Transport::kMaxNoticeBytes, transport_.limits().max_frame_bytes));
+  notice_ = Encode(AbortNotice{spec_.key, told},
+                   std::min(Transport::kMaxNoticeBytes, transport_.limits().max_frame_bytes));
   floods_left_ = kFloods;
   next_flood_ = Instant::min();
   status_ = shown;

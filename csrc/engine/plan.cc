@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/arithmetic.h"
 #include "collectives/reduce.h"
 #include "collectives/selector.h"
 #include "engine/engine.h"
@@ -17,8 +18,6 @@ constexpr uint64_t kMaxLanes = 0xffff;
 // What a lane may hold for its whole life, as a part of all scratch: so that a few operations have
 // their lanes in flight at once.
 constexpr size_t kScratchParts = 16;
-
-uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // One rank's whole vector, in elements, where every rank can know it.
 uint64_t AgreedElements(const OperationSpec& spec, uint32_t ranks) {

@@ -3,45 +3,15 @@
 
 #include <algorithm>
 
-#include "base/bytes.h"
-
 namespace rocecoll {
 namespace {
 
-constexpr uint32_t kKind = 0x43524352;  // "RCRC"
 // Ranks that live answer within a round trip: their progress threads do, whatever the program
 // does. Notices may be lost, so those that have not answered are asked again.
 constexpr Duration kAskInterval = std::chrono::milliseconds(25);
 constexpr Duration kAnswerTime = std::chrono::milliseconds(100);
 
 }  // namespace
-
-std::array<std::byte, RollCallNotice::kBytes> EncodeRollCall(const RollCallNotice& notice) {
-  std::array<std::byte, RollCallNotice::kBytes> bytes;
-  ByteWriter writer(bytes);
-  writer.Write(kKind);
-  writer.Write(notice.group_high);
-  writer.Write(notice.group_low);
-  writer.Write(notice.from);
-  writer.Write(static_cast<uint8_t>(notice.kind));
-  writer.Write(notice.sequence);
-  return bytes;
-}
-
-std::optional<RollCallNotice> ParseRollCall(std::span<const std::byte> bytes) {
-  ByteReader reader(bytes);
-  const auto kind = reader.Read<uint32_t>();
-  RollCallNotice notice;
-  notice.group_high = reader.Read<uint64_t>();
-  notice.group_low = reader.Read<uint64_t>();
-  notice.from = reader.Read<uint32_t>();
-  const auto what = reader.Read<uint8_t>();
-  notice.sequence = reader.Read<uint64_t>();
-  if (!reader.ok() || kind != kKind || reader.remaining() > 0) return std::nullopt;
-  if (what > static_cast<uint8_t>(RollCallNotice::Kind::kCalled)) return std::nullopt;
-  notice.kind = static_cast<RollCallNotice::Kind>(what);
-  return notice;
-}
 
 void RollCall::begin(Instant now, uint64_t sequence, uint32_t ranks, Rank self) {
   sequence_ = sequence;

@@ -1,40 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who has not come: when a collective is late, the ranks that this one waits for may only wait for
 // others. So before it fails it asks every rank whether it has called the collective.
-//
-//   offset  size  field
-//        0     4  kind, "RCRC"
-//        4    16  group key, high then low
-//       20     4  sending rank (group rank)
-//       24     1  0 question, 1 not called, 2 called
-//       25     8  sequence number of the collective
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <span>
 #include <vector>
 
 #include "base/rank.h"
 #include "base/time.h"
 
 namespace rocecoll {
-
-struct RollCallNotice {
-  static constexpr size_t kBytes = 33;
-  enum class Kind : uint8_t { kQuestion, kNotCalled, kCalled };
-
-  uint64_t group_high = 0;
-  uint64_t group_low = 0;
-  Rank from = 0;
-  Kind kind = Kind::kQuestion;
-  uint64_t sequence = 0;
-};
-
-std::array<std::byte, RollCallNotice::kBytes> EncodeRollCall(const RollCallNotice& notice);
-std::optional<RollCallNotice> ParseRollCall(std::span<const std::byte> bytes);
 
 class RollCall {
  public:

@@ -16,14 +16,12 @@ using OperationHandle = std::unique_ptr<OperationObject>;
 using Name = const std::string&;
 using Object = const py::object&;
 
-constexpr size_t kKeyBytes = 16;
-
 std::unique_ptr<GroupObject> MakeGroup(const RuntimeObject& runtime, Name name,
                                        const py::bytes& key, int64_t rank,
                                        const std::vector<std::string>& addresses, double timeout_s,
                                        const std::vector<Rank>& global_ranks) {
   const auto key_text = static_cast<std::string>(key);
-  if (key_text.size() != kKeyBytes) {
+  if (key_text.size() != GroupKey::kWireBytes) {
     RaiseInvalid("the key of a group has 16 bytes, not " + std::to_string(key_text.size()));
   }
   if (rank < 0 || static_cast<uint64_t>(rank) >= addresses.size()) {
@@ -31,9 +29,8 @@ std::unique_ptr<GroupObject> MakeGroup(const RuntimeObject& runtime, Name name,
   }
   GroupSpec spec;
   spec.name = name;
-  const auto* bytes = reinterpret_cast<const std::byte*>(key_text.data());
-  spec.key_high = LoadLe<uint64_t>(bytes);
-  spec.key_low = LoadLe<uint64_t>(bytes + sizeof(uint64_t));
+  ByteReader key_bytes(std::as_bytes(std::span(key_text)));
+  spec.key = GroupKey::load(key_bytes);
   spec.rank = static_cast<Rank>(rank);
   for (const std::string& text : addresses) {
     auto address = ParseAddress(text);

@@ -14,11 +14,10 @@ namespace rocecoll::torch_adapter {
 namespace {
 
 // As 128 bits of SHA-1: equal on all members, and new for each `turn`.
-void DeriveKey(const GroupSpec& parent, const std::vector<Rank>& members, uint64_t turn,
-               GroupSpec& group) {
+GroupKey DeriveKey(const GroupKey& parent, const std::vector<Rank>& members, uint64_t turn) {
   std::string seed((3 + members.size()) * sizeof(uint64_t), '\0');
   auto* bytes = reinterpret_cast<std::byte*>(seed.data());
-  for (const uint64_t word : {parent.key_high, parent.key_low, turn}) {
+  for (const uint64_t word : {parent.high, parent.low, turn}) {
     StoreLe(bytes, word);
     bytes += sizeof(word);
   }
@@ -27,8 +26,8 @@ void DeriveKey(const GroupSpec& parent, const std::vector<Rank>& members, uint64
     bytes += sizeof(member);
   }
   const std::string digits = c10::sha1(seed).str();
-  group.key_high = std::stoull(digits.substr(0, 16), nullptr, 16);
-  group.key_low = std::stoull(digits.substr(16, 16), nullptr, 16);
+  return {std::stoull(digits.substr(0, 16), nullptr, 16),
+          std::stoull(digits.substr(16, 16), nullptr, 16)};
 }
 
 void CheckMembers(const char* function, const std::vector<Rank>& members, int size) {
@@ -93,7 +92,7 @@ c10::intrusive_ptr<Backend> Backend::part(
   GroupSpec group;
   {
     std::lock_guard lock(parts_mutex_);
-    DeriveKey(spec_, members, parts_[members]++, group);
+    group.key = DeriveKey(spec_.key, members, parts_[members]++);
   }
   group.name = own->group_name;
   group.rank = static_cast<Rank>(self - members.begin());

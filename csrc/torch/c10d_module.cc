@@ -67,13 +67,12 @@ c10::intrusive_ptr<CoalescingBackend> MakeBackend(
     const std::vector<std::string>& known_as, const std::vector<Rank>& global_ranks,
     std::chrono::milliseconds timeout, const std::map<std::string, std::string>& algorithms,
     const Options& chosen) {
-  if (key.size() != 16) throw py::value_error("a group's key has 16 bytes");
+  if (key.size() != GroupKey::kWireBytes) throw py::value_error("a group's key has 16 bytes");
   const RuntimeOptions& options = runtime->options();
   GroupSpec group;
   group.name = name;
-  const auto* bytes = reinterpret_cast<const std::byte*>(key.data());
-  group.key_high = LoadLe<uint64_t>(bytes);
-  group.key_low = LoadLe<uint64_t>(bytes + 8);
+  ByteReader key_bytes(std::as_bytes(std::span(key)));
+  group.key = GroupKey::load(key_bytes);
   group.rank = rank;
   if (processes.size() != addresses.size()) throw py::value_error("not one process an address");
   for (size_t i = 0; i < addresses.size(); ++i) {

@@ -7,13 +7,13 @@
 
 #include <cstdlib>
 
+#include "base/arithmetic.h"
+
 namespace rocecoll::torch_adapter {
 namespace {
 
 // The size of a transparent huge page on x86-64, and on aarch64 with 4 KiB pages.
 constexpr size_t kHugePageBytes = size_t{2} << 20;
-
-size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/hash.h"
 
 namespace rocecoll {
 namespace {
@@ -11,14 +12,8 @@ namespace {
 constexpr size_t kInitialBuckets = 64;
 
 uint64_t HashOf(MessageRole role, Rank peer, const Tag& tag) {
-  // Multiplicative mixing with odd 64-bit constants (SplitMix64's); keys are not chosen by enemies,
-  // and neighbours in every field must land in different buckets.
-  uint64_t hash = tag.operation * 0x9e3779b97f4a7c15ull;
-  hash ^= (static_cast<uint64_t>(tag.step) << 32 | tag.slot) * 0xbf58476d1ce4e5b9ull;
-  hash ^= (static_cast<uint64_t>(peer) << 2 | static_cast<uint64_t>(role)) * 0x94d049bb133111ebull;
-  hash ^= hash >> 29;
-  hash *= 0xbf58476d1ce4e5b9ull;
-  return hash ^ (hash >> 32);
+  return HashWords({tag.operation, uint64_t{tag.step} << 32 | tag.slot,
+                    uint64_t{peer} << 2 | static_cast<uint64_t>(role)});
 }
 
 }  // namespace

@@ -26,9 +26,9 @@ size_t EagerBytes(const TransportLimits& limits, const MessengerOptions& options
 }  // namespace
 
 struct Messenger::Impl {
-  Impl(Transport& transport, uint64_t group_high, uint64_t group_low, Rank self,
-       std::vector<Address> addresses, const MessengerOptions& options)
-      : core(transport, group_high, group_low, self, std::move(addresses), options,
+  Impl(Transport& transport, const GroupKey& group, Rank self, std::vector<Address> addresses,
+       const MessengerOptions& options)
+      : core(transport, group, self, std::move(addresses), options,
              EagerBytes(transport.limits(), options)) {
     ROCECOLL_CHECK(options.eager_credits > 0 && self < core.addresses.size());
     channels.resize(core.addresses.size());
@@ -54,10 +54,9 @@ struct Messenger::Impl {
   bool closed = false;
 };
 
-Messenger::Messenger(Transport& transport, uint64_t group_high, uint64_t group_low, Rank self,
+Messenger::Messenger(Transport& transport, const GroupKey& group, Rank self,
                      std::vector<Address> addresses, const MessengerOptions& options)
-    : impl_(std::make_unique<Impl>(transport, group_high, group_low, self, std::move(addresses),
-                                   options)) {}
+    : impl_(std::make_unique<Impl>(transport, group, self, std::move(addresses), options)) {}
 
 Messenger::~Messenger() {
   impl_->close_links(impl_->core.failed() ? impl_->core.failure->status : Status());

@@ -98,8 +98,8 @@ struct MessengerOptions {
 class Messenger {
  public:
   // `addresses[r]` reaches rank r of the group; `self` is this rank. Links open on first use.
-  Messenger(Transport& transport, uint64_t group_high, uint64_t group_low, Rank self,
-            std::vector<Address> addresses, const MessengerOptions& options);
+  Messenger(Transport& transport, const GroupKey& group, Rank self, std::vector<Address> addresses,
+            const MessengerOptions& options);
   ~Messenger();  // closes all links in good order unless failed
 
   size_t eager_bytes() const;

@@ -20,18 +20,16 @@ class PeerChannel;
 
 struct MessengerCore {
   Transport& transport;
-  const uint64_t group_high;
-  const uint64_t group_low;
+  const GroupKey group;
   const Rank self;
   const std::vector<Address> addresses;
   const MessengerOptions options;
   const size_t eager_bytes;
 
-  MessengerCore(Transport& transport, uint64_t group_high, uint64_t group_low, Rank self,
+  MessengerCore(Transport& transport, const GroupKey& group, Rank self,
                 std::vector<Address> addresses, const MessengerOptions& options, size_t eager_bytes)
       : transport(transport),
-        group_high(group_high),
-        group_low(group_low),
+        group(group),
         self(self),
         addresses(std::move(addresses)),
         options(options),

@@ -19,7 +19,7 @@ bool PeerChannel::ready(Instant now) {
     core_.fail(peer_, down_);
     return false;
   }
-  const LinkId id{core_.group_high, core_.group_low, core_.self, peer_};
+  const LinkId id{core_.group, core_.self, peer_};
   const Result<Link*> opened =
       core_.transport.open(id, core_.addresses[peer_], core_.options.connect_timeout, now);
   if (!opened.ok()) {

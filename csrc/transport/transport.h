@@ -12,10 +12,12 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "base/rank.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "transport/address.h"
+#include "transport/group_key.h"
 #include "transport/obstacle.h"
 #include "transport/wait_handle.h"
 
@@ -24,13 +26,18 @@ namespace rocecoll {
 // Names one link at both of its ends: within the group whose 128-bit key both hold, `local` talks
 // to `remote`. The peer's id for the same link is mirrored(). A key is never reused.
 struct LinkId {
-  uint64_t group_high = 0;
-  uint64_t group_low = 0;
+  GroupKey group;
   Rank local = 0;
   Rank remote = 0;
 
-  LinkId mirrored() const { return {group_high, group_low, remote, local}; }
+  LinkId mirrored() const { return {group, remote, local}; }
   friend bool operator==(const LinkId&, const LinkId&) = default;
+};
+
+struct LinkIdHash {
+  size_t operator()(const LinkId& id) const {
+    return HashWords({id.group.high, id.group.low, uint64_t{id.local} << 32 | id.remote});
+  }
 };
 
 using RegistrationId = uint32_t;

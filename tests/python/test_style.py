@@ -121,6 +121,23 @@ RULES = [
         ["csrc/engine/a.cc:2"],
     ),
     Rule(
+        cpp_rules.declarations_are_used,
+        {
+            "csrc/base/a.h": "#define CHECK rocecoll::Fail()\nvoid Fail();\n"
+            "constexpr int kUsed = 1;\ninline constexpr int kDead = 2;\n"
+            "class A : public B {\n  void live() const;\n  int* dead(int a = {},\n"
+            "            int b = 2);\n  void forgotten() { live(); }\n"
+            "  void inherited() override;\n  bool operator==(const A&) const;\n};\n",
+            "csrc/base/a.cc": "void A::live() const {}\nint* A::dead(int a, int b) { return b; }\n"
+            "void A::inherited() {}\nint x = kUsed;\n",
+        },
+        [
+            "csrc/base/a.h:4: nothing uses kDead",
+            "csrc/base/a.h:8: nothing uses dead",
+            "csrc/base/a.h:9: nothing uses forgotten",
+        ],
+    ),
+    Rule(
         cpp_rules.headers_are_used,
         {
             "csrc/base/dead.h": "",

@@ -17,11 +17,6 @@ auto FindOrNull(const Map& map, const Key& key) {
 
 }  // namespace
 
-size_t LinkIdHash::operator()(const LinkId& id) const {
-  const uint64_t ranks = static_cast<uint64_t>(id.local) << 32 | id.remote;
-  return (id.group_high ^ id.group_low) + ranks * 0x9e3779b97f4a7c15ull;
-}
-
 PeerPath& EndpointTable::path(PeerHandle peer, uint64_t max_window_bytes, bool steered) {
   std::unique_ptr<PeerPath>& path = paths_[peer.index];
   if (path == nullptr) path = std::make_unique<PeerPath>(peer, max_window_bytes, steered);

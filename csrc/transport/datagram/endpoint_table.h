@@ -12,10 +12,6 @@
 
 namespace rocecoll {
 
-struct LinkIdHash {
-  size_t operator()(const LinkId& id) const;
-};
-
 // Owns a transport's endpoints and paths, and finds them by what packets carry.
 class EndpointTable {
  public:

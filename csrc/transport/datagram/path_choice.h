@@ -95,7 +95,6 @@ class PathChoice {
 
   void ask(Instant now);
   void prove(Instant now);
-  void use(Instant now);
   void doubt(Instant now);
   void rest(Instant now, PathNews why);
   void rest_less(Instant now);

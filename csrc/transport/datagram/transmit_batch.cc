@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/arithmetic.h"
 #include "base/check.h"
 
 namespace rocecoll {
@@ -35,8 +36,7 @@ std::span<std::byte> TransmitBatch::space() {
 
 void TransmitBatch::add(const TxDatagram& datagram, const Endpoint* owner) {
   ROCECOLL_CHECK(has_room() && datagram.header.data() == arena_.data() + arena_used_);
-  const size_t lines = (datagram.header.size() + kHeaderAlignment - 1) / kHeaderAlignment;
-  arena_used_ += lines * kHeaderAlignment;
+  arena_used_ += RoundUp(datagram.header.size(), kHeaderAlignment);
   bytes_ += datagram.header.size() + datagram.payload.size();
   datagrams_.push_back(datagram);
   owners_.push_back(owner);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 
 namespace rocecoll {
 namespace {
@@ -55,8 +56,7 @@ size_t UdpEndpointHash::operator()(const UdpEndpoint& endpoint) const {
       static_cast<uint64_t>(endpoint.port()) << 16 | static_cast<uint64_t>(endpoint.family());
   const auto ip = IpBytes(endpoint);
   for (size_t i = 0; i < ip.size(); i += 4) {
-    hash = (hash ^ LoadLe<uint32_t>(ip.data() + i)) * 0x9e3779b97f4a7c15ull;
-    hash ^= hash >> 32;
+    hash = HashWords({hash, LoadLe<uint32_t>(ip.data() + i)});
   }
   return hash;
 }

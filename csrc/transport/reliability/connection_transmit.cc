@@ -71,8 +71,7 @@ void Connection::Impl::build_init(Instant now, std::span<std::byte> space, TxDat
   ROCECOLL_CHECK(init.source_id == local_id);
   const uint64_t number = sent.next_number();
   ByteWriter writer(space.subspan(WritePacketHeader(space, {PacketType::kInit, 0, number})));
-  writer.Write(init.link.group_high);
-  writer.Write(init.link.group_low);
+  init.link.group.store(writer);
   writer.Write(init.link.local);
   writer.Write(init.link.remote);
   writer.Write(init.source_id);

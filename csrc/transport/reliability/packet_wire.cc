@@ -47,8 +47,7 @@ std::optional<InitBody> ParseInitBody(std::span<const std::byte> datagram) {
   if (datagram.size() < kPacketHeaderBytes) return std::nullopt;
   ByteReader reader(datagram.subspan(kPacketHeaderBytes));
   InitBody body;
-  body.link.group_high = reader.Read<uint64_t>();
-  body.link.group_low = reader.Read<uint64_t>();
+  body.link.group = GroupKey::load(reader);
   body.link.local = reader.Read<uint32_t>();
   body.link.remote = reader.Read<uint32_t>();
   body.source_id = reader.Read<uint64_t>();

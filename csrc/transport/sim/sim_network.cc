@@ -44,11 +44,6 @@ SimNetwork::Direction& SimNetwork::direction(uint32_t from, uint32_t to) {
 
 SimWire& SimNetwork::wire(uint32_t from, uint32_t to) { return direction(from, to).wire; }
 
-void SimNetwork::set_all(const SimWire& wire) {
-  default_wire_ = wire;
-  for (auto& [ends, direction] : directions_) direction.wire = wire;
-}
-
 void SimNetwork::set_partition(uint32_t boundary, bool blocked, Obstacle obstacle) {
   for (uint32_t a = 0; a < boundary && a < ports_.size(); ++a) {
     for (uint32_t b = boundary; b < ports_.size(); ++b) {

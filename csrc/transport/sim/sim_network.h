@@ -72,7 +72,6 @@ class SimNetwork {
 
   // The wire from one endpoint to another, to be changed at will.
   SimWire& wire(uint32_t from, uint32_t to);
-  void set_all(const SimWire& wire);
   // Blocks (or opens) both directions between every endpoint below `boundary` and every other.
   void set_partition(uint32_t boundary, bool blocked, Obstacle obstacle = Obstacle::kNone);
 

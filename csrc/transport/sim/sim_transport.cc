@@ -9,11 +9,6 @@
 
 namespace rocecoll {
 
-size_t SimTransport::LinkIdHash::operator()(const LinkId& id) const {
-  const uint64_t ranks = static_cast<uint64_t>(id.local) << 32 | id.remote;
-  return Random(id.group_high ^ id.group_low ^ ranks * 0x9e3779b97f4a7c15ull).next();
-}
-
 TransportLimits SimTransport::limits() const {
   return {fabric_.options().max_frame_bytes, fabric_.options().preferred_eager_bytes};
 }

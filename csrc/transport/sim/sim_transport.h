@@ -41,9 +41,6 @@ class SimTransport final : public Transport {
   friend class SimFabric;
   friend class SimLink;
 
-  struct LinkIdHash {
-    size_t operator()(const LinkId& id) const;
-  };
   struct Pending {
     Event event;
     std::shared_ptr<SimLink> link;  // null for notices

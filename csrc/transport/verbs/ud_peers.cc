@@ -8,13 +8,13 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/hash.h"
 
 namespace rocecoll {
 namespace {
 
 // More than the ranks of any job that is known.
 constexpr size_t kMaxPeers = 65'536;
-constexpr uint64_t kGolden = 0x9e3779b97f4a7c15ull;
 
 Status Refuse(const Address& address, const std::string& why) {
   return Status(StatusCode::kInvalidArgument,
@@ -25,12 +25,11 @@ Status Refuse(const Address& address, const std::string& why) {
 
 size_t UdPeers::Hash::operator()(const Gid& gid) const {
   const auto bytes = std::as_bytes(std::span(gid.bytes));
-  const uint64_t mixed = LoadLe<uint64_t>(bytes.data()) * kGolden ^ LoadLe<uint64_t>(&bytes[8]);
-  return static_cast<size_t>(mixed * kGolden);
+  return HashWords({LoadLe<uint64_t>(bytes.data()), LoadLe<uint64_t>(&bytes[8])});
 }
 
 size_t UdPeers::Hash::operator()(const Id& id) const {
-  return (*this)(id.gid) ^ static_cast<size_t>((uint64_t{id.number} << 32 | id.key) * kGolden);
+  return HashWords({(*this)(id.gid), uint64_t{id.number} << 32 | id.key});
 }
 
 Result<PeerHandle> UdPeers::add(const Address& address) {

@@ -28,8 +28,7 @@ class EngineCluster {
     for (Rank r = 0; r < ranks(); ++r) {
       GroupSpec spec;
       spec.name = name;
-      spec.key_high = key;
-      spec.key_low = ~key;
+      spec.key = {key, ~key};
       spec.rank = r;
       spec.addresses = addresses_;
       spec.timeout = timeout_;

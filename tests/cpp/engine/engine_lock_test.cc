@@ -25,7 +25,7 @@ constexpr Duration kLong = std::chrono::minutes(30);
 GroupSpec TwoRanks() {
   GroupSpec spec;
   spec.name = "g";
-  spec.key_high = 1;
+  spec.key.high = 1;
   spec.addresses.resize(2);
   spec.timeout = kLong;
   return spec;

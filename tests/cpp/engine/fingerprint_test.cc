@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/abort_notice.h"
 #include "engine/engine.h"
 
 namespace rocecoll {
@@ -58,31 +57,6 @@ TEST(Fingerprint, DiffersWhereRanksMustAgree) {
   spec.premul_factor = 3;
   spec.timeout = std::chrono::seconds(1);
   EXPECT_EQ(base, FingerprintOf(spec));
-}
-
-TEST(AbortNotice, SurvivesTheWireAndRefusesGarbage) {
-  const AbortNotice notice{1, 2, Status(StatusCode::kPeerLost, "lost").reported_by(3)};
-  const auto bytes = EncodeAbortNotice(notice, 512);
-  const auto parsed = ParseAbortNotice(bytes);
-  ASSERT_TRUE(parsed.has_value());
-  EXPECT_EQ(parsed->group_high, 1u);
-  EXPECT_EQ(parsed->group_low, 2u);
-  EXPECT_EQ(parsed->report.reporter(), 3u);
-  EXPECT_EQ(parsed->report.code(), StatusCode::kPeerLost);
-  EXPECT_EQ(parsed->report.message(), "lost");
-  for (size_t size = 0; size < 25; ++size) {
-    EXPECT_FALSE(ParseAbortNotice(std::span(bytes).first(size)).has_value());
-  }
-  auto wrong = bytes;
-  wrong[24] = std::byte{0};  // ok is no cause
-  EXPECT_FALSE(ParseAbortNotice(wrong).has_value());
-  wrong[24] = std::byte{200};
-  EXPECT_FALSE(ParseAbortNotice(wrong).has_value());
-  wrong = bytes;
-  wrong[0] ^= std::byte{1};
-  EXPECT_FALSE(ParseAbortNotice(wrong).has_value());
-  const Status wordy(StatusCode::kTimeout, std::string(1000, 'x'));
-  EXPECT_EQ(EncodeAbortNotice({1, 2, wordy.reported_by(3)}, 100).size(), 100u);
 }
 
 }  // namespace

@@ -1,39 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The notices of a roll call, and when it is over.
+// Whom a roll call asks, and when it is over.
 #include "engine/roll_call.h"
 
 #include <gtest/gtest.h>
-
-#include "engine/abort_notice.h"
 
 namespace rocecoll {
 namespace {
 
 using std::chrono::milliseconds;
-
-TEST(RollCall, NoticesRoundTripAndNothingElseParses) {
-  using Kind = RollCallNotice::Kind;
-  for (const Kind kind : {Kind::kQuestion, Kind::kNotCalled, Kind::kCalled}) {
-    const auto bytes = EncodeRollCall({1, 2, 3, kind, uint64_t{5} << 40});
-    const auto parsed = ParseRollCall(bytes);
-    ASSERT_TRUE(parsed.has_value());
-    EXPECT_EQ(parsed->group_high, 1u);
-    EXPECT_EQ(parsed->group_low, 2u);
-    EXPECT_EQ(parsed->from, 3u);
-    EXPECT_EQ(parsed->kind, kind);
-    EXPECT_EQ(parsed->sequence, uint64_t{5} << 40);
-    EXPECT_FALSE(ParseAbortNotice(bytes).has_value());
-    for (size_t size = 0; size < bytes.size(); ++size) {
-      EXPECT_FALSE(ParseRollCall(std::span(bytes).first(size)).has_value());
-    }
-  }
-  auto bytes = EncodeRollCall({1, 2, 3, Kind::kCalled, 4});
-  bytes[24] = std::byte{3};
-  EXPECT_FALSE(ParseRollCall(bytes).has_value());
-  EXPECT_FALSE(ParseRollCall(
-                   EncodeAbortNotice({1, 2, Status(StatusCode::kAborted, "x").reported_by(3)}, 100))
-                   .has_value());
-}
 
 TEST(RollCall, AsksAgainUntilAllHaveAnsweredOrTheTimeIsOver) {
   Instant now{};

@@ -156,7 +156,7 @@ TEST(TagRetirement, AHeldBackSendFailsWhenItsRankLeaves) {
 // Two ends by themselves, so that what they keep can be looked at.
 struct End {
   End(SimFabric& fabric, Rank self)
-      : messenger(fabric.transport(self), 1, 2, self,
+      : messenger(fabric.transport(self), GroupKey{1, 2}, self,
                   {fabric.transport(0).address(), fabric.transport(1).address()}, {}),
         retirement(messenger, numbers, kIdleRuns) {}
   static constexpr size_t kIdleRuns = 50;

@@ -29,7 +29,7 @@ class LossyWorld {
     }
     for (Rank r = 0; r < ranks; ++r) {
       messengers_.push_back(
-          std::make_unique<Messenger>(*transports_[r], 1, 2, r, addresses, options));
+          std::make_unique<Messenger>(*transports_[r], GroupKey{1, 2}, r, addresses, options));
     }
   }
 

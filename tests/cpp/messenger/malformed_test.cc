@@ -104,7 +104,7 @@ class MalformedTest : public testing::Test {
     options.eager_credits = 4;
     options.max_early_clear_to_send = 3;
     messenger_ = std::make_unique<Messenger>(
-        fabric_.transport(0), 1, 2, 0,
+        fabric_.transport(0), GroupKey{1, 2}, 0,
         std::vector<Address>{fabric_.transport(0).address(), fabric_.transport(1).address()},
         options);
     enemy_ = fabric_.transport(1)
@@ -274,7 +274,7 @@ TEST(Malformed, RandomValidFrames) {
     SimFabric fabric(options);
     MessengerOptions few;
     few.eager_credits = 2;
-    Messenger messenger(fabric.transport(0), 1, 2, 0,
+    Messenger messenger(fabric.transport(0), GroupKey{1, 2}, 0,
                         {fabric.transport(0).address(), fabric.transport(1).address()}, few);
     Link* enemy = fabric.transport(1)
                       .open(LinkId{1, 2, 1, 0}, fabric.transport(0).address(),

@@ -106,7 +106,7 @@ TEST(PeerFailure, AbortCarriesItsReasonToThePeer) {
 TEST(PeerFailure, UnreachableAddressFailsAtOnce) {
   SimFabric fabric(SimFabricOptions{});
   const std::byte foreign[3] = {};
-  Messenger messenger(fabric.transport(0), 1, 2, 0,
+  Messenger messenger(fabric.transport(0), GroupKey{1, 2}, 0,
                       {fabric.transport(0).address(), Address(foreign, "elsewhere")},
                       MessengerOptions{});
   Payload payload(8);

@@ -64,8 +64,8 @@ class World {
     std::vector<Address> addresses;
     for (Rank r = 0; r < options.ranks; ++r) addresses.push_back(fabric_.transport(r).address());
     for (Rank r = 0; r < options.ranks; ++r) {
-      messengers_.push_back(
-          std::make_unique<Messenger>(fabric_.transport(r), 1, 2, r, addresses, options.messenger));
+      messengers_.push_back(std::make_unique<Messenger>(fabric_.transport(r), GroupKey{1, 2}, r,
+                                                        addresses, options.messenger));
     }
     done_.resize(options.ranks);
   }

@@ -37,8 +37,7 @@ class Runtimes {
     for (Rank r = 0; r < ranks(); ++r) {
       GroupSpec spec;
       spec.name = name;
-      spec.key_high = key;
-      spec.key_low = runtimes_[0]->address().bytes().size();
+      spec.key = {key, runtimes_[0]->address().bytes().size()};
       spec.rank = r;
       spec.addresses = addresses;
       spec.timeout = timeout;

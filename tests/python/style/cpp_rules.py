@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 
-from style.tree import Tree
+from style.tree import Tree, line_of
 
 # The contracts under csrc/transport that every transport is written against.
 CONTRACTS = {
     "transport/transport.h",
     "transport/address.h",
+    "transport/group_key.h",
     "transport/obstacle.h",
     "transport/wait_handle.h",
     "transport/plain_memory.h",
@@ -69,6 +71,15 @@ BANNED = (
     rf"|{STATEMENT}(exit|_exit|quick_exit|_Exit|sleep)\s*\("
     r"|(?<![\w.>])(usleep|nanosleep|sleep_for|sleep_until)\s*\("
 )
+# What a header declares: functions (with a type before the name), and constants.
+DECLARATION = re.compile(
+    r"^[ \t]*(?!return\b|else\b|using\b|friend\b)"
+    r"(?:[\w:<>,&*\[\]() ]*[\w>\]&*]\s[&*]?(?P<function>\w+)\([^;{}]*(?:\{\}[^;{}]*)*[;{]"
+    r"|(?:inline |static )*constexpr [\w:<>, ]+ (?P<constant>k\w+)\b)",
+    re.MULTILINE,
+)
+INHERITED = re.compile(r"\b(override|PYBIND11\w*|operator)\b")
+DEFINITION = re.compile(r"^[^\s#}][^;={}#]*?\b\w+::(\w+)\(", re.MULTILINE)
 
 
 def layer_of(name: str) -> str | None:
@@ -150,6 +161,25 @@ def throw_is_confined(tree: Tree) -> list[str]:
     hits = tree.find(r"\bthrow\b", paths)
     return [
         f"{place}: errors are Status values; invariants are ROCECOLL_CHECK" for place, _ in hits
+    ]
+
+
+def declarations_are_used(tree: Tree) -> list[str]:
+    """A function or constant of a header whose name nothing but its definition says is dead."""
+    words = Counter(word for text in tree.code.values() for word in re.findall(r"\w+", text))
+    defined = Counter(name for text in tree.code.values() for name in DEFINITION.findall(text))
+    declared: dict[str, list[str]] = {}
+    for path in tree.under("csrc/", suffixes=(".h",)):
+        code = tree.code[path]
+        for match in DECLARATION.finditer(code):
+            if not INHERITED.search(match.group()):
+                place = f"{path}:{line_of(code, match.end())}"
+                name = match["function"] or match["constant"]
+                declared.setdefault(name, []).append(place)
+    return [
+        f"{places[0]}: nothing uses {name}; remove it"
+        for name, places in declared.items()
+        if words[name] - defined[name] <= len(places)
     ]
 
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Datagrams without a link between the ranks of a group. Only who holds the group's 128-bit key can
+// make one. All begin alike:
+//
+//   offset  size  field
+//        0     4  kind, "RCAB" or "RCRC"
+//        4    16  group key, high then low
+//       20     4  group rank
+//
+// RCAB tells a rank, which may be nobody's neighbour, that its group has failed; the rank is the
+// one that found it:
+//
+//       24     1  status code
+//       25     -  cause, UTF-8, to the end (cut where it does not fit)
+//
+// RCRC asks a rank whether it has called a collective, or answers; the rank is the one that sends
+// it:
+//
+//       24     1  0 question, 1 not called, 2 called
+//       25     8  sequence number of the collective
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "base/rank.h"
+#include "base/status.h"
+#include "transport/group_key.h"
+
+namespace rocecoll {
+
+struct AbortNotice {
+  GroupKey group;
+  Status report;  // has a reporter
+};
+
+struct RollCallNotice {
+  enum class Kind : uint8_t { kQuestion, kNotCalled, kCalled };
+
+  GroupKey group;
+  Rank from = 0;
+  Kind kind = Kind::kQuestion;
+  uint64_t sequence = 0;
+};
+
+using Notice = std::variant<AbortNotice, RollCallNotice>;
+
+std::vector<std::byte> Encode(const AbortNotice& notice, size_t max_bytes);
+std::vector<std::byte> Encode(const RollCallNotice& notice);
+std::optional<Notice> ParseNotice(std::span<const std::byte> bytes);
+
+}  // namespace rocecoll

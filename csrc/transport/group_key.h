@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bytes.h"
+
+namespace rocecoll {
+
+// What all ranks of a group agree on and nobody else knows. Never reused, also not by the group's
+// next incarnation.
+struct GroupKey {
+  static constexpr size_t kWireBytes = 16;
+  uint64_t high = 0;
+  uint64_t low = 0;
+
+  void store(ByteWriter& to) const {
+    to.Write(high);
+    to.Write(low);
+  }
+  static GroupKey load(ByteReader& from) {
+    const auto high = from.Read<uint64_t>();
+    return {high, from.Read<uint64_t>()};
+  }
+  friend bool operator==(const GroupKey&, const GroupKey&) = default;
+};
+
+}  // namespace rocecoll
