@@ -122,9 +122,17 @@ def namespaces_of(process: subprocess.Popen[str]) -> list[str]:
     ]
 
 
+def is_rank(process: psutil.Process) -> bool:
+    try:
+        return "benchmarks.network_rank" in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False  # one of the many short commands that make a network
+
+
 def ranks_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    children = psutil.Process(process.pid).children(recursive=True)
-    return [child for child in children if "benchmarks.network_rank" in child.cmdline()]
+    return [
+        child for child in psutil.Process(process.pid).children(recursive=True) if is_rank(child)
+    ]
 
 
 def end(process: subprocess.Popen[str]) -> str:
@@ -171,8 +179,10 @@ def test_an_interrupted_run_leaves_nothing_behind(number: signal.Signals) -> Non
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.05)
         process.send_signal(number)
-    finally:
-        output = end(process)
+    except BaseException:
+        print(end_tree(process))
+        raise
+    output = end(process)
     assert process.returncode != 0, output
     assert namespaces_of(process) == []
     assert [rank for rank in ranks if rank.is_running()] == []
