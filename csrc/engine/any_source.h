@@ -11,7 +11,7 @@
 #include "base/rank.h"
 #include "base/time.h"
 #include "engine/message_numbers.h"
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "engine/operation.h"
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 #include "transport/transport.h"
 
 namespace rocecoll {

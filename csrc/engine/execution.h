@@ -18,7 +18,7 @@
 #include "engine/plan.h"
 #include "engine/scratch.h"
 #include "engine/segments.h"
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 

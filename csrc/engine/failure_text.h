@@ -12,7 +12,7 @@
 #include "base/rank.h"
 #include "base/status.h"
 #include "base/time.h"
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 

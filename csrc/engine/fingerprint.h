@@ -20,7 +20,7 @@
 #include "base/rank.h"
 #include "engine/operation.h"
 #include "engine/plan.h"
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 

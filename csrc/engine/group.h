@@ -24,7 +24,7 @@
 #include "engine/scratch.h"
 #include "engine/tag_retirement.h"
 #include "engine/wait_watch.h"
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 

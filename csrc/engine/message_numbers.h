@@ -12,7 +12,7 @@
 
 #include "base/rank.h"
 #include "engine/tag_counts.h"
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 

@@ -9,7 +9,7 @@
 #include <map>
 #include <optional>
 
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 

@@ -20,7 +20,7 @@
 
 #include "base/rank.h"
 #include "engine/message_numbers.h"
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 

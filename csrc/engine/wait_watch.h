@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/rank.h"
 #include "base/time.h"
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 

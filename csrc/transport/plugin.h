@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "transport/datagram/port.h"
+#include "transport/port.h"
 #include "transport/rdma.h"
 
 namespace rocecoll {

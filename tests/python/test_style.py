@@ -37,9 +37,9 @@ def body(lines: int) -> str:
 LAYERS = {
     "csrc/base/a.h": "",
     "csrc/transport/transport.h": '#include "base/a.h"\n',
-    "csrc/transport/messenger.h": '#include "transport/transport.h"\n',
-    "csrc/transport/datagram/port.h": '#include "transport/transport.h"\n',
-    "csrc/transport/reliability/path.h": '#include "transport/datagram/port.h"\n',
+    "csrc/messenger/messenger.h": '#include "transport/transport.h"\n',
+    "csrc/transport/port.h": '#include "transport/transport.h"\n',
+    "csrc/transport/reliability/path.h": '#include "transport/port.h"\n',
 }
 RULES = [
     Rule(
@@ -48,10 +48,10 @@ RULES = [
         | {
             "csrc/base/b.h": '#include <vector>\n#include "collectives/c.h"\n',
             "csrc/collectives/c.h": '#include "base/a.h"\n#include "base/missing.h"\n',
-            "csrc/engine/e.h": '#include "transport/messenger.h"\n#include "transport/sim/s.h"\n',
+            "csrc/engine/e.h": '#include "messenger/messenger.h"\n#include "transport/sim/s.h"\n',
             "csrc/transport/datagram/d.h": '#include "transport/reliability/path.h"\n'
-            '#include "transport/messenger.h"\n',
-            "csrc/transport/sim/s.h": '#include "transport/datagram/port.h"\n'
+            '#include "messenger/messenger.h"\n',
+            "csrc/transport/sim/s.h": '#include "transport/port.h"\n'
             '#include "transport/datagram/d.h"\n',
             "csrc/torch/t.h": '#include "python/p.h"\n#include "engine/e.h"\n',
             "csrc/python/p.h": "",
@@ -63,7 +63,7 @@ RULES = [
             "csrc/engine/e.h:2: engine includes transport/sim/s.h",
             "csrc/nowhere/n.h:1: is in no layer",
             "csrc/torch/t.h:1: torch includes python/p.h",
-            "csrc/transport/datagram/d.h:2: datagram includes transport/messenger.h",
+            "csrc/transport/datagram/d.h:2: datagram includes messenger/messenger.h",
             "csrc/transport/sim/s.h:2: sim includes transport/datagram/d.h",
         ],
     ),

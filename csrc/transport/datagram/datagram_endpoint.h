@@ -9,7 +9,7 @@
 #include "base/intrusive_list.h"
 #include "transport/datagram/datagram_link.h"
 #include "transport/datagram/deadline_heap.h"
-#include "transport/datagram/port.h"
+#include "transport/port.h"
 #include "transport/reliability/connection.h"
 
 namespace rocecoll {

@@ -17,11 +17,11 @@
 #include "transport/datagram/deadline_heap.h"
 #include "transport/datagram/endpoint_table.h"
 #include "transport/datagram/notice_queue.h"
-#include "transport/datagram/port.h"
 #include "transport/datagram/receive_shares.h"
 #include "transport/datagram/send_retry.h"
 #include "transport/datagram/transmit_batch.h"
 #include "transport/plain_memory.h"
+#include "transport/port.h"
 #include "transport/reliability/connection.h"
 #include "transport/transport.h"
 

@@ -18,7 +18,7 @@
 #include "transport/datagram/answer_limiter.h"
 #include "transport/datagram/deadline_heap.h"
 #include "transport/datagram/path_choice.h"
-#include "transport/datagram/port.h"
+#include "transport/port.h"
 
 namespace rocecoll {
 

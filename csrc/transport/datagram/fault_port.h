@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "transport/datagram/fault_options.h"
-#include "transport/datagram/port.h"
+#include "transport/port.h"
 
 namespace rocecoll {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "transport/datagram/port.h"
+#include "transport/port.h"
 #include "transport/reliability/packet_wire.h"
 #include "transport/transport.h"
 

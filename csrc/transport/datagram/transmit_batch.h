@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "transport/datagram/port.h"
+#include "transport/port.h"
 #include "transport/transport.h"
 
 namespace rocecoll {

@@ -8,11 +8,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "transport/datagram/port.h"
 #include "transport/datagram/udp_address.h"
 #include "transport/datagram/udp_receiver.h"
 #include "transport/datagram/udp_sender.h"
 #include "transport/datagram/udp_socket.h"
+#include "transport/port.h"
 
 namespace rocecoll {
 

@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "transport/datagram/port.h"
 #include "transport/datagram/udp_address.h"
+#include "transport/port.h"
 
 namespace rocecoll {
 

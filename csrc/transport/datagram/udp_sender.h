@@ -12,8 +12,8 @@
 #include <functional>
 #include <span>
 
-#include "transport/datagram/port.h"
 #include "transport/datagram/udp_address.h"
+#include "transport/port.h"
 
 namespace rocecoll {
 

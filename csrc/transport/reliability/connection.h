@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "base/time.h"
-#include "transport/datagram/port.h"
+#include "transport/port.h"
 #include "transport/reliability/path.h"
 #include "transport/transport.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/datagram/port.h"
+#include "transport/port.h"
 #include "transport/sim/sim_network.h"
 
 namespace rocecoll {

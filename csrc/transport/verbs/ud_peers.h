@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 #include "transport/address.h"
-#include "transport/datagram/port.h"
+#include "transport/port.h"
 #include "transport/verbs/handles.h"
 #include "transport/verbs/queue_pair_address.h"
 #include "transport/verbs/verbs_port.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-#include "transport/datagram/port.h"
+#include "transport/port.h"
 #include "transport/rdma.h"
 #include "transport/verbs/handles.h"
 #include "transport/verbs/queue_pair_address.h"

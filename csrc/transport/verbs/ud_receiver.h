@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "transport/datagram/port.h"
+#include "transport/port.h"
 #include "transport/verbs/completion_queue.h"
 #include "transport/verbs/registered_buffer.h"
 #include "transport/verbs/ud_peers.h"

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "base/status.h"
-#include "transport/datagram/port.h"
+#include "transport/port.h"
 #include "transport/verbs/handles.h"
 #include "transport/verbs/registered_buffer.h"
 #include "transport/verbs/ud_peers.h"

@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 #include "engine/call.h"
-#include "transport/message_wire.h"
+#include "messenger/message_wire.h"
 
 namespace rocecoll {
 namespace {

@@ -6,8 +6,8 @@
 #include <array>
 
 #include "base/random.h"
+#include "messenger/message_wire.h"
 #include "messenger/world.h"
-#include "transport/message_wire.h"
 
 namespace rocecoll {
 namespace {

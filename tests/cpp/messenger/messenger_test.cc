@@ -7,8 +7,8 @@
 #include <deque>
 
 #include "base/random.h"
+#include "messenger/message_wire.h"
 #include "messenger/world.h"
-#include "transport/message_wire.h"
 
 namespace rocecoll {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 #include "transport/sim/sim_fabric.h"
 #include "transport/sim/sim_transport.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/message_table.h"
+#include "messenger/message_table.h"
 
 #include <utility>
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "collectives/checker.h"
-#include "collectives/cost_model.h"
 #include "collectives/program_list.h"
+#include "collectives/proof/checker.h"
+#include "collectives/proof/cost_model.h"
 #include "collectives/topology.h"
 
 namespace rocecoll {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "transport/message_table.h"
-#include "transport/messenger.h"
-#include "transport/operation_history.h"
+#include "messenger/message_table.h"
+#include "messenger/messenger.h"
+#include "messenger/operation_history.h"
 
 namespace rocecoll {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/checker.h"
+#include "collectives/proof/checker.h"
 
 #include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "collectives/symbolic_memory.h"
+#include "collectives/proof/symbolic_memory.h"
 
 namespace rocecoll {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
-#include "transport/message_wire.h"
-#include "transport/messenger_core.h"
-#include "transport/peer_channel.h"
+#include "messenger/message_wire.h"
+#include "messenger/messenger_core.h"
+#include "messenger/peer_channel.h"
 
 namespace rocecoll {
 namespace {

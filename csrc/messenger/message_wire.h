@@ -22,7 +22,7 @@
 #include <span>
 #include <vector>
 
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 

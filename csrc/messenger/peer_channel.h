@@ -18,10 +18,10 @@
 #include <span>
 
 #include "base/intrusive_list.h"
-#include "transport/message_table.h"
-#include "transport/message_wire.h"
-#include "transport/messenger_core.h"
-#include "transport/operation_history.h"
+#include "messenger/message_table.h"
+#include "messenger/message_wire.h"
+#include "messenger/messenger_core.h"
+#include "messenger/operation_history.h"
 
 namespace rocecoll {
 

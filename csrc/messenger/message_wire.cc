@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/message_wire.h"
+#include "messenger/message_wire.h"
 
 #include <algorithm>
 

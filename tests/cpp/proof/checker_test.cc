@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checker finds errors planted into right programs, and wrong programs written out.
-#include "collectives/checker.h"
+#include "collectives/proof/checker.h"
 
 #include <gtest/gtest.h>
 

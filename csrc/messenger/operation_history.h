@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 

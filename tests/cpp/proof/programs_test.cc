@@ -2,8 +2,8 @@
 // Every program, proved by the checker for many numbers of ranks and roots.
 #include <gtest/gtest.h>
 
-#include "collectives/checker.h"
 #include "collectives/program_list.h"
+#include "collectives/proof/checker.h"
 
 namespace rocecoll {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/peer_channel.h"
+#include "messenger/peer_channel.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/symbolic_memory.h"
+#include "collectives/proof/symbolic_memory.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/cost_model.h"
+#include "collectives/proof/cost_model.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/intrusive_list.h"
-#include "transport/messenger.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 

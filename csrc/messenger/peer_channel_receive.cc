@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "transport/peer_channel.h"
+#include "messenger/peer_channel.h"
 
 namespace rocecoll {
 
