@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 PREFIX = "ROCECOLL_"
-# torch's names, and those of csrc/collectives/program.h.
+# torch's names, and those of csrc/collectives/collective.h.
 COLLECTIVES = {
     "all_reduce": "allreduce",
     "reduce": "reduce",
