@@ -186,7 +186,7 @@ void Engine::Impl::dispatch(Instant now, const Event& event) {
 }
 
 void Engine::Impl::handle_notices() {
-  for (const Notice& any : std::exchange(notices, {})) {
+  for (const Notice& any : notices) {
     std::visit(
         [&](const auto& notice) {
           for (auto& [id, group] : groups) {
@@ -195,6 +195,7 @@ void Engine::Impl::handle_notices() {
         },
         any);
   }
+  notices.clear();
 }
 
 bool Engine::Impl::step(Instant now) {

@@ -125,7 +125,8 @@ TEST(RcWire, NonsenseEndsTheLinkAlone) {
       poll_liar();
       return told.has_value();
     })) << round;
-    EXPECT_TRUE(told.value_or(Status()).reporter().has_value());
+    EXPECT_EQ(told.value_or(Status()).code(), StatusCode::kNetwork);
+    EXPECT_EQ(told.value_or(Status()).reporter(), id.remote);
   }
 }
 
