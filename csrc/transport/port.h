@@ -43,7 +43,7 @@ struct TxDatagram {
   bool alone = false;
 };
 
-// One received packet. `bytes` and `from` are lent until release(). `from` of a peer that was added
+// One received packet, written whole by receive(). `bytes` and `from` are lent until release(). `from` of a peer that was added
 // is the address it was added with.
 struct RxDatagram {
   std::span<const std::byte> bytes;

@@ -102,9 +102,9 @@ bool UdReceiver::accept(const ibv_wc& completion, const UdPeers& peers, RxDatagr
     slot.stranger = ToAddress({QueuePairAddress::Kind::kDatagrams, port_.choice().mtu_bytes,
                                completion.src_qp, key, *sender});
   }
-  datagram.bytes = packet.subspan(kRoutingHeaderBytes);
-  datagram.from = peer != nullptr ? &peer->address : &slot.stranger;
-  datagram.lease = static_cast<uint32_t>(completion.wr_id);
+  datagram = {.bytes = packet.subspan(kRoutingHeaderBytes),
+              .from = peer != nullptr ? &peer->address : &slot.stranger,
+              .lease = static_cast<uint32_t>(completion.wr_id)};
   return true;
 }
 

@@ -74,9 +74,13 @@ class UdEnd {
   }
 
   size_t take() {
+    // The batch of a transport whose other port has filled it before.
     std::array<RxDatagram, 7> batch;
+    batch.fill({.bytes = {}, .received_at = Instant{} + std::chrono::seconds(1), .marked = true});
     const size_t received = port->receive(batch);
     for (const RxDatagram& datagram : std::span(batch).first(received)) {
+      EXPECT_EQ(datagram.received_at, Instant{});
+      EXPECT_FALSE(datagram.marked);
       packets.push_back({{datagram.bytes.begin(), datagram.bytes.end()}, *datagram.from});
     }
     port->release(std::span(batch).first(received));
