@@ -65,26 +65,36 @@ CongestionController::CongestionController(uint64_t max_window_bytes, bool steer
   ROCECOLL_CHECK(max_window_bytes > 0);
 }
 
-DeliveryRate::Stamp CongestionController::on_sent(Instant now, uint64_t bytes) {
+uint64_t CongestionController::on_sent(Instant now, uint64_t bytes) {
   ROCECOLL_CHECK(bytes > 0);
-  const bool idle = in_flight_ == 0;
+  // What a flight delivered that ended while we got up late to go on with it still counts.
+  const bool waited = held_back_ == HeldBack::kByPacer;
+  const Duration late = waited ? now - pacer_.release_at() : Duration{0};
+  const bool goes_on = held_back_ == HeldBack::kByWindow || late > kLeastRound;
+  const bool begins = in_flight_ == 0 && !goes_on;
+  held_back_ = HeldBack::kNot;
   in_flight_ += bytes;
-  if (!steered_) return {};
+  if (!steered_) return 0;
   if (bytes > packet_) {
     packet_ = bytes;
     window_ = std::max(window_, std::min(max_window_, kLeastPackets * packet_));
   }
-  take_lateness(now);
-  pacer_.on_sent(now, bytes);
-  if (idle) begin_round(now);
-  return delivery_.on_sent(now, idle);
+  if (waited) {
+    lateness_ += (std::clamp(late, Duration{0}, Pacer::kMostLate) - lateness_) / 8;
+  }
+  pacer_.on_sent(now, bytes, waited);
+  if (begins) begin_round(now);
+  return delivered_;
 }
 
-void CongestionController::on_acked(uint64_t bytes, Instant sent_at,
-                                    const DeliveryRate::Stamp& stamp) {
+void CongestionController::on_acked(uint64_t bytes, Instant sent_at, uint64_t delivered_before) {
   leave_flight(bytes);
   if (!steered_) return;
-  delivery_.on_acked(bytes, sent_at, stamp);
+  delivered_ += bytes;
+  if (sent_at >= newest_acked_at_) {
+    newest_acked_at_ = sent_at;
+    newest_delivered_before_ = delivered_before;
+  }
   round_.acked += bytes;
   marks_.on_acked();
   oldest_acked_at_ = std::min(oldest_acked_at_, sent_at);
@@ -124,15 +134,15 @@ void CongestionController::end_acknowledgement(Instant now, Instant arrived_at,
   if (!steered_) return;
   if (timing) {
     take_timing(now, *timing);
-    take_busy_time(arrived_at + timing->host - std::min(oldest_acked_at_, arrived_at));
+    const Instant arrived = arrived_at + timing->host;
+    take_busy_time(arrived - std::min(oldest_acked_at_, arrived), now - arrived);
   }
   oldest_acked_at_ = kNever;
-  const auto sample = delivery_.end_acknowledgement(arrived_at);
-  if (!sample || base_rtt_ == kUnknown) return;
-  round_.limited = round_.limited || held_back_at_ >= sample->sent_at;
+  if (base_rtt_ == kUnknown) return;
+  round_.limited = round_.limited || held_back_at_ >= newest_acked_at_;
   const bool measured =
       phase_ == Phase::kStartup || in_flight_ == 0 || arrived_at - round_.began >= kLeastRound;
-  if (sample->delivered >= round_ends_at_ && measured) end_round(arrived_at);
+  if (newest_delivered_before_ >= round_ends_at_ && measured) end_round(arrived_at);
   advance(now);
   steer(now);
 }
@@ -150,19 +160,12 @@ void CongestionController::take_timing(Instant now, const Timing& timing) {
 }
 
 // By the oldest packet that an acknowledgement names: the newest may be a probe, sent when the peer
-// had kept silent for long. A peer that is not busy waits, too, before it acknowledges.
-void CongestionController::take_busy_time(Duration oldest) {
-  const Duration busy = std::max(oldest - network_rtt_ - RttEstimator::kMostIntended, Duration{0});
+// had kept silent for long. A peer that is not busy waits, too, before it acknowledges. Our own
+// process may have been given a core `own` after that came.
+void CongestionController::take_busy_time(Duration round_trip, Duration own) {
+  const Duration peer = round_trip - network_rtt_ - RttEstimator::kMostIntended;
+  const Duration busy = std::max(peer, Duration{0}) + std::min(own, Pacer::kMostLate);
   busy_time_ = std::max(busy, busy_time_ + (busy - busy_time_) / 64);
-}
-
-// What the pacer holds back goes out late, by what a timer takes to wake this process, and then in
-// larger bursts.
-void CongestionController::take_lateness(Instant now) {
-  if (!waits_for_pacer_) return;
-  waits_for_pacer_ = false;
-  const Duration late = std::clamp(now - pacer_.release_at(), Duration{0}, kMostJitter);
-  lateness_ += (late - lateness_) / 8;
 }
 
 // Of a whole round: the best of its samples would be above what the path gives, the more so the
@@ -247,7 +250,7 @@ void CongestionController::begin_round(Instant now) {
   round_ = {};
   marks_.begin_round();
   round_.began = now;
-  round_ends_at_ = delivery_.delivered();
+  round_ends_at_ = delivered_;
 }
 
 void CongestionController::end_startup_round(bool queued, bool overflow) {

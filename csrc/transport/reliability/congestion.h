@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/time.h"
-#include "transport/reliability/delivery_rate.h"
 #include "transport/reliability/mark_share.h"
 #include "transport/reliability/pacer.h"
 
@@ -44,16 +43,18 @@ class CongestionController {
   bool paced(Instant now) const { return pacer_.ready(now); }
   Instant release_at() const { return pacer_.release_at(); }
 
-  DeliveryRate::Stamp on_sent(Instant now, uint64_t bytes);
+  // What the path has delivered so far, which on_acked() wants back.
+  uint64_t on_sent(Instant now, uint64_t bytes);
   // Something waits for the window or the pacer: what is measured now is what the path gives.
   void on_held_back(Instant now) {
     held_back_at_ = now;
-    waits_for_pacer_ = waits_for_pacer_ || !paced(now);
+    held_back_ = paced(now) ? HeldBack::kByWindow : HeldBack::kByPacer;
+    if (held_back_ == HeldBack::kByWindow) pacer_.forgive();
   }
   // A packet that only probes the path's MTU: neither its size nor its loss says anything here.
   void on_probe_sent(uint64_t bytes) { in_flight_ += bytes; }
   // For each packet acknowledged, then once end_acknowledgement().
-  void on_acked(uint64_t bytes, Instant sent_at, const DeliveryRate::Stamp& stamp);
+  void on_acked(uint64_t bytes, Instant sent_at, uint64_t delivered_before);
   void on_lost(uint64_t bytes);
   // So many of the packets that this acknowledgement names were marked by a queue (ECN).
   void on_marked(uint64_t packets) {
@@ -83,6 +84,7 @@ class CongestionController {
   double delivery_rate() const;
 
  private:
+  enum class HeldBack : uint8_t { kNot, kByWindow, kByPacer };
   enum class Phase : uint8_t { kStartup, kDrain, kUp, kDown, kCruise, kLookAtBase, kContest };
   static constexpr Duration kUnknown = Duration::max();
   // Of the model's rate: a cycle is shorter, so that the next probe finds the last one's.
@@ -97,8 +99,7 @@ class CongestionController {
   };
 
   void leave_flight(uint64_t bytes);
-  void take_busy_time(Duration oldest);
-  void take_lateness(Instant now);
+  void take_busy_time(Duration round_trip, Duration own);
   void take_rate(double average);
   void begin_round(Instant now);
   void end_round(Instant arrived_at);
@@ -126,16 +127,21 @@ class CongestionController {
   uint64_t in_flight_ = 0;
   uint64_t packet_ = 1;  // bytes of the largest
   Pacer pacer_;
-  DeliveryRate delivery_;
+  uint64_t delivered_ = 0;
   MarkShare marks_;
 
   Phase phase_ = Phase::kStartup;
   uint32_t rounds_in_phase_ = 0;
   uint32_t calm_rounds_ = 0;  // since the last probe
   Round round_;
-  uint64_t round_ends_at_ = 0;  // delivered
+  uint64_t round_ends_at_ = 0;           // delivered
+  HeldBack held_back_ = HeldBack::kNot;  // since the last packet
   Instant held_back_at_{};
-  Instant oldest_acked_at_ = kNever;  // sent then, of the acknowledgement that is being read
+  // Of the acknowledgement that is being read: when the oldest and newest of its packets were sent,
+  // and what was delivered before the newest.
+  Instant oldest_acked_at_ = kNever;
+  Instant newest_acked_at_{};
+  uint64_t newest_delivered_before_ = 0;
 
   std::array<double, kRateRounds> rates_{};  // of the last rounds that count
   size_t rate_slot_ = 0;
@@ -157,11 +163,10 @@ class CongestionController {
   Instant look_until_{};
   Duration network_rtt_{};  // smoothed
   Duration host_delay_{};   // of acknowledgements, smoothed
-  Duration busy_time_{};    // of the peer, the longest lately
+  Duration busy_time_{};    // of the peer and ourselves, the longest lately
   Duration jitter_{};       // of the hosts: what rounds that fill no queue show
   Duration burst_time_{};   // that a burst of ours takes at the bottleneck
   Duration lateness_{};     // of our timers, smoothed
-  bool waits_for_pacer_ = false;
 };
 
 }  // namespace rocecoll

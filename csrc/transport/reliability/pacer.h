@@ -14,8 +14,11 @@ namespace rocecoll {
 // is sent ahead, then nothing goes until the rate has paid for it.
 class Pacer {
  public:
-  // Bursts: timers of a process that sleeps come 50 us and more after their time.
-  static constexpr int kMostLate = 2;
+  // What a sender makes up for that waited for release_at() and got up late: timers come 50 us and
+  // more after their time, and where other processes want the core, whole time slices. Without it
+  // a late sender takes its own lateness for the path's rate, and gets slower and slower.
+  static constexpr Duration kMostLate = std::chrono::milliseconds(20);
+  static constexpr int kMostLateBursts = 2;  // of others
 
   // Until the first rate, nothing is paced. What was sent ahead is paid for at the new rate.
   void set_rate(Instant now, double bytes_per_second, uint64_t burst_bytes) {
@@ -32,13 +35,17 @@ class Pacer {
   // When more may be sent; any instant that has passed if it may now.
   Instant release_at() const { return release_at_; }
   bool ready(Instant now) const { return now >= release_at_; }
-  void on_sent(Instant now, uint64_t bytes) {
+  // Something else than the rate holds the sender back: it owes nothing for that time.
+  void forgive() { behind_ = false; }
+  // `waited`: for release_at(), since the packet before.
+  void on_sent(Instant now, uint64_t bytes, bool waited) {
     if (rate_ == 0) {
       paid_at_ = release_at_ = now;
       return;
     }
-    // A sender that got up late by a few bursts makes up for it.
-    paid_at_ = std::max(paid_at_, now - kMostLate * burst_) + Time(static_cast<double>(bytes));
+    behind_ = (behind_ || waited) && paid_at_ < now;
+    const Duration late = behind_ ? kMostLate : kMostLateBursts * burst_;
+    paid_at_ = std::max(paid_at_, now - late) + Time(static_cast<double>(bytes));
     if (paid_at_ - now >= burst_) release_at_ = paid_at_;
   }
 
@@ -47,7 +54,8 @@ class Pacer {
 
   double rate_ = 0;
   Duration burst_{};
-  Instant paid_at_{};  // when the rate has paid for all that was sent
+  bool behind_ = false;  // still makes up for what it waited too long
+  Instant paid_at_{};    // when the rate has paid for all that was sent
   Instant release_at_{};
 };
 

@@ -24,7 +24,7 @@ struct Sender {
 
   struct Packet {
     Instant sent_at, arrived_at, acknowledged_at;
-    DeliveryRate::Stamp stamp;
+    uint64_t delivered_before;
     bool lost;
   };
 
@@ -50,7 +50,7 @@ struct Sender {
       if (congestion.release_at() > now) {
         next = std::min(next, congestion.release_at() + timer_delay);
       }
-      now = std::max(now, next);
+      if (next > now) now = next + core_delay;
       while (!flight.empty() && flight.front().acknowledged_at <= now) take(flight.front());
     }
   }
@@ -58,7 +58,7 @@ struct Sender {
     flight.pop_front();
     if (packet.lost) return congestion.on_lost(kPacket);
     delivered += kPacket;
-    congestion.on_acked(kPacket, packet.sent_at, packet.stamp);
+    congestion.on_acked(kPacket, packet.sent_at, packet.delivered_before);
     const Duration host = packet.acknowledged_at - packet.arrived_at;
     congestion.end_acknowledgement(now, packet.arrived_at,
                                    {{packet.arrived_at - packet.sent_at, host}});
@@ -77,7 +77,9 @@ struct Sender {
   double rate;
   Duration base = milliseconds(1);
   Duration host_delay{};
-  Duration timer_delay{};  // until this process has the core that its timer woke it for
+  // Until this process has the core that its timer woke it for, and whatever woke it.
+  Duration timer_delay{};
+  Duration core_delay{};
   uint64_t lose_every = 0;
 };
 
@@ -108,6 +110,26 @@ TEST(Congestion, LateTimersAreNoQueue) {
   sender.timer_delay = microseconds(120);
   sender.run_for(milliseconds(100));
   EXPECT_GT(sender.share(milliseconds(400)), 0.85);
+}
+
+// A process that other processes keep from its core, for a time slice or a tick of a slow clock,
+// makes up for it, and does not take its own pace for the path's: that would make it slower and
+// slower.
+TEST(Congestion, ALateSenderDoesNotSlowDown) {
+  for (const int base_us : {1, 100, 1000}) {
+    for (const double rate : {1.25e7, 1.25e8, 1.25e9}) {
+      for (const int late_us : {120, 1000, 4000, 10000}) {
+        for (const bool timers_alone : {true, false}) {
+          Sender sender(rate);
+          sender.base = microseconds(base_us);
+          (timers_alone ? sender.timer_delay : sender.core_delay) = microseconds(late_us);
+          sender.run_for(milliseconds(1500));
+          EXPECT_GT(sender.share(milliseconds(500)), late_us == 120 ? 0.9 : 0.3)
+              << base_us << " us, " << rate << " bytes per second, late by " << late_us << " us";
+        }
+      }
+    }
+  }
 }
 
 // What a program said little with at first is no measure of the path.
@@ -188,7 +210,7 @@ TEST(Pacer, LetsABurstGoAndThenKeepsTheRate) {
   uint64_t sent = 0;
   while (now < start + milliseconds(1)) {
     while (pacer.ready(now)) {
-      pacer.on_sent(now, 1000);
+      pacer.on_sent(now, 1000, false);
       sent += 1000;
     }
     EXPECT_GT(pacer.release_at(), now);
@@ -196,6 +218,31 @@ TEST(Pacer, LetsABurstGoAndThenKeepsTheRate) {
   }
   EXPECT_GE(sent, 1'000'000u);
   EXPECT_LE(sent, 1'000'000u + 5 * 10'000u);
+}
+
+TEST(Pacer, MakesUpForALateReleaseButNotForIdleTime) {
+  for (const bool waited : {true, false}) {
+    Pacer pacer;
+    Instant now = Instant{} + seconds(1);
+    pacer.set_rate(now, 1e9, 10'000);
+    while (pacer.ready(now)) pacer.on_sent(now, 1000, false);
+    now = pacer.release_at() + milliseconds(4);
+    uint64_t sent = 0;
+    for (; pacer.ready(now); sent += 1000) pacer.on_sent(now, 1000, waited && sent == 0);
+    EXPECT_GE(sent, waited ? 4'000'000u : 10'000u);
+    EXPECT_LE(sent, (waited ? 4'000'000u : 0u) + 3 * 10'000u);
+  }
+}
+
+TEST(Pacer, MakesUpForNoMoreThanItsBound) {
+  Pacer pacer;
+  Instant now = Instant{} + seconds(1);
+  pacer.set_rate(now, 1e9, 10'000);
+  while (pacer.ready(now)) pacer.on_sent(now, 1000, false);
+  now += seconds(10);
+  uint64_t sent = 0;
+  for (; pacer.ready(now); sent += 1000) pacer.on_sent(now, 1000, sent == 0);
+  EXPECT_LE(sent, 1'000'000'000u * Pacer::kMostLate / seconds(1) + 2 * 10'000u);
 }
 
 }  // namespace
