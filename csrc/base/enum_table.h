@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables with a row for each enumerator of an enum that counts from 0, checked while compiling: a
-// row that is missing, twice or out of order is an error, and nobody counts by hand.
+// row that is missing, twice or out of order is an error, and nobody counts by hand. Nor where a
+// number from the wire becomes an enumerator.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "base/check.h"
 
@@ -20,6 +23,7 @@ consteval bool IsEnumerator() {
   return next == ' ' || next == ':';
 }
 
+// One more than the last of the enumerators that follow each other from `kFrom`.
 template <typename Enum, size_t kFrom = 0>
 consteval size_t CountEnumerators() {
   if constexpr (IsEnumerator<static_cast<Enum>(kFrom)>()) {
@@ -27,6 +31,13 @@ consteval size_t CountEnumerators() {
   } else {
     return kFrom;
   }
+}
+
+// Of an enum that counts from `kFrom`; none if the number is not an enumerator's.
+template <typename Enum, size_t kFrom = 0>
+constexpr std::optional<Enum> EnumeratorOf(std::underlying_type_t<Enum> number) {
+  if (number < kFrom || number >= CountEnumerators<Enum, kFrom>()) return std::nullopt;
+  return static_cast<Enum>(number);
 }
 
 // For a static_assert beside the table. `key` is the enumerator that a row is about.

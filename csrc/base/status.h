@@ -2,6 +2,7 @@
 // Errors as values. Status says what happened; Result<T> is a value or the Status why not.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,10 +11,12 @@
 #include <variant>
 
 #include "base/check.h"
+#include "base/enum_table.h"
 #include "base/rank.h"
 
 namespace rocecoll {
 
+// The numbers go over the wire.
 enum class StatusCode : uint8_t {
   kOk = 0,
   kInvalidArgument,  // refused before anything was sent
@@ -29,35 +32,28 @@ enum class StatusCode : uint8_t {
   kInternal,         // a bug in rocecoll
 };
 
-constexpr std::string_view ToString(StatusCode code) {
-  switch (code) {
-    case StatusCode::kOk:
-      return "ok";
-    case StatusCode::kInvalidArgument:
-      return "invalid argument";
-    case StatusCode::kMismatch:
-      return "mismatch";
-    case StatusCode::kTimeout:
-      return "timeout";
-    case StatusCode::kPeerLost:
-      return "peer lost";
-    case StatusCode::kPeerLeft:
-      return "peer left";
-    case StatusCode::kNoContact:
-      return "no contact";
-    case StatusCode::kAborted:
-      return "aborted";
-    case StatusCode::kNetwork:
-      return "network";
-    case StatusCode::kUnsupported:
-      return "unsupported";
-    case StatusCode::kDevice:
-      return "device";
-    case StatusCode::kInternal:
-      return "internal error";
-  }
-  return "unknown";
-}
+struct StatusCodeTraits {
+  StatusCode code;
+  std::string_view name;
+};
+
+inline constexpr auto kStatusCodeTraits = std::to_array<StatusCodeTraits>({
+    {StatusCode::kOk, "ok"},
+    {StatusCode::kInvalidArgument, "invalid argument"},
+    {StatusCode::kMismatch, "mismatch"},
+    {StatusCode::kTimeout, "timeout"},
+    {StatusCode::kPeerLost, "peer lost"},
+    {StatusCode::kPeerLeft, "peer left"},
+    {StatusCode::kNoContact, "no contact"},
+    {StatusCode::kAborted, "aborted"},
+    {StatusCode::kNetwork, "network"},
+    {StatusCode::kUnsupported, "unsupported"},
+    {StatusCode::kDevice, "device"},
+    {StatusCode::kInternal, "internal error"},
+});
+static_assert(HasRowForEach(kStatusCodeTraits, &StatusCodeTraits::code));
+
+constexpr std::string_view ToString(StatusCode code) { return RowOf(kStatusCodeTraits, code).name; }
 
 class [[nodiscard]] Status {
  public:

@@ -25,21 +25,19 @@ ByteWriter WriteHeader(std::span<std::byte> to, uint32_t kind, const GroupKey& g
 }
 
 std::optional<Notice> ParseAbort(ByteReader& reader, const GroupKey& group, Rank reporter) {
-  const auto code = reader.Read<uint8_t>();
-  if (!reader.ok()) return std::nullopt;
-  if (code == 0 || code > static_cast<uint8_t>(StatusCode::kInternal)) return std::nullopt;
+  const auto code = EnumeratorOf<StatusCode>(reader.Read<uint8_t>());
+  if (!reader.ok() || !code || *code == StatusCode::kOk) return std::nullopt;
   const auto text = reader.ReadBytes(reader.remaining());
   std::string cause(reinterpret_cast<const char*>(text.data()), text.size());
-  const Status found(static_cast<StatusCode>(code), std::move(cause));
+  const Status found(*code, std::move(cause));
   return AbortNotice{group, found.reported_by(reporter)};
 }
 
 std::optional<Notice> ParseRollCall(ByteReader& reader, const GroupKey& group, Rank from) {
-  const auto kind = reader.Read<uint8_t>();
+  const auto kind = EnumeratorOf<RollCallNotice::Kind>(reader.Read<uint8_t>());
   const auto sequence = reader.Read<uint64_t>();
-  if (!reader.ok() || reader.remaining() > 0) return std::nullopt;
-  if (kind > static_cast<uint8_t>(RollCallNotice::Kind::kCalled)) return std::nullopt;
-  return RollCallNotice{group, from, static_cast<RollCallNotice::Kind>(kind), sequence};
+  if (!reader.ok() || reader.remaining() > 0 || !kind) return std::nullopt;
+  return RollCallNotice{group, from, *kind, sequence};
 }
 
 }  // namespace

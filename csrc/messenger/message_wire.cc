@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "base/enum_table.h"
 
 namespace rocecoll {
 namespace {
@@ -22,14 +23,11 @@ bool NamesMessage(MessageType type) {
 std::optional<MessageFrame> ParseMessageFrame(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   MessageFrame frame;
-  const auto type = reader.Read<uint8_t>();
+  const auto type = EnumeratorOf<MessageType, 1>(reader.Read<uint8_t>());
   const auto flag = reader.Read<uint8_t>();
   frame.credits = reader.Read<uint16_t>();
-  if (!reader.ok() || type < static_cast<uint8_t>(MessageType::kEager) ||
-      type > static_cast<uint8_t>(MessageType::kRetire) || flag > 1) {
-    return std::nullopt;
-  }
-  frame.type = static_cast<MessageType>(type);
+  if (!reader.ok() || !type || flag > 1) return std::nullopt;
+  frame.type = *type;
   frame.flag = flag == 1;
   if (frame.type == MessageType::kRetire) {
     frame.payload = reader.ReadBytes(reader.remaining());

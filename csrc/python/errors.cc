@@ -8,10 +8,8 @@ namespace py = pybind11;
 namespace rocecoll::python {
 namespace {
 
-constexpr size_t kCodes = static_cast<size_t>(StatusCode::kInternal) + 1;
-
 // By code; owned by the module, which lives as long as the interpreter.
-std::array<PyObject*, kCodes> error_types{};
+std::array<PyObject*, kStatusCodeTraits.size()> error_types{};
 
 PyObject* NewType(py::module_& module, const char* name, py::tuple bases, const char* doc) {
   const std::string qualified = "rocecoll._core." + std::string(name);

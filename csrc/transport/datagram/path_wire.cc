@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/enum_table.h"
 
 namespace rocecoll {
 namespace {
@@ -12,14 +13,6 @@ namespace {
 bool IsVerified(std::span<const std::byte> datagram, PacketType type) {
   const auto header = ParsePacketHeader(datagram);
   return header && header->type == type && VerifyPacket(datagram);
-}
-
-std::optional<PathMessage> ToMessage(uint8_t value) {
-  if (value != static_cast<uint8_t>(PathMessage::kQuestion) &&
-      value != static_cast<uint8_t>(PathMessage::kAnswer)) {
-    return std::nullopt;
-  }
-  return static_cast<PathMessage>(value);
 }
 
 }  // namespace
@@ -57,19 +50,18 @@ std::optional<PathHello> ParseHello(std::span<const std::byte> datagram) {
   }
   ByteReader body(datagram.subspan(kPacketHeaderBytes));
   PathHello hello;
-  const auto message = ToMessage(body.Read<uint8_t>());
-  const auto port = body.Read<uint8_t>();
+  const auto message = EnumeratorOf<PathMessage, 1>(body.Read<uint8_t>());
+  const auto port = EnumeratorOf<PathHello::Port>(body.Read<uint8_t>());
   const auto knows_receiver = body.Read<uint8_t>();
   const auto address_bytes = body.Read<uint8_t>();
   hello.datagram_bytes = body.Read<uint32_t>();
   hello.nonce = body.Read<uint64_t>();
   hello.mark = body.Read<uint64_t>();
-  if (!message || port > static_cast<uint8_t>(PathHello::Port::kUsable) || knows_receiver > 1 ||
-      address_bytes > Address::kMaxBytes) {
+  if (!message || !port || knows_receiver > 1 || address_bytes > Address::kMaxBytes) {
     return std::nullopt;
   }
   hello.message = *message;
-  hello.port = static_cast<PathHello::Port>(port);
+  hello.port = *port;
   hello.knows_receiver = knows_receiver == 1;
   hello.address = Address(body.ReadBytes(address_bytes), {});
   ROCECOLL_CHECK(body.ok());
@@ -82,7 +74,7 @@ std::optional<PathProbe> ParseProbe(std::span<const std::byte> datagram) {
   }
   ByteReader body(datagram.subspan(kPacketHeaderBytes));
   const auto first = body.Read<uint64_t>();
-  const auto message = ToMessage(static_cast<uint8_t>(first));
+  const auto message = EnumeratorOf<PathMessage, 1>(static_cast<uint8_t>(first));
   if (!message || first > UINT8_MAX) return std::nullopt;
   return PathProbe{*message, body.Read<uint64_t>()};
 }

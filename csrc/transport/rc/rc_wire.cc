@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/enum_table.h"
+
 namespace rocecoll {
 namespace {
 
@@ -168,14 +170,13 @@ void StreamHeader::store(std::span<std::byte> to) const {
 std::optional<StreamHeader> StreamHeader::Parse(std::span<const std::byte> from) {
   ByteReader reader(from);
   StreamHeader header;
-  const auto kind = reader.Read<uint8_t>();
+  const auto kind = EnumeratorOf<Kind, 1>(reader.Read<uint8_t>());
   header.bare_credits = reader.Read<uint8_t>();
-  header.kind = static_cast<Kind>(kind);
   header.credits = reader.Read<uint16_t>();
   header.number = reader.Read<uint32_t>();
-  const bool known = kind >= 1 && kind <= 3;
-  const bool right_size = header.kind == Kind::kFrame ? reader.remaining() > 0 : Complete(reader);
-  if (!reader.ok() || !known || !right_size) return std::nullopt;
+  const bool right_size = kind == Kind::kFrame ? reader.remaining() > 0 : Complete(reader);
+  if (!reader.ok() || !kind || !right_size) return std::nullopt;
+  header.kind = *kind;
   return header;
 }
 

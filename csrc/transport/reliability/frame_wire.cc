@@ -41,16 +41,13 @@ bool ParseFrame(ByteReader& reader, FrameField& frame) {
 }
 
 bool ParseClose(ByteReader& reader, CloseField& close) {
-  const auto code = reader.Read<uint8_t>();
+  const auto code = EnumeratorOf<StatusCode>(reader.Read<uint8_t>());
   const auto length = reader.Read<uint16_t>();
   close.reporter = reader.Read<uint32_t>();
   close.final_sequence = reader.Read<uint64_t>();
   const auto text = reader.ReadBytes(length);
-  if (!reader.ok() || code > static_cast<uint8_t>(StatusCode::kInternal) ||
-      length > kMaxCloseMessageBytes) {
-    return false;
-  }
-  close.code = static_cast<StatusCode>(code);
+  if (!reader.ok() || !code || length > kMaxCloseMessageBytes) return false;
+  close.code = *code;
   close.message = {reinterpret_cast<const char*>(text.data()), text.size()};
   return true;
 }

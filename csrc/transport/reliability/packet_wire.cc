@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/enum_table.h"
 
 namespace rocecoll {
 namespace {
@@ -25,21 +26,17 @@ uint32_t PacketCrc(std::span<const std::byte> header_and_control,
 std::optional<PacketHeader> ParsePacketHeader(std::span<const std::byte> datagram) {
   ByteReader reader(datagram);
   const auto version = reader.Read<uint8_t>();
-  const auto type = reader.Read<uint8_t>();
+  const auto type = EnumeratorOf<PacketType, 1>(reader.Read<uint8_t>());
   const auto zero = reader.Read<uint16_t>();
   const auto key_epoch = reader.Read<uint32_t>();
   PacketHeader header;
   header.connection_id = reader.Read<uint64_t>();
   header.packet_number = reader.Read<uint64_t>();
   reader.ReadBytes(kIntegrityBytes);
-  if (!reader.ok() || version != kProtocolVersion || zero != 0 || key_epoch != 0) {
+  if (!reader.ok() || version != kProtocolVersion || !type || zero != 0 || key_epoch != 0) {
     return std::nullopt;
   }
-  if (type < static_cast<uint8_t>(PacketType::kInit) ||
-      type > static_cast<uint8_t>(PacketType::kNotOpen)) {
-    return std::nullopt;
-  }
-  header.type = static_cast<PacketType>(type);
+  header.type = *type;
   return header;
 }
 

@@ -12,6 +12,7 @@ enum class Shade : uint8_t { kLight, kDark, kShade256 };
 namespace {
 
 enum class Suit { kClubs, kSpades };
+enum class OnWire : uint8_t { kFirst = 1, kSecond };
 
 struct Row {
   Shade shade;
@@ -32,6 +33,17 @@ TEST(EnumTable, CountsEnumerators) {
   static_assert(!IsEnumerator<static_cast<Shade>(3)>());
   static_assert(CountEnumerators<Shade>() == 3);
   static_assert(CountEnumerators<Suit>() == 2);
+}
+
+TEST(EnumTable, TakesTheNumbersOfEnumeratorsOnly) {
+  static_assert(EnumeratorOf<Shade>(0) == Shade::kLight);
+  EXPECT_EQ(EnumeratorOf<Shade>(2), Shade::kShade256);
+  EXPECT_EQ(EnumeratorOf<Shade>(3), std::nullopt);
+  EXPECT_EQ(EnumeratorOf<Shade>(255), std::nullopt);
+  EXPECT_EQ((EnumeratorOf<OnWire, 1>(0)), std::nullopt);
+  EXPECT_EQ((EnumeratorOf<OnWire, 1>(1)), OnWire::kFirst);
+  EXPECT_EQ((EnumeratorOf<OnWire, 1>(2)), OnWire::kSecond);
+  EXPECT_EQ((EnumeratorOf<OnWire, 1>(3)), std::nullopt);
 }
 
 TEST(EnumTable, FindsRowsThatAreMissingTwiceOrOutOfOrder) {
