@@ -28,7 +28,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
     if pg_options is not None and not isinstance(pg_options, Options):
         raise TypeError(f"pg_options must be rocecoll.Options, not {type(pg_options).__name__}")
     chosen = pg_options or Options()
-    settings = options.resolve(chosen.settings)
+    settings = options.resolve(chosen.values)
     if settings["trace"] or settings["flight_recorder"]:
         from rocecoll.flight_recorder import record_until_exit
 

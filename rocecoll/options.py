@@ -8,118 +8,74 @@ ROCECOLL_<NAME>, else it has its default.
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from rocecoll.option_table import PEER_TIMEOUT_S, PREFIX, SPIN_US, TABLE, Option
+if TYPE_CHECKING:
+    from rocecoll._core import Option
 
-HEARTBEAT_S = 0.5
+PREFIX = "ROCECOLL_"
 Settings = dict[str, Any]
-_BY_NAME = {option.name: option for option in TABLE}
 
 
-def as_texts(values: Mapping[str, object]) -> dict[str, str]:
-    """What rocecoll.Options(**values) keeps: checked, as a variable would say it."""
-    texts = {}
-    for name, value in values.items():
-        option = _BY_NAME.get(name)
-        if option is None or option.process_wide:
-            hint = _suggestion(name, _BY_NAME)
-            if option is not None:
-                hint = f"; set {option.variable} for the whole process"
-            raise TypeError(f"rocecoll.Options has no option {name!r}{hint}")
-        texts[name] = _as_text(value)
-        option.read(texts[name], name)
-    return texts
+@functools.cache
+def table() -> dict[str, Option]:
+    """Every option by name: csrc/runtime/option_table.cc, which most programs need later."""
+    from rocecoll import _core
+
+    return {option.name: option for option in _core.option_table()}
 
 
-def parsed(texts: Mapping[str, str]) -> Settings:
-    return {name: _BY_NAME[name].read(text, name) for name, text in texts.items()}
+def variable(name: str) -> str:
+    return PREFIX + name.upper()
 
 
-def _as_text(value: object) -> str:
-    """The textual form of a value given in Python, so that there is one parser."""
-    if value is None:
-        return "auto"
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, tuple | list):
-        return "-".join(str(item) for item in value)
-    return str(value)
+def hint(name: str) -> str:
+    """What to say of a name that rocecoll.Options does not take."""
+    if name in table():
+        return f"; set {variable(name)} for the whole process"
+    return _suggestion(name, table())
 
 
-def _suggestion(name: str, known: Mapping[str, object]) -> str:
+def _suggestion(name: str, known: Iterable[str]) -> str:
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
-def resolve(chosen: Mapping[str, str] | None = None) -> Settings:
-    """Every option's value; `chosen` are the settings of a rocecoll.Options.
+def resolve(chosen: Mapping[str, Any] | None = None) -> Settings:
+    """Every option's value; `chosen` are those of a rocecoll.Options.
 
     Raises ValueError for a bad one, warns of an unknown variable.
     """
-    variables = {option.variable: option for option in TABLE}
-    for name in os.environ:
-        if name.startswith(PREFIX) and name not in variables:
-            hint = _suggestion(name, variables)
-            warnings.warn(f"rocecoll does not know {name}{hint}", stacklevel=2)
-    settings = {option.name: _value(option) for option in TABLE}
-    return settings | parsed(chosen or {})
-
-
-def _value(option: Option) -> Any:
-    if option.variable in os.environ:
-        return option.read(os.environ[option.variable], option.variable)
-    return option.default
+    names = {variable(name): name for name in table()}
+    settings = {name: option.default for name, option in table().items()}
+    for given, text in os.environ.items():
+        if given in names:
+            settings[names[given]] = table()[names[given]].read(text, given)
+        elif given.startswith(PREFIX):
+            warnings.warn(
+                f"rocecoll does not know {given}{_suggestion(given, names)}", stacklevel=2
+            )
+    return settings | dict(chosen or {})
 
 
 def replaced_backends() -> frozenset[str]:
-    """The backends of torch whose groups are to be ours."""
-    return frozenset(_value(_BY_NAME["replace"]))
+    """The backends of torch whose groups are to be ours. Asked often, and mostly for none."""
+    name = variable("replace")
+    text = os.environ.get(name)
+    names = table()["replace"].read(text, name) if text else ""
+    return frozenset(filter(None, names.split(",")))
 
 
-def runtime_settings(settings: Settings, host: str, local_ranks: int) -> dict[str, str]:
-    """The settings under the core's names (RuntimeOptionNames in csrc/runtime/runtime.h)."""
-    spin_us = settings["spin_us"]
-    if spin_us is None:
-        spin_us = SPIN_US if local_ranks <= len(os.sched_getaffinity(0)) else 0
-    low, high = settings["port_range"]
-    peer_timeout = settings["peer_timeout"]
-    if peer_timeout is None:
-        peer_timeout = PEER_TIMEOUT_S[settings["transport"]]
-    # Several heartbeats must fit into the silence that counts as death.
-    heartbeat = min(HEARTBEAT_S, peer_timeout / 4)
-    values: dict[str, object] = {
-        "transport": settings["transport"],
-        "host": host,
-        "port_low": low,
-        "port_high": high,
-        "udp.max_datagram_bytes": settings["udp_max_datagram_bytes"],
-        "udp.segmentation_offload": int(settings["udp_offload"]),
-        "udp.socket_buffer_bytes": settings["socket_buffer_bytes"],
-        "udp.dscp": settings["dscp"],
-        "udp.ecn": int(settings["ecn"]),
-        "connection.peer_timeout_us": round(peer_timeout * 1e6),
-        "connection.heartbeat_interval_us": round(heartbeat * 1e6),
-        "ib.hca": settings["ib_hca"],
-        "ib.traffic_class": settings["ib_tc"],
-        "ib.service_level": settings["ib_sl"],
-        "ib.timeout": settings["ib_timeout"],
-        "ib.retry_count": settings["ib_retry_cnt"],
-        "ib.pkey_index": settings["ib_pkey"],
-        "ib.max_mtu_bytes": settings["ib_mtu"],
-        "ib.queue_pairs_per_connection": settings["ib_qps_per_connection"],
-        "failover": int(settings["failover"]),
-        "messenger.eager_bytes": settings["eager_bytes"],
-        "engine.lane_bytes": settings["lane_bytes"],
-        "progress.spin_us": round(spin_us),
-    }
-    if settings["ib_gid_index"] is not None:
-        values["ib.gid_index"] = settings["ib_gid_index"]
-    values |= {f"fault.{name}": value for name, value in settings["fault"].items()}
-    return {name: str(value) for name, value in values.items()}
+def runtime_settings(settings: Settings, host: str, local_ranks: int) -> Settings:
+    """Those of the settings that Runtime() takes, on this machine."""
+    chosen = {name: settings[name] for name, option in table().items() if option.of_runtime}
+    if chosen["spin_us"] is None and local_ranks > len(os.sched_getaffinity(0)):
+        chosen["spin_us"] = 0.0
+    return chosen | {"host": host}
 
 
 def master_address() -> str | None:

@@ -6,19 +6,16 @@ from __future__ import annotations
 import atexit
 import os
 import warnings
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rocecoll import log_forwarding
 
 if TYPE_CHECKING:
     from rocecoll._c10d import Runtime
-
-# Links give up by themselves once their peer was silent for its timeout; this much later at the most.
-EXIT_MARGIN = timedelta(seconds=1)
+    from rocecoll.options import Settings
 
 _runtime: Runtime | None = None
-_settings: dict[str, str] = {}
+_settings: Settings = {}
 
 
 def check_torch(version: str) -> None:
@@ -36,7 +33,7 @@ def check_torch(version: str) -> None:
         )
 
 
-def shared_runtime(settings: dict[str, str]) -> Runtime:
+def shared_runtime(settings: Settings) -> Runtime:
     """Starts the runtime; later calls get the same one.
 
     Other settings take effect once no process group uses the old runtime.
@@ -53,7 +50,7 @@ def shared_runtime(settings: dict[str, str]) -> Runtime:
                 stacklevel=2,
             )
         else:
-            _runtime.shutdown(_exit_limit())
+            _runtime.shutdown()
             _runtime = None
     if _runtime is None:
         from rocecoll._c10d import Runtime
@@ -78,14 +75,9 @@ def failed_groups() -> int:
     return _runtime.failed_groups() if _runtime is not None else 0
 
 
-def _exit_limit() -> timedelta:
-    """How long the last messages may take: an outage that the peers survive must not lose them."""
-    return timedelta(microseconds=int(_settings["connection.peer_timeout_us"])) + EXIT_MARGIN
-
-
 def _shutdown() -> None:
     if _runtime is not None:
-        _runtime.shutdown(_exit_limit())
+        _runtime.shutdown()
     log_forwarding.stop()
 
 

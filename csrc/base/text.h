@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that came from other processes, or goes there.
+// Text that came from other processes or the environment, or goes there.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,14 @@ constexpr std::string_view CutText(std::string_view text, size_t max_bytes) {
   constexpr auto continues = [](char byte) { return (static_cast<unsigned char>(byte) >> 6) == 2; };
   while (max_bytes > 0 && continues(text[max_bytes])) --max_bytes;
   return text.substr(0, max_bytes);
+}
+
+// Without spaces around it.
+constexpr std::string_view Trimmed(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t\n\r\f\v";
+  const size_t first = text.find_first_not_of(kSpaces);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
 }
 
 // Without control characters, for logs and terminals.

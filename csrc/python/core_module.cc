@@ -3,7 +3,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <map>
 #include <optional>
 
 #include "base/log.h"
@@ -29,10 +28,31 @@ std::vector<std::string> AlgorithmNamesOf(const std::string& name) {
   RaiseInvalid("there is no collective \"" + name + "\"");
 }
 
-std::string DescribeDevicesFor(const std::map<std::string, std::string>& settings) {
-  const RuntimeOptions options = OptionsFrom(settings);
+std::string DescribeDevicesFor(const OptionValues& values) {
+  const RuntimeOptions options = OptionsFrom(values);
   const py::gil_scoped_release release;
   return DescribeDevices(options);
+}
+
+void BindOptions(py::module_& module) {
+  const auto read = [](const Option& option, const OptionValue& given, const std::string& origin) {
+    auto value = option.read(given, origin);
+    if (!value.ok()) throw py::value_error(value.status().message());
+    return value.take();
+  };
+  py::class_<Option>(module, "Option", "A row of the table; None as a value is \"auto\".")
+      .def_readonly("name", &Option::name)
+      .def_property_readonly("accepted", [](const Option& option) { return option.kind.accepted; })
+      .def_readonly("default", &Option::default_value)
+      .def_readonly("unit", &Option::unit)
+      .def_readonly("doc", &Option::doc)
+      .def_readonly("process_wide", &Option::process_wide)
+      .def_property_readonly(
+          "of_runtime", [](const Option& option) { return bool(option.set); },
+          "Runtime() takes it.")
+      .def("read", read, py::arg("given"), py::arg("origin"),
+           "The value of text, or of a value, or ValueError, which says where it is from.");
+  module.def("option_table", &OptionTable);
 }
 
 // (severity, text), or None. Without the GIL while it waits.
@@ -53,10 +73,9 @@ PYBIND11_MODULE(_core, module) {
   BindErrors(module);
   BindRuntime(module);
   BindGroup(module);
-  module.def("runtime_option_names", &RuntimeOptionNames);
+  BindOptions(module);
   module.def("algorithm_names", &AlgorithmNamesOf, py::arg("collective"));
-  module.def("describe_devices", &DescribeDevicesFor,
-             py::arg("options") = std::map<std::string, std::string>(),
+  module.def("describe_devices", &DescribeDevicesFor, py::arg("options") = OptionValues(),
              "One line for each port of each RDMA device, or why there are none.");
   module.def("take_log_entry", &TakeLogEntryWithin, py::arg("timeout_s"),
              "(\"info\" or \"warning\", text); None after the timeout or stop_log_waits().");

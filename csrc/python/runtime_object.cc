@@ -54,14 +54,14 @@ Duration DurationFromSeconds(double seconds, const char* name) {
   return Duration(static_cast<int64_t>(seconds * 1e9));
 }
 
-RuntimeOptions OptionsFrom(const std::map<std::string, std::string>& settings) {
-  RuntimeOptions options;
-  for (const auto& [name, value] : settings) RaiseUnlessOk(SetRuntimeOption(options, name, value));
-  return options;
+RuntimeOptions OptionsFrom(const OptionValues& values) {
+  auto options = MakeRuntimeOptions(values);
+  RaiseUnlessOk(options.status());
+  return options.take();
 }
 
-RuntimeObject::RuntimeObject(const std::map<std::string, std::string>& settings, bool shared)
-    : options_(OptionsFrom(settings)) {
+RuntimeObject::RuntimeObject(const OptionValues& values, bool shared)
+    : options_(OptionsFrom(values)) {
   if (shared) {
     auto started = SharedRuntime(options_);
     RaiseUnlessOk(started.status());
@@ -111,10 +111,9 @@ std::string OperationObject::status() const {
 
 void BindRuntime(py::module_& module) {
   py::class_<RuntimeObject>(module, "Runtime", "A socket, an engine and its progress thread.")
-      .def(py::init<const std::map<std::string, std::string>&, bool>(),
-           py::arg("options") = std::map<std::string, std::string>(), py::kw_only(),
-           py::arg("shared") = false,
-           "Options by name, see runtime_option_names(). `shared`: the process's own runtime, "
+      .def(py::init<const OptionValues&, bool>(), py::arg("options") = OptionValues(),
+           py::kw_only(), py::arg("shared") = false,
+           "Options by name, see option_table(). `shared`: the process's own runtime, "
            "started with the options of whoever asks first.")
       .def_property_readonly(
           "address",

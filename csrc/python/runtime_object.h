@@ -4,18 +4,17 @@
 
 #include <pybind11/pybind11.h>
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "runtime/runtime.h"
+#include "runtime/option_table.h"
 
 namespace rocecoll::python {
 
 class RuntimeObject {
  public:
-  RuntimeObject(const std::map<std::string, std::string>& settings, bool shared);
+  RuntimeObject(const OptionValues& values, bool shared);
   ~RuntimeObject();
 
   const std::shared_ptr<Progress>& progress() const { return progress_; }
@@ -46,7 +45,7 @@ class OperationObject {
 Duration DurationFromSeconds(double seconds, const char* name);
 
 // Raises for an unknown option or a bad value.
-RuntimeOptions OptionsFrom(const std::map<std::string, std::string>& settings);
+RuntimeOptions OptionsFrom(const OptionValues& values);
 
 void BindRuntime(pybind11::module_& module);
 

@@ -34,8 +34,8 @@ std::unique_ptr<DatagramPort> WithFaults(std::unique_ptr<DatagramPort> port,
 Result<std::unique_ptr<DatagramPort>> OpenUdpPort(const RuntimeOptions& options) {
   UdpPortOptions port_options;
   port_options.host = options.host;
-  port_options.port_low = options.port_low;
-  port_options.port_high = options.port_high;
+  port_options.port_low = static_cast<uint16_t>(options.port_range.first);
+  port_options.port_high = static_cast<uint16_t>(options.port_range.second);
   port_options.max_datagram_bytes = options.max_datagram_bytes;
   port_options.socket_buffer_bytes = options.socket_buffer_bytes;
   port_options.segmentation_offload = options.segmentation_offload;

@@ -1,167 +1,248 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/option_table.h"
 
-#include <charconv>
+#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <string>
+#include <iterator>
 #include <type_traits>
+#include <utility>
+
+#include "base/text.h"
 
 namespace rocecoll {
 namespace {
 
-using Option = RuntimeOption;
+// Silence after which a rank is lost, without UDP alone. Soft-RoCE and many NICs do not tell that a
+// peer has died, so that RoCE's users wait for this; over UDP the kernel or the peer's host mostly
+// tells at once.
+constexpr Duration kRocePeerTimeout = std::chrono::seconds(4);
+// Several heartbeats must fit into the silence that counts as death.
+constexpr int kHeartbeatsPerTimeout = 4;
 
-template <typename Number>
-bool ParseNumber(std::string_view text, Number& value) {
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
-  return parsed.ec == std::errc() && parsed.ptr == end;
+double NanosecondsIn(const std::string& unit) { return unit == "us" ? 1e3 : 1e9; }
+
+template <typename Field>
+OptionValue Load(const Field& field, const std::string& unit) {
+  if constexpr (std::is_same_v<Field, Duration>) {
+    return static_cast<double>(field.count()) / NanosecondsIn(unit);
+  } else if constexpr (std::is_same_v<Field, FaultOptions>) {
+    return std::string();
+  } else if constexpr (std::is_integral_v<Field> && !std::is_same_v<Field, bool>) {
+    return static_cast<uint64_t>(field);
+  } else {
+    return field;
+  }
 }
 
-bool ParseBool(std::string_view text, bool& value) {
-  const bool yes = text == "1" || text == "true" || text == "yes" || text == "on";
-  const bool no = text == "0" || text == "false" || text == "no" || text == "off";
-  if (yes) value = true;
-  if (no) value = false;
-  return yes || no;
+template <typename Field>
+void Store(Field& field, const OptionValue& value, const std::string& unit) {
+  if constexpr (std::is_same_v<Field, Duration>) {
+    field = Duration(std::llround(std::get<double>(value) * NanosecondsIn(unit)));
+  } else if constexpr (std::is_same_v<Field, FaultOptions>) {
+    field = ParseFaults(std::get<std::string>(value)).value();
+  } else if constexpr (std::is_integral_v<Field> && !std::is_same_v<Field, bool>) {
+    field = static_cast<Field>(std::get<uint64_t>(value));
+  } else {
+    field = std::get<Field>(value);
+  }
 }
 
-std::string RangeText(const std::string& what, double low, double high) {
-  const auto text = [](double value) {
-    std::string digits = std::to_string(value);
-    digits.erase(digits.find_last_not_of('0') + 1);
-    if (digits.back() == '.') digits.pop_back();
-    return digits;
+// For the runtime. `field` yields a field of given options, which holds the default.
+template <typename Field>
+Option Row(const char* name, OptionKind kind, Field field, const char* unit, std::string doc) {
+  RuntimeOptions defaults;
+  return {name,
+          std::move(kind),
+          Load(field(defaults), unit),
+          unit,
+          std::move(doc),
+          [field, unit](RuntimeOptions& options, const OptionValue& value) {
+            Store(field(options), value, unit);
+          }};
+}
+
+// The same, but by itself it is auto, which leaves the field as it is.
+template <typename Field>
+Option AutoRow(const char* name, OptionKind kind, Field field, const char* unit, std::string doc) {
+  Option option = Row(name, OrAuto(std::move(kind)), field, unit, std::move(doc));
+  option.default_value = std::monostate();
+  option.set = [set = std::move(option.set)](RuntimeOptions& options, const OptionValue& value) {
+    if (!std::holds_alternative<std::monostate>(value)) set(options, value);
   };
-  return what + " from " + text(low) + " to " + text(high);
+  return option;
 }
 
-// `field` yields the field of given options.
+// For Python alone.
+Option PythonRow(const char* name, OptionKind kind, const char* standard, std::string doc) {
+  return {name, std::move(kind), std::string(standard), "", std::move(doc), nullptr};
+}
+
+// What `field` has by itself, as text.
 template <typename Field>
-Option Text(const char* name, Field field) {
-  return {name, "any text", [field](RuntimeOptions& options, std::string_view text) {
-            field(options) = std::string(text);
-            return true;
-          }};
+std::string DefaultText(Field field, const char* unit) {
+  RuntimeOptions defaults;
+  return TextOf(Load(field(defaults), unit));
 }
 
-template <typename Field>
-Option Bool(const char* name, Field field) {
-  return {name, "true or false", [field](RuntimeOptions& options, std::string_view text) {
-            return ParseBool(text, field(options));
-          }};
-}
-
-template <typename Field>
-Option Count(const char* name, uint64_t low, uint64_t high, Field field) {
-  return {name, "a whole number from " + std::to_string(low) + " to " + std::to_string(high),
-          [field, low, high](RuntimeOptions& options, std::string_view text) {
-            uint64_t value = 0;
-            if (!ParseNumber(text, value) || value < low || value > high) return false;
-            auto& target = field(options);
-            target = static_cast<std::remove_reference_t<decltype(target)>>(value);
-            return true;
-          }};
-}
-
-template <typename Field>
-Option Probability(const char* name, Field field) {
-  return {name, RangeText("a number", 0, 1),
-          [field](RuntimeOptions& options, std::string_view text) {
-            double value = 0;
-            if (!ParseNumber(text, value) || !(value >= 0 && value <= 1)) return false;
-            field(options) = value;
-            return true;
-          }};
-}
-
-// A year is as good as for ever.
-constexpr double kMaxMicroseconds = 365.0 * 24 * 3600 * 1e6;
-
-template <typename Field>
-Option Microseconds(const char* name, double low, Field field) {
-  return {name, RangeText("microseconds", low, kMaxMicroseconds),
-          [field, low](RuntimeOptions& options, std::string_view text) {
-            double value = 0;
-            if (!ParseNumber(text, value) || !(value >= low && value <= kMaxMicroseconds)) {
-              return false;
-            }
-            field(options) = Duration(std::llround(value * 1e3));
-            return true;
-          }};
-}
-
-constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
-constexpr uint64_t kMaxCount = std::numeric_limits<uint32_t>::max();
-
-// The field that a name stands for.
+// The field that a path stands for.
 #define ROCECOLL_FIELD(path) [](RuntimeOptions& o) -> auto& { return o.path; }
 
-std::vector<Option> MakeOptions() {
+std::vector<Option> GeneralOptions() {
   return {
-      Text("transport", ROCECOLL_FIELD(transport)),
-      Text("host", ROCECOLL_FIELD(host)),
-      Count("port_low", 0, 65535, ROCECOLL_FIELD(port_low)),
-      Count("port_high", 0, 65535, ROCECOLL_FIELD(port_high)),
-      Count("udp.max_datagram_bytes", 512, 65507, ROCECOLL_FIELD(max_datagram_bytes)),
-      Count("udp.socket_buffer_bytes", 4096, 1 << 30, ROCECOLL_FIELD(socket_buffer_bytes)),
-      Bool("udp.segmentation_offload", ROCECOLL_FIELD(segmentation_offload)),
-      Count("udp.dscp", 0, 63, ROCECOLL_FIELD(dscp)),
-      Bool("udp.ecn", ROCECOLL_FIELD(ecn)),
-      Probability("fault.loss", ROCECOLL_FIELD(fault.loss)),
-      Probability("fault.duplicate", ROCECOLL_FIELD(fault.duplicate)),
-      Probability("fault.reorder", ROCECOLL_FIELD(fault.reorder)),
-      Probability("fault.corrupt", ROCECOLL_FIELD(fault.corrupt)),
-      Microseconds("fault.delay_us", 0, ROCECOLL_FIELD(fault.delay)),
-      Count("fault.seed", 0, std::numeric_limits<uint64_t>::max(), ROCECOLL_FIELD(fault.seed)),
-      Text("plugin", ROCECOLL_FIELD(plugin)),
-      Text("ib.hca", ROCECOLL_FIELD(rdma.hca)),
-      Count("ib.gid_index", 0, 255, ROCECOLL_FIELD(rdma.gid_index)),
-      Count("ib.traffic_class", 0, 255, ROCECOLL_FIELD(rdma.traffic_class)),
-      Count("ib.service_level", 0, 7, ROCECOLL_FIELD(rdma.service_level)),
-      Count("ib.timeout", 1, 31, ROCECOLL_FIELD(rdma.timeout)),
-      Count("ib.retry_count", 0, 7, ROCECOLL_FIELD(rdma.retry_count)),
-      Count("ib.pkey_index", 0, 65535, ROCECOLL_FIELD(rdma.pkey_index)),
-      Count("ib.max_mtu_bytes", 256, 4096, ROCECOLL_FIELD(rdma.max_mtu_bytes)),
-      Count("ib.queue_pairs_per_connection", 1, 8, ROCECOLL_FIELD(rc.queue_pairs_per_connection)),
-      Count("ib.credits", 1, 4096, ROCECOLL_FIELD(rc.credits)),
-      Microseconds("ib.proof_timeout_us", 1000, ROCECOLL_FIELD(rc.proof_timeout)),
-      Count("ib.max_recoveries", 0, kMaxCount, ROCECOLL_FIELD(rc.max_recoveries)),
-      Bool("failover", ROCECOLL_FIELD(rc.failover)),
-      Microseconds("connection.max_ack_delay_us", 0, ROCECOLL_FIELD(connection.max_ack_delay)),
-      Microseconds("connection.min_probe_timeout_us", 100,
-                   ROCECOLL_FIELD(connection.min_probe_timeout)),
-      Microseconds("connection.max_probe_timeout_us", 100,
-                   ROCECOLL_FIELD(connection.max_probe_timeout)),
-      Microseconds("connection.heartbeat_interval_us", 1000,
-                   ROCECOLL_FIELD(connection.heartbeat_interval)),
-      Microseconds("connection.peer_timeout_us", 1000, ROCECOLL_FIELD(connection.peer_timeout)),
-      Microseconds("connection.close_timeout_us", 0, ROCECOLL_FIELD(connection.close_timeout)),
-      Count("connection.frame_queue_bytes", 64 * 1024, kMaxBytes,
-            ROCECOLL_FIELD(connection.frame_queue_bytes)),
-      Count("connection.max_pending_writes", 1, kMaxCount,
-            ROCECOLL_FIELD(connection.max_pending_writes)),
-      Count("messenger.eager_bytes", 0, kMaxBytes, ROCECOLL_FIELD(messenger.eager_bytes)),
-      Count("messenger.eager_credits", 1, 65535, ROCECOLL_FIELD(messenger.eager_credits)),
-      Count("engine.lane_bytes", 1024, kMaxBytes, ROCECOLL_FIELD(engine.lane_bytes)),
-      Count("engine.max_lanes_in_flight", 1, 1024, ROCECOLL_FIELD(engine.max_lanes_in_flight)),
-      Count("engine.max_operations_in_flight", 1, 65536,
-            ROCECOLL_FIELD(engine.max_operations_in_flight)),
-      Count("engine.max_pending_operations", 1, kMaxCount,
-            ROCECOLL_FIELD(engine.max_pending_operations)),
-      Count("engine.scratch_bytes", 1, kMaxBytes, ROCECOLL_FIELD(engine.scratch_bytes)),
-      Microseconds("progress.spin_us", 0, ROCECOLL_FIELD(progress.spin_time)),
-      Microseconds("progress.yield_us", 0, ROCECOLL_FIELD(progress.yield_time)),
+      Row("transport", Choice({"udp", "ud", "rc", "auto"}), ROCECOLL_FIELD(transport), "",
+          "what carries the data: UDP, RoCE's unreliable datagrams or its reliable connections; "
+          "auto: rc between ranks that both have it, else UDP; alike on all ranks"),
+      PythonRow("socket_ifname",
+                AnyText("names or prefixes of interfaces separated by commas, =NAME for exactly "
+                        "one, ^NAME to exclude, or networks such as 10.0.0.0/8"),
+                "",
+                "interface whose address other hosts are told; empty: the one on the route to "
+                "them"),
+      PythonRow("socket_family", Choice({"auto", "ipv4", "ipv6"}), "auto",
+                "address family; auto: the family of the chosen interface's route"),
+      Row("port_range", Ports(), ROCECOLL_FIELD(port_range), "",
+          "UDP ports to take one from, one per process; 0: any free port"),
+      Row("udp_max_datagram_bytes", Integer(576, 65507), ROCECOLL_FIELD(max_datagram_bytes),
+          "bytes", "largest datagram; the MTU of the route to a peer may lower it"),
+      Row("udp_offload", Switch(), ROCECOLL_FIELD(segmentation_offload), "",
+          "let the kernel cut and join datagrams (UDP_SEGMENT, UDP_GRO) where it can"),
+      Row("socket_buffer_bytes", Integer(65536, 1 << 30), ROCECOLL_FIELD(socket_buffer_bytes),
+          "bytes", "send and receive buffer of the socket; the kernel's limits may lower it"),
+      Row("dscp", Integer(0, 63), ROCECOLL_FIELD(dscp), "",
+          "differentiated services code point of UDP packets; RoCE's: ib_tc"),
+      Row("ecn", Switch(), ROCECOLL_FIELD(ecn), "",
+          "let queues mark UDP packets (ECN) where they would drop them; 0 where a network drops "
+          "packets that say so"),
+      Row("fault", Faults(), ROCECOLL_FIELD(fault), "",
+          "faults to inject into what is sent, for tests, e.g. loss=0.05,seed=1"),
+      AutoRow("peer_timeout", Number(0.1, 86400), ROCECOLL_FIELD(connection.peer_timeout), "s",
+              "silence after which another rank counts as lost; auto: " +
+                  DefaultText(ROCECOLL_FIELD(connection.peer_timeout), "s") + " over udp, else " +
+                  TextOf(Load(kRocePeerTimeout, "s"))),
+      AutoRow("spin_us", Number(0, 1e6), ROCECOLL_FIELD(progress.spin_time), "us",
+              "busy polling before a wait blocks; auto: " +
+                  DefaultText(ROCECOLL_FIELD(progress.spin_time), "us") +
+                  " if every local rank has a core, else 0"),
+      Row("eager_bytes", Integer(0, 65536), ROCECOLL_FIELD(messenger.eager_bytes), "bytes",
+          "messages up to this size go without asking the receiver; 0: what the transport prefers"),
+      Row("lane_bytes", Integer(4096, 1 << 30), ROCECOLL_FIELD(engine.lane_bytes), "bytes",
+          "large operations are pipelined in pieces of about this size; equal on all ranks"),
+      PythonRow("algorithm", Algorithms(), "",
+                "algorithms to use instead of those chosen by size; equal on all ranks"),
+      PythonRow("trace",
+                AnyText("a path; %r or {rank} in it is the rank, which else goes before "
+                        "the suffix"),
+                "", "file for a Chrome trace of every operation, written at exit"),
+      PythonRow("flight_recorder", AnyText("a path to which the rank is appended"), "",
+                "file that torchfrtrace reads, written when a group fails and at exit"),
+  };
+}
+
+std::vector<Option> RoceOptions() {
+  return {
+      Row("ib_hca",
+          AnyText("names or prefixes of RDMA devices, each with an optional :PORT, separated by "
+                  "commas; =NAME for exactly one, ^NAME to exclude"),
+          ROCECOLL_FIELD(rdma.hca), "",
+          "RDMA devices that rc, ud and auto may use; empty: the one on the route to the others"),
+      AutoRow("ib_gid_index", Integer(0, 255), ROCECOLL_FIELD(rdma.gid_index), "",
+              "entry of the port's GID table; auto: RoCE v2 with the address of the interface"),
+      Row("ib_tc", Integer(0, 255), ROCECOLL_FIELD(rdma.traffic_class), "",
+          "traffic class of RoCE packets: DSCP times 4, plus the ECN bits"),
+      Row("ib_sl", Integer(0, 7), ROCECOLL_FIELD(rdma.service_level), "",
+          "service level of RoCE packets: their priority within the host and on VLANs"),
+      Row("ib_timeout", Integer(1, 31), ROCECOLL_FIELD(rdma.timeout), "",
+          "time until rc sends a packet again: 4.096 us times 2 to this power"),
+      Row("ib_retry_cnt", Integer(0, 7), ROCECOLL_FIELD(rdma.retry_count), "",
+          "times that rc sends a packet again before the connection fails; Soft-RoCE takes 7 as "
+          "for ever"),
+      Row("ib_pkey", Integer(0, 65535), ROCECOLL_FIELD(rdma.pkey_index), "",
+          "index into the port's table of partition keys"),
+      Row("ib_mtu", IntegerChoice({256, 512, 1024, 2048, 4096}), ROCECOLL_FIELD(rdma.max_mtu_bytes),
+          "bytes", "largest payload of a RoCE packet; the active MTU of either port may lower it"),
+      Row("ib_qps_per_connection", Integer(1, 8), ROCECOLL_FIELD(rc.queue_pairs_per_connection), "",
+          "queue pairs that rc spreads large messages to a rank over"),
+      Row("failover", Switch(), ROCECOLL_FIELD(rc.failover), "",
+          "go on over UDP with ranks that RoCE no longer reaches; 0: fail"),
+  };
+}
+
+Option ReplaceOption() {
+  Option option = PythonRow("replace", Backends(), "",
+                            "backends of torch whose process groups become groups of rocecoll");
+  option.process_wide = true;
+  return option;
+}
+
+std::vector<Option> InternalOptions() {
+  return {
+      Row("host", AnyText("a numeric address"), ROCECOLL_FIELD(host), "",
+          "address that peers use, and whose interface RoCE prefers"),
+      Row("plugin", AnyText("a path"), ROCECOLL_FIELD(plugin), "", "the plug-in for RoCE"),
+      AutoRow("heartbeat_interval", Number(0.001, 86400),
+              ROCECOLL_FIELD(connection.heartbeat_interval), "s", "silence before a ping"),
   };
 }
 
 #undef ROCECOLL_FIELD
 
+const Option* Find(const std::vector<Option>& options, std::string_view name) {
+  const auto found = std::ranges::find(options, name, &Option::name);
+  return found == options.end() ? nullptr : &*found;
+}
+
+Status UnknownOption(const std::string& name) {
+  std::string known;
+  for (const Option& option : OptionTable()) known += (known.empty() ? "" : ", ") + option.name;
+  return Status(StatusCode::kInvalidArgument,
+                "rocecoll: there is no option \"" + name + "\"; there are " + known);
+}
+
 }  // namespace
 
-const std::vector<RuntimeOption>& RuntimeOptionTable() {
-  static const std::vector<RuntimeOption> options = MakeOptions();
+Result<OptionValue> Option::read(const OptionValue& given, const std::string& origin) const {
+  const std::string text = TextOf(given);
+  if (auto value = kind.parse(Trimmed(text))) return *std::move(value);
+  return Status(StatusCode::kInvalidArgument,
+                origin + "='" + text + "': accepted is " + kind.accepted);
+}
+
+const std::vector<Option>& OptionTable() {
+  static const std::vector<Option> table = [] {
+    std::vector<Option> rows = GeneralOptions();
+    std::ranges::move(RoceOptions(), std::back_inserter(rows));
+    rows.push_back(ReplaceOption());
+    return rows;
+  }();
+  return table;
+}
+
+const Option* FindOption(std::string_view name) { return Find(OptionTable(), name); }
+
+Result<RuntimeOptions> MakeRuntimeOptions(const OptionValues& values) {
+  static const std::vector<Option> internal = InternalOptions();
+  RuntimeOptions options;
+  OptionValues read;
+  for (const auto& [name, given] : values) {
+    const Option* option = FindOption(name);
+    if (option == nullptr) option = Find(internal, name);
+    if (option == nullptr) return UnknownOption(name);
+    auto value = option->read(given, name);
+    if (!value.ok()) return value.status();
+    if (option->set) option->set(options, value.value());
+    read[name] = value.take();
+  }
+  const auto is_auto = [&](const char* name) {
+    return std::holds_alternative<std::monostate>(read[name]);
+  };
+  ConnectionOptions& connection = options.connection;
+  if (is_auto("peer_timeout") && options.transport != "udp") {
+    connection.peer_timeout = kRocePeerTimeout;
+  }
+  if (is_auto("heartbeat_interval")) {
+    connection.heartbeat_interval =
+        std::min(connection.heartbeat_interval, connection.peer_timeout / kHeartbeatsPerTimeout);
+  }
   return options;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every option of the runtime by name. One table: Python shows these names and passes text through.
+// Every option: its name, what it accepts, its default and what it is for. Python shows this table,
+// reads the variables of the environment and gives typed values back.
 #pragma once
 
 #include <functional>
@@ -7,17 +8,32 @@
 #include <string_view>
 #include <vector>
 
+#include "base/status.h"
+#include "runtime/option_value.h"
 #include "runtime/runtime.h"
 
 namespace rocecoll {
 
-struct RuntimeOption {
-  std::string name;
-  std::string accepts;  // for the message when set() refuses
-  // Parses the text into the option's field; false when it is not acceptable.
-  std::function<bool(RuntimeOptions&, std::string_view)> set;
+struct Option {
+  std::string name;  // of rocecoll.Options(name=...); the variable is ROCECOLL_<NAME>
+  OptionKind kind;
+  OptionValue default_value;
+  std::string unit;
+  std::string doc;
+  // Into its field; null where the runtime has none, as only Python uses the option.
+  std::function<void(RuntimeOptions&, const OptionValue&)> set;
+  bool process_wide = false;  // has no meaning for one group
+
+  // Accepts a typed value if it accepts its text. `origin` says in the message where it is from.
+  Result<OptionValue> read(const OptionValue& given, const std::string& origin) const;
 };
 
-const std::vector<RuntimeOption>& RuntimeOptionTable();
+const std::vector<Option>& OptionTable();
+
+const Option* FindOption(std::string_view name);  // null: there is none
+
+// What is not named has its default. Beside those of the table: host, plugin and
+// heartbeat_interval, which no user sets.
+Result<RuntimeOptions> MakeRuntimeOptions(const OptionValues& values);
 
 }  // namespace rocecoll

@@ -3,14 +3,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <mutex>
 #include <new>
 #include <system_error>
 #include <utility>
 
 #include "runtime/open_transport.h"
-#include "runtime/option_table.h"
 #include "transport/datagram/udp_address.h"
 
 namespace rocecoll {
@@ -20,28 +18,6 @@ namespace {
 constexpr Duration kLingerMargin = std::chrono::seconds(1);
 
 }  // namespace
-
-Status SetRuntimeOption(RuntimeOptions& options, std::string_view name, std::string_view value) {
-  const auto found = std::ranges::find_if(
-      RuntimeOptionTable(), [&](const RuntimeOption& option) { return option.name == name; });
-  if (found == RuntimeOptionTable().end()) {
-    std::string known;
-    for (const RuntimeOption& option : RuntimeOptionTable())
-      known += (known.empty() ? "" : ", ") + option.name;
-    return Status(StatusCode::kInvalidArgument,
-                  "rocecoll: there is no option \"" + std::string(name) + "\"; there are " + known);
-  }
-  if (found->set(options, value)) return {};
-  return Status(StatusCode::kInvalidArgument, "rocecoll: option " + found->name + " is \"" +
-                                                  std::string(value) + "\"; it takes " +
-                                                  found->accepts);
-}
-
-std::vector<std::string> RuntimeOptionNames() {
-  std::vector<std::string> names;
-  for (const RuntimeOption& option : RuntimeOptionTable()) names.push_back(option.name);
-  return names;
-}
 
 Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options) {
   try {

@@ -1,29 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// From options to a running engine: opens the transport, starts the progress thread. Python's
-// option table names the same fields.
+// From options to a running engine: opens the transport, starts the progress thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/status.h"
 #include "engine/engine.h"
 #include "engine/progress.h"
-#include "transport/datagram/fault_options.h"
+#include "runtime/option_value.h"
 #include "transport/rc/rc_options.h"
 #include "transport/rdma_options.h"
 #include "transport/reliability/connection.h"
 
 namespace rocecoll {
 
+// option_table.h sets these by name.
 struct RuntimeOptions {
-  std::string transport = "udp";   // udp, ud, rc or auto
-  std::string host = "127.0.0.1";  // numeric address that peers use; the socket binds to all
-  uint16_t port_low = 0;           // 0, 0: any port
-  uint16_t port_high = 0;
+  std::string transport = "udp";     // udp, ud, rc or auto
+  std::string host = "127.0.0.1";    // numeric address that peers use; the socket binds to all
+  PortRange port_range;              // any port
   size_t max_datagram_bytes = 8192;  // cap; the route's MTU may be less
   size_t socket_buffer_bytes = 4 * 1024 * 1024;
   bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
@@ -38,11 +36,6 @@ struct RuntimeOptions {
   EngineOptions engine;
   ProgressOptions progress;
 };
-
-// Sets one field from text, e.g. ("udp.max_datagram_bytes", "1400"). Names: RuntimeOptionNames().
-// Times are in microseconds. kInvalidArgument names the option, the value and what is accepted.
-Status SetRuntimeOption(RuntimeOptions& options, std::string_view name, std::string_view value);
-std::vector<std::string> RuntimeOptionNames();
 
 // A runtime of its own (tests run several ranks in one process).
 Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options);

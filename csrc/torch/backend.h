@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/operation.h"
+#include "runtime/option_value.h"
 #include "torch/completion_hook.h"
 #include "torch/options.h"
 #include "torch/recorder.h"
@@ -23,9 +24,6 @@
 #include "torch/work.h"
 
 namespace rocecoll::torch_adapter {
-
-// Algorithm names by collective; empty: chosen by size. The same on every rank.
-using AlgorithmTable = std::array<std::string, kCollectiveTraits.size()>;
 
 class Backend : public c10d::Backend {
  public:

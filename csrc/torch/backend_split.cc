@@ -81,7 +81,7 @@ c10::intrusive_ptr<Backend> Backend::part(
   const auto self = std::find(members.begin(), members.end(), static_cast<Rank>(rank_));
   if (self == members.end()) return nullptr;
   if (const auto* chosen = dynamic_cast<const Options*>(options.get());
-      chosen != nullptr && chosen->settings != inherited.settings) {
+      chosen != nullptr && chosen->values != inherited.values) {
     Refuse(function, "a part of a group keeps its " + inherited.text() + ", " + chosen->text() +
                          " were given: make it with new_group() instead");
   }

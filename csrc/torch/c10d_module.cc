@@ -5,11 +5,11 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
+#include "runtime/option_table.h"
 #include "torch/coalescing_backend.h"
 #include "torch/errors.h"
 #include "torch/group_bindings.h"
@@ -32,12 +32,8 @@ T ValueOrRaise(Result<T> result) {
   return result.take();
 }
 
-std::shared_ptr<RuntimeHandle> Start(const std::map<std::string, std::string>& settings) {
-  RuntimeOptions options;
-  for (const auto& [name, value] : settings) {
-    const Status status = SetRuntimeOption(options, name, value);
-    if (!status.ok()) Raise(status);
-  }
+std::shared_ptr<RuntimeHandle> Start(const OptionValues& settings) {
+  const RuntimeOptions options = ValueOrRaise(MakeRuntimeOptions(settings));
   return std::make_shared<RuntimeHandle>(ValueOrRaise(SharedRuntime(options)), options);
 }
 
@@ -48,26 +44,14 @@ py::dict Stats(RuntimeHandle& runtime) {
   return result;
 }
 
-AlgorithmTable MakeAlgorithmTable(const std::map<std::string, std::string>& names) {
-  AlgorithmTable table;
-  size_t found = 0;
-  for (const CollectiveTraits& traits : kCollectiveTraits) {
-    const auto entry = names.find(std::string(traits.name));
-    if (entry == names.end()) continue;
-    table[static_cast<size_t>(traits.collective)] = entry->second;
-    ++found;
-  }
-  if (found != names.size()) throw py::value_error("unknown collective among the algorithms");
-  return table;
-}
-
 c10::intrusive_ptr<CoalescingBackend> MakeBackend(
     const std::shared_ptr<RuntimeHandle>& runtime, const std::string& name, const std::string& key,
     Rank rank, const std::vector<std::string>& addresses, const std::vector<uint64_t>& processes,
     const std::vector<std::string>& known_as, const std::vector<Rank>& global_ranks,
-    std::chrono::milliseconds timeout, const std::map<std::string, std::string>& algorithms,
-    const Options& chosen) {
+    std::chrono::milliseconds timeout, const std::string& algorithms, const Options& chosen) {
   if (key.size() != GroupKey::kWireBytes) throw py::value_error("a group's key has 16 bytes");
+  auto table = ParseAlgorithms(algorithms);
+  if (!table) throw py::value_error("unknown collective among the algorithms");
   const RuntimeOptions& options = runtime->options();
   GroupSpec group;
   group.name = name;
@@ -86,8 +70,8 @@ c10::intrusive_ptr<CoalescingBackend> MakeBackend(
   own->timeout = timeout;
   own->group_name = name;
   own->global_ranks_in_group.assign(global_ranks.begin(), global_ranks.end());
-  return c10::make_intrusive<CoalescingBackend>(runtime, std::move(group),
-                                                MakeAlgorithmTable(algorithms), std::move(own));
+  return c10::make_intrusive<CoalescingBackend>(runtime, std::move(group), *std::move(table),
+                                                std::move(own));
 }
 
 }  // namespace
@@ -105,7 +89,7 @@ PYBIND11_MODULE(_c10d, module) {
       .def_property_readonly("has_groups", &RuntimeHandle::has_groups)
       .def("failed_groups", &RuntimeHandle::failed_groups, unlocked)
       .def("stats", &Stats)
-      .def("shutdown", &RuntimeHandle::shutdown, py::arg("limit"), unlocked);
+      .def("shutdown", &RuntimeHandle::shutdown, unlocked);
 
   BindGroups(module);
   // Not module_local, and the class that is made: ProcessGroup._get_backend() gives it back.

@@ -6,6 +6,7 @@
 
 #include <tuple>
 
+#include "runtime/option_table.h"
 #include "torch/coalescing_backend.h"
 #include "torch/options.h"
 #include "torch/process_group.h"
@@ -15,23 +16,35 @@ namespace {
 
 namespace py = pybind11;
 
-// rocecoll/options.py holds the one table of options, and knows what each accepts.
-constexpr const char* kTable = "rocecoll.options";
-
-c10::intrusive_ptr<Options> MakeOptions(const py::kwargs& values) {
-  const py::object parse = py::module_::import(kTable).attr("as_texts");
-  return c10::make_intrusive<Options>(parse(values).cast<Options::Settings>());
+// What is of another type, such as a path, counts by its text.
+OptionValue Given(py::handle value) {
+  py::detail::make_caster<OptionValue> typed;
+  if (typed.load(value, false)) return py::detail::cast_op<OptionValue>(std::move(typed));
+  return py::str(value).cast<std::string>();
 }
 
-py::object Values(const Options& options) {
-  return py::module_::import(kTable).attr("parsed")(options.settings);
+c10::intrusive_ptr<Options> MakeOptions(const py::kwargs& arguments) {
+  OptionValues chosen;
+  for (const auto& [key, given] : arguments) {
+    const auto name = key.cast<std::string>();
+    const Option* option = FindOption(name);
+    if (option == nullptr || option->process_wide) {
+      const py::object hint = py::module_::import("rocecoll.options").attr("hint")(name);
+      throw py::type_error("rocecoll.Options has no option '" + name + "'" +
+                           hint.cast<std::string>());
+    }
+    auto value = option->read(Given(given), name);
+    if (!value.ok()) throw py::value_error(value.status().message());
+    chosen[name] = value.take();
+  }
+  return c10::make_intrusive<Options>(std::move(chosen));
 }
 
-using OptionsState = std::tuple<Options::Settings, std::chrono::milliseconds, std::string,
-                                std::string, std::vector<uint64_t>>;
+using OptionsState = std::tuple<OptionValues, std::chrono::milliseconds, std::string, std::string,
+                                std::vector<uint64_t>>;
 
 OptionsState GetState(const Options& options) {
-  return {options.settings, options.timeout, options.group_name, options.group_desc,
+  return {options.values, options.timeout, options.group_name, options.group_desc,
           options.global_ranks_in_group};
 }
 
@@ -65,8 +78,7 @@ void BindGroups(py::module_& module) {
   // Not module_local: torch's own bindings give it back too.
   py::class_<Options, c10d::Backend::Options, c10::intrusive_ptr<Options>>(module, "Options")
       .def(py::init(&MakeOptions))
-      .def_property_readonly("settings", [](const Options& options) { return options.settings; })
-      .def_property_readonly("values", &Values)
+      .def_readonly("values", &Options::values)
       .def_readwrite("group_desc", &Options::group_desc)
       .def("__repr__", &Options::text)
       .def("__eq__", &Equal)

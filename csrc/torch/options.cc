@@ -5,8 +5,8 @@ namespace rocecoll::torch_adapter {
 
 std::string Options::text() const {
   std::string list;
-  for (const auto& [name, value] : settings) {
-    list += (list.empty() ? "" : ", ") + name + "='" + value + "'";
+  for (const auto& [name, value] : values) {
+    list += (list.empty() ? "" : ", ") + name + "='" + TextOf(value) + "'";
   }
   return "Options(" + list + ")";
 }

@@ -76,7 +76,7 @@ size_t RuntimeHandle::failed_groups() const {
   }));
 }
 
-void RuntimeHandle::shutdown(Duration limit) {
+void RuntimeHandle::shutdown() {
   if (in_child()) return;
   std::vector<GroupId> groups;
   {
@@ -85,7 +85,7 @@ void RuntimeHandle::shutdown(Duration limit) {
     groups.assign(groups_.begin(), groups_.end());
   }
   for (GroupId group : groups) remove_group(group);
-  progress_->shutdown(limit);
+  progress_->shutdown();
   CompletionPool::instance().drain(kDrainLimit);
 }
 

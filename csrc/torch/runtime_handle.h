@@ -37,9 +37,9 @@ class RuntimeHandle {
   void remove_group(GroupId group);
   bool has_groups() const;
   size_t failed_groups() const;
-  // Ends all groups, lets their last frames be delivered and callbacks of futures run for at most
-  // `limit`. Groups cannot be added afterwards.
-  void shutdown(Duration limit);
+  // Ends all groups, lets their last frames be delivered (ProgressOptions::final_linger) and
+  // callbacks of futures run. Groups cannot be added afterwards.
+  void shutdown();
 
  private:
   [[noreturn]] static void ThrowForked();

@@ -7,7 +7,7 @@
 
 namespace rocecoll {
 
-// Which device, and how its packets travel. Python's option table has the same fields.
+// Which device, and how its packets travel.
 struct RdmaOptions {
   // NCCL's grammar: names or prefixes of devices with an optional port, separated by commas;
   // ^ excludes, = asks for whole names: "mlx5", "=mlx5_0:1,mlx5_1:1", "^rxe0". Empty: any.

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from launch import ROOT, torchrun
 
-from rocecoll.option_table import TABLE, Option
+from rocecoll._core import Option
+from rocecoll.options import table, variable
 
 pytestmark = pytest.mark.quick
 
@@ -37,20 +38,20 @@ def option_rows() -> dict[str, str]:
 
 
 def test_readme_lists_every_option() -> None:
-    assert sorted(option_rows()) == sorted(option.variable for option in TABLE)
+    assert sorted(option_rows()) == sorted(map(variable, table()))
 
 
-@pytest.mark.parametrize("option", TABLE, ids=lambda option: option.name)
+@pytest.mark.parametrize("option", table().values(), ids=lambda option: option.name)
 def test_readme_has_the_default(option: Option) -> None:
     """Value and unit; the unit is left out where the variable's name ends in it, and of auto."""
-    listed = option_rows()[option.variable]
+    listed = option_rows()[variable(option.name)]
     if option.name in NO_CHOICE:
         assert not option.default or option.default == (0, 0)
         assert listed == NO_CHOICE[option.name]
         return
     value, _, unit = listed.strip("`").partition(" ")
-    assert option.parse(value) == option.default
-    named = option.variable.endswith(f"_{option.unit.upper()}")
+    assert option.read(value, "README.md") == option.default
+    named = option.name.endswith(f"_{option.unit}")
     assert unit == ("" if named or value == "auto" else option.unit)
 
 

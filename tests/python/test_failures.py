@@ -197,8 +197,8 @@ def test_a_rank_killed_before_first_contact_whose_port_another_process_has(own_p
         [outcome] = pool.attempt(own_port, ranks=[1])
         pool.process(1).kill()
         pool.process(1).join()
-        port = str(outcome.value)
-        other = core.Runtime({"port_low": port, "port_high": port})
+        port = outcome.value
+        other = core.Runtime({"port_range": (port, port)})
         try:
             [outcome] = pool.attempt(operate, "all_reduce", ranks=[0], limit_s=60)
         finally:

@@ -129,7 +129,7 @@ def check_shrink_part() -> None:
         tensor = torch.ones(3)
         dist.all_reduce(tensor, group=rest)
         assert tensor.tolist() == [2.0] * 3
-        assert rest._get_backend(CPU).options.settings == {"algorithm": "all_reduce:ring"}
+        assert rest._get_backend(CPU).options.values == {"algorithm": "all_reduce:ring"}
         dist.destroy_process_group(rest)
     dist.barrier()
 

@@ -109,7 +109,7 @@ print([str(w.message) for w in caught if "keeps its settings" in str(w.message)]
     )
     output = run_program([sys.executable, "-c", code]).splitlines()
     assert output[0] == "True"
-    assert "engine.lane_bytes" in output[1]
+    assert "exist: lane_bytes changed" in output[1]
 
 
 @pytest.mark.quick

@@ -61,7 +61,9 @@ def test_a_build_without_roce_says_so(transport: str) -> None:
 
 
 def test_unknown_transport() -> None:
-    with pytest.raises(core.InvalidArgumentError, match='"tcp"; there are udp, ud, rc and auto'):
+    with pytest.raises(
+        core.InvalidArgumentError, match="transport='tcp': accepted is udp, ud, rc or"
+    ):
         core.Runtime({"transport": "tcp"})
 
 

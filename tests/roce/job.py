@@ -39,7 +39,7 @@ class Rank:
         self.number, self.size, self._test = number, size, test
         self.end = end_of(number)
 
-    def start(self, settings: dict[str, str], key: bytes, timeout_s: float) -> None:
+    def start(self, settings: dict[str, Any], key: bytes, timeout_s: float) -> None:
         self.runtime = core.Runtime(settings)
         self.tell(self.runtime.address)
         self.addresses = self._test.recv()
@@ -91,7 +91,7 @@ def end_of(rank: int) -> bed.End:
     return places[rank % len(places)]
 
 
-def settings_of(rank: int, size: int, variables: dict[str, str]) -> dict[str, str]:
+def settings_of(rank: int, size: int, variables: dict[str, str]) -> dict[str, Any]:
     end = end_of(rank)
     os.environ.update({"ROCECOLL_IB_HCA": f"={end.device}"} | variables)
     return options.runtime_settings(options.resolve(), end.address, size)
@@ -107,8 +107,8 @@ def drain_log() -> list[tuple[str, str]]:
 class Job:
     """`size` ranks that run `body`. Leaving the context ends what has not ended.
 
-    `variables` are ROCECOLL_ options for all, `own` for single ranks, `core_options` by the core's
-    names. The limit of every operation is `timeout_s`.
+    `variables` are ROCECOLL_ options for all, `own` for single ranks. The limit of every operation is
+    `timeout_s`.
     """
 
     def __init__(
@@ -119,7 +119,6 @@ class Job:
         *,
         variables: dict[str, str] | None = None,
         own: dict[int, dict[str, str]] | None = None,
-        core_options: dict[str, str] | None = None,
         timeout_s: float = LIMIT_S,
     ) -> None:
         self.size, self.body, self.timeout_s = size, body, timeout_s
@@ -128,7 +127,6 @@ class Job:
             {"ROCECOLL_TRANSPORT": transport} | (variables or {}) | (own or {}).get(rank, {})
             for rank in range(size)
         ]
-        self._core_options = core_options or {}
         self._pipes: list[Connection] = []
         self._processes: list[ForkProcess] = []
         self._told: list[list[object]] = [[] for _ in range(size)]
@@ -238,7 +236,7 @@ class Job:
         rank = Rank(number, self.size, test)
         try:
             settings = settings_of(number, self.size, self._variables[number])
-            rank.start(settings | self._core_options, self.key, self.timeout_s)
+            rank.start(settings, self.key, self.timeout_s)
             outcome.value = self.body(rank)
         except EOFError:
             return  # the test is over

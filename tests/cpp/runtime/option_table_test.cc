@@ -1,58 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/option_table.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
-#include "runtime/runtime.h"
+#include <chrono>
+#include <set>
 
 namespace rocecoll {
 namespace {
 
-TEST(OptionTable, SetsFieldsFromText) {
-  RuntimeOptions options;
-  EXPECT_TRUE(SetRuntimeOption(options, "udp.max_datagram_bytes", "1400").ok());
-  EXPECT_TRUE(SetRuntimeOption(options, "udp.segmentation_offload", "off").ok());
-  EXPECT_TRUE(SetRuntimeOption(options, "udp.dscp", "63").ok());
-  EXPECT_TRUE(SetRuntimeOption(options, "udp.ecn", "0").ok());
-  EXPECT_TRUE(SetRuntimeOption(options, "fault.loss", "0.05").ok());
-  EXPECT_TRUE(SetRuntimeOption(options, "progress.spin_us", "1.5").ok());
-  EXPECT_TRUE(SetRuntimeOption(options, "host", "::1").ok());
-  EXPECT_EQ(options.max_datagram_bytes, 1400u);
-  EXPECT_FALSE(options.segmentation_offload);
-  EXPECT_EQ(options.dscp, 63);
-  EXPECT_FALSE(options.ecn);
-  EXPECT_EQ(options.fault.loss, 0.05);
-  EXPECT_EQ(options.progress.spin_time, Duration(1500));
-  EXPECT_EQ(options.host, "::1");
+using namespace std::chrono_literals;
+
+RuntimeOptions Made(const OptionValues& values) {
+  auto options = MakeRuntimeOptions(values);
+  EXPECT_TRUE(options.ok()) << options.status().message();
+  return options.take();
+}
+
+OptionValues Values(const std::string& name, OptionValue value) {
+  return {{name, std::move(value)}};
+}
+
+TEST(OptionTable, SetsFieldsFromValuesAndFromTheirText) {
+  const OptionValues typed{{"udp_max_datagram_bytes", uint64_t{1400}},
+                           {"udp_offload", false},
+                           {"dscp", uint64_t{63}},
+                           {"port_range", PortRange(5, 6)},
+                           {"spin_us", 1.5},
+                           {"peer_timeout", 2.0},
+                           {"fault", "loss=0.05,delay_us=3,seed=7"},
+                           {"host", "::1"}};
+  OptionValues texts;
+  for (const auto& [name, value] : typed) texts[name] = " " + TextOf(value) + " ";
+  for (const OptionValues& values : {typed, texts}) {
+    const RuntimeOptions options = Made(values);
+    EXPECT_EQ(options.max_datagram_bytes, 1400u);
+    EXPECT_FALSE(options.segmentation_offload);
+    EXPECT_EQ(options.dscp, 63);
+    EXPECT_EQ(options.port_range, PortRange(5, 6));
+    EXPECT_EQ(options.progress.spin_time, 1500ns);
+    EXPECT_EQ(options.connection.peer_timeout, 2s);
+    EXPECT_EQ(options.fault.loss, 0.05);
+    EXPECT_EQ(options.fault.delay, 3us);
+    EXPECT_EQ(options.fault.seed, 7u);
+    EXPECT_EQ(options.host, "::1");
+  }
 }
 
 TEST(OptionTable, RefusesByNameValueAndRange) {
-  RuntimeOptions options;
-  const char* const wrong[][2] = {{"port_low", "65536"},      {"port_low", "-1"},
-                                  {"port_low", "12 "},        {"fault.loss", "1.01"},
-                                  {"fault.loss", "nan"},      {"fault.loss", ""},
-                                  {"progress.spin_us", "-1"}, {"udp.segmentation_offload", "maybe"},
-                                  {"engine.lane_bytes", "0"}, {"udp.dscp", "64"}};
+  const std::pair<const char*, OptionValue> wrong[] = {{"port_range", PortRange(1, 65536)},
+                                                       {"port_range", "-1"},
+                                                       {"port_range", PortRange(0, 7)},
+                                                       {"fault", "loss=1.01"},
+                                                       {"fault", "loss=nan"},
+                                                       {"fault", "loss="},
+                                                       {"spin_us", -1.0},
+                                                       {"udp_offload", "maybe"},
+                                                       {"lane_bytes", uint64_t{0}},
+                                                       {"dscp", uint64_t{64}},
+                                                       {"lane_bytes", std::monostate()},
+                                                       {"eager_bytes", "18446744073709551616"}};
   for (const auto& [name, value] : wrong) {
-    const Status status = SetRuntimeOption(options, name, value);
-    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << name << "=" << value;
-    EXPECT_NE(status.message().find(name), std::string::npos) << status.message();
-    EXPECT_NE(status.message().find("it takes "), std::string::npos) << status.message();
+    const Status status = MakeRuntimeOptions(Values(name, value)).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << name << "=" << TextOf(value);
+    const std::string start = name + ("='" + TextOf(value)) + "': accepted is ";
+    EXPECT_TRUE(status.message().starts_with(start)) << status.message();
   }
-  EXPECT_NE(SetRuntimeOption(options, "nonsense", "1").message().find("fault.loss"),
-            std::string::npos);
+  const Status unknown = MakeRuntimeOptions(Values("nonsense", true)).status();
+  EXPECT_NE(unknown.message().find("lane_bytes"), std::string::npos) << unknown.message();
 }
 
-TEST(OptionTable, NamesAreUniqueAndKnown) {
-  std::vector<std::string> names = RuntimeOptionNames();
-  std::ranges::sort(names);
-  EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
-  RuntimeOptions options;
-  for (const std::string& name : names) {
-    const Status status = SetRuntimeOption(options, name, "\x01");
-    if (!status.ok()) {
-      EXPECT_EQ(status.message().find("there is no option"), std::string::npos);
-    }
+TEST(OptionTable, AcceptsItsOwnDefaultsWhichAreThoseOfTheFields) {
+  std::set<std::string> names;
+  for (const Option& option : OptionTable()) {
+    EXPECT_TRUE(names.insert(option.name).second) << option.name;
+    const auto value = option.read(option.default_value, option.name);
+    ASSERT_TRUE(value.ok()) << value.status().message();
+    EXPECT_EQ(value.value(), option.default_value) << option.name;
+  }
+  const auto standard = [](const char* name) { return FindOption(name)->default_value; };
+  EXPECT_EQ(standard("lane_bytes"), OptionValue(uint64_t{EngineOptions().lane_bytes}));
+  EXPECT_EQ(standard("ecn"), OptionValue(true));
+  EXPECT_EQ(standard("ib_gid_index"), OptionValue());
+  EXPECT_EQ(Made({}).rdma.gid_index, RdmaOptions().gid_index);
+}
+
+TEST(OptionTable, MissesADeadRankSoonerWhereNoNetworkTells) {
+  const auto timeouts = [](const OptionValues& values) {
+    const ConnectionOptions connection = Made(values).connection;
+    return std::pair<Duration, Duration>(connection.peer_timeout, connection.heartbeat_interval);
+  };
+  using Timeouts = std::pair<Duration, Duration>;
+  EXPECT_EQ(timeouts({{"transport", "udp"}}), Timeouts(10s, 500ms));
+  for (const char* transport : {"ud", "rc", "auto"}) {
+    EXPECT_EQ(timeouts({{"transport", transport}}), Timeouts(4s, 500ms));
+  }
+  EXPECT_EQ(timeouts({{"transport", "rc"}, {"peer_timeout", 1.0}}), Timeouts(1s, 250ms));
+  EXPECT_EQ(timeouts({{"peer_timeout", "auto"}}), timeouts({}));
+  EXPECT_EQ(timeouts({{"heartbeat_interval", 0.1}}), Timeouts(10s, 100ms));
+}
+
+TEST(OptionTable, ParsesAlgorithmsByTheNamesOfTheCalls) {
+  const auto table = ParseAlgorithms("all_reduce:ring, barrier : x,");
+  ASSERT_TRUE(table.has_value());
+  EXPECT_EQ((*table)[static_cast<size_t>(Collective::kAllreduce)], "ring");
+  EXPECT_EQ((*table)[static_cast<size_t>(Collective::kBarrier)], "x");
+  EXPECT_EQ(std::ranges::count(*table, ""), static_cast<int64_t>(table->size()) - 2);
+  for (const char* wrong :
+       {"allreduce:ring", "send:x", "ring", "barrier:", "barrier:x,barrier:y"}) {
+    EXPECT_FALSE(ParseAlgorithms(wrong).has_value()) << wrong;
   }
 }
 
