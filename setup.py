@@ -98,6 +98,7 @@ class CMakeBuild(build_ext):
             f"-DPython3_EXECUTABLE={sys.executable}",
             f"-Dpybind11_DIR={find_pybind11()}",
             "-DROCECOLL_PYTHON=ON",
+            "-DROCECOLL_UNITY=ON",
             f"-DROCECOLL_TORCH_DIR={torch.directory}",
             f"-DROCECOLL_TORCH_CXX11_ABI={torch.cxx11_abi}",
         )

@@ -21,18 +21,6 @@ namespace {
 
 constexpr size_t kEventsPerStep = 64;
 
-// A group of this process: one process may hold several ranks of one group (tests do).
-struct Membership {
-  GroupKey group;
-  Rank rank = 0;
-  friend bool operator==(const Membership&, const Membership&) = default;
-};
-struct MembershipHash {
-  size_t operator()(const Membership& of) const {
-    return HashWords({of.group.high, of.group.low, of.rank});
-  }
-};
-
 Status NoSuchGroup(GroupId group) {
   return Status(StatusCode::kInvalidArgument,
                 "rocecoll: there is no group " + std::to_string(group) + " (has it been removed?)");
@@ -62,6 +50,17 @@ Status CheckSpec(const GroupSpec& spec) {
 }  // namespace
 
 struct Engine::Impl {
+  // A group of this process: one process may hold several ranks of one group (tests do).
+  struct Membership {
+    GroupKey group;
+    Rank rank = 0;
+    friend bool operator==(const Membership&, const Membership&) = default;
+  };
+  struct MembershipHash {
+    size_t operator()(const Membership& of) const {
+      return HashWords({of.group.high, of.group.low, of.rank});
+    }
+  };
   Impl(Transport& t, const EngineOptions& o)
       : transport(t), options(o), scratch(t.memory(), o.scratch_bytes) {}
 
@@ -111,7 +110,7 @@ Engine::~Engine() = default;
 
 Result<GroupId> Engine::add_group(GroupSpec spec) {
   if (Status status = CheckSpec(spec); !status.ok()) return status;
-  const Membership key{spec.key, spec.rank};
+  const Impl::Membership key{spec.key, spec.rank};
   if (impl_->by_key.contains(key)) {
     return Status(StatusCode::kInvalidArgument,
                   "rocecoll: group \"" + spec.name + "\": its key is in use");

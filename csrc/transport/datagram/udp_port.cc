@@ -19,7 +19,6 @@ constexpr size_t kMaxDatagramBytes = 65'000;  // what UdpSender puts into one me
 constexpr size_t kBaseDatagramBytes = 1200;
 constexpr size_t kMaxBurst = 128;  // 64 KiB of Ethernet-sized datagrams take 46
 constexpr size_t kMaxUnreachable = 64;
-constexpr int kMaxAttempts = 4;  // as in UdpSender
 
 }  // namespace
 

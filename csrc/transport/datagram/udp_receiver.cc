@@ -10,11 +10,11 @@
 
 #include "base/check.h"
 #include "base/monotonic_clock.h"
+#include "transport/datagram/udp_socket.h"
 
 namespace rocecoll {
 namespace {
 
-constexpr int kMaxAttempts = 4;  // at a system call that fails with reports about sent datagrams
 // When a call brought coalesced datagrams, the next ones ask for this many buffers only, so that
 // what is copied stays in the cache until it is placed.
 constexpr size_t kCoalescedMessages = 4;

@@ -8,12 +8,10 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/datagram/udp_socket.h"
+
 namespace rocecoll {
 namespace {
-
-// A message refused this often although the error queue was emptied in between is the network's
-// last word on it.
-constexpr int kMaxAttempts = 4;
 
 size_t Size(const TxDatagram& datagram) { return datagram.header.size() + datagram.payload.size(); }
 

@@ -20,6 +20,10 @@
 
 namespace rocecoll {
 
+// At a system call that fails with reports about datagrams sent before. A message refused this
+// often although the error queue was emptied in between is the network's last word on it.
+inline constexpr int kMaxAttempts = 4;
+
 struct UdpPortOptions {
   // Numeric address that peers use. The socket binds to all, since peers on this host use loopback.
   std::string host = "127.0.0.1";

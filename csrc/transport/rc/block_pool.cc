@@ -3,16 +3,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <new>
 
 #include "base/check.h"
 
 namespace rocecoll {
-namespace {
-
-constexpr std::align_val_t kPage{4096};
-
-}  // namespace
 
 BlockPool::~BlockPool() {
   for (const Slab& slab : slabs_) {

@@ -7,11 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "transport/rdma.h"
 
 namespace rocecoll {
+
+// What is registered begins at one: devices pin whole pages.
+inline constexpr std::align_val_t kPage{4096};
 
 class BlockPool {
  public:

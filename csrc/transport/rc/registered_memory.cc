@@ -10,7 +10,6 @@
 namespace rocecoll {
 namespace {
 
-constexpr std::align_val_t kPage{4096};
 constexpr size_t kPoolLimitBytes = size_t{64} << 20;  // each
 
 }  // namespace
