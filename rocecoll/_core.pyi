@@ -176,6 +176,8 @@ class Group:
         asynchronous: bool = True,
     ) -> Operation: ...
 
+STAT_NAMES: tuple[str, ...]
+
 class Option:
     """A row of the table; None as a value is "auto"."""
 

@@ -65,9 +65,9 @@ def stats() -> dict[str, int]:
     """Bytes and packets that this process has sent and received so far; zeros before it began."""
     if _runtime is not None:
         return _runtime.stats()
-    moved = ("bytes_sent", "bytes_received", "packets_sent", "packets_received")
-    hindered = ("packets_retransmitted", "packets_marked", "packets_dropped_invalid")
-    return dict.fromkeys((*moved, *hindered), 0)
+    from rocecoll._core import STAT_NAMES
+
+    return dict.fromkeys(STAT_NAMES, 0)
 
 
 def failed_groups() -> int:

@@ -74,6 +74,9 @@ PYBIND11_MODULE(_core, module) {
   BindRuntime(module);
   BindGroup(module);
   BindOptions(module);
+  py::list stat_names;
+  for (const TransportStat& stat : kTransportStats) stat_names.append(stat.name);
+  module.attr("STAT_NAMES") = py::tuple(stat_names);
   module.def("algorithm_names", &AlgorithmNamesOf, py::arg("collective"));
   module.def("describe_devices", &DescribeDevicesFor, py::arg("options") = OptionValues(),
              "One line for each port of each RDMA device, or why there are none.");

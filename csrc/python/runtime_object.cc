@@ -42,7 +42,7 @@ py::dict StatsOf(const RuntimeObject& runtime) {
     stats = runtime.progress()->stats();
   }
   py::dict result;
-  ForEachStat(stats, [&](const char* name, uint64_t value) { result[name] = value; });
+  for (const TransportStat& stat : kTransportStats) result[stat.name] = stats.*stat.value;
   return result;
 }
 

@@ -40,7 +40,7 @@ std::shared_ptr<RuntimeHandle> Start(const OptionValues& settings) {
 py::dict Stats(RuntimeHandle& runtime) {
   const TransportStats stats = runtime.progress().stats();
   py::dict result;
-  ForEachStat(stats, [&](const char* name, uint64_t value) { result[name] = value; });
+  for (const TransportStat& stat : kTransportStats) result[stat.name] = stats.*stat.value;
   return result;
 }
 

@@ -5,6 +5,7 @@
 // Used by one thread at a time. All effects leave through poll().
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -157,16 +158,25 @@ struct TransportStats {
   uint64_t packets_dropped_invalid = 0;  // failed CRC, malformed or unknown connection
 };
 
-// Calls visit(name, value) for every figure, in the order of TransportStats.
-template <typename Visit>
-void ForEachStat(const TransportStats& stats, Visit&& visit) {
-  visit("bytes_sent", stats.bytes_sent);
-  visit("bytes_received", stats.bytes_received);
-  visit("packets_sent", stats.packets_sent);
-  visit("packets_received", stats.packets_received);
-  visit("packets_retransmitted", stats.packets_retransmitted);
-  visit("packets_marked", stats.packets_marked);
-  visit("packets_dropped_invalid", stats.packets_dropped_invalid);
+struct TransportStat {
+  const char* name;
+  uint64_t TransportStats::* value;
+};
+
+inline constexpr auto kTransportStats = std::to_array<TransportStat>({
+    {"bytes_sent", &TransportStats::bytes_sent},
+    {"bytes_received", &TransportStats::bytes_received},
+    {"packets_sent", &TransportStats::packets_sent},
+    {"packets_received", &TransportStats::packets_received},
+    {"packets_retransmitted", &TransportStats::packets_retransmitted},
+    {"packets_marked", &TransportStats::packets_marked},
+    {"packets_dropped_invalid", &TransportStats::packets_dropped_invalid},
+});
+static_assert(sizeof(TransportStats) == kTransportStats.size() * sizeof(uint64_t));
+
+inline TransportStats operator+(TransportStats sum, const TransportStats& other) {
+  for (const TransportStat& stat : kTransportStats) sum.*stat.value += other.*stat.value;
+  return sum;
 }
 
 class Transport {

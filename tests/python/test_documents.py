@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from launch import ROOT, torchrun
 
-from rocecoll._core import Option
+from rocecoll._core import STAT_NAMES, Option
 from rocecoll.options import table, variable
 
 pytestmark = pytest.mark.quick
@@ -53,6 +53,12 @@ def test_readme_has_the_default(option: Option) -> None:
     assert option.read(value, "README.md") == option.default
     named = option.name.endswith(f"_{option.unit}")
     assert unit == ("" if named or value == "auto" else option.unit)
+
+
+def test_every_counter_is_explained() -> None:
+    text = (ROOT / "docs" / "observability.md").read_text().partition("## Counters")[2]
+    named = re.findall(r"`((?:bytes|packets)_\w+)`", text.partition("\n## ")[0])
+    assert sorted(set(named)) == sorted(STAT_NAMES)
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])

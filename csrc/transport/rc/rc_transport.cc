@@ -69,15 +69,7 @@ TransportLimits RcTransport::limits() const {
 
 MemoryDomain& RcTransport::memory() { return memory_ == nullptr ? control_->memory() : *memory_; }
 
-TransportStats RcTransport::stats() const {
-  TransportStats total = control_->stats();
-  total.bytes_sent += context_.stats.bytes_sent;
-  total.bytes_received += context_.stats.bytes_received;
-  total.packets_sent += context_.stats.packets_sent;
-  total.packets_received += context_.stats.packets_received;
-  total.packets_retransmitted += context_.stats.packets_retransmitted;
-  return total;
-}
+TransportStats RcTransport::stats() const { return control_->stats() + context_.stats; }
 
 Result<Link*> RcTransport::open(const LinkId& id, const Address& peer, Duration connect_timeout,
                                 Instant now) {
