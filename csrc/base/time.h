@@ -25,6 +25,20 @@ constexpr Instant After(Instant now, Duration duration) {
   return duration >= kNever - now ? kNever : now + duration;
 }
 
+// The nearest to it that there is: the longest stands for what is longer (292 years), and none for
+// what is not a number.
+template <typename Count, typename Unit>
+constexpr Duration Saturated(std::chrono::duration<Count, Unit> time) {
+  constexpr auto kMost =
+      std::chrono::duration_cast<std::chrono::duration<Count, Unit>>(Duration::max());
+  if (time >= kMost) return Duration::max();
+  if (time <= -kMost) return Duration::min();
+  return time == time ? std::chrono::duration_cast<Duration>(time) : Duration{0};
+}
+constexpr Duration FromSeconds(double seconds) {
+  return Saturated(std::chrono::duration<double>(seconds));
+}
+
 constexpr double Microseconds(Duration d) { return static_cast<double>(d.count()) / 1e3; }
 constexpr double Seconds(Duration d) { return static_cast<double>(d.count()) / 1e9; }
 

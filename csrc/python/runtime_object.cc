@@ -16,7 +16,6 @@ namespace {
 
 // How long a wait goes on before it looks for Ctrl-C.
 constexpr Duration kSignalInterval = std::chrono::milliseconds(200);
-constexpr double kCentury = 3.2e9;
 
 // Runtimes that live, to be shut down before the interpreter ends: afterwards no thread may drop a
 // Python buffer. Under the GIL.
@@ -50,8 +49,7 @@ py::dict StatsOf(const RuntimeObject& runtime) {
 
 Duration DurationFromSeconds(double seconds, const char* name) {
   if (!(seconds >= 0)) RaiseInvalid(std::string(name) + " is not a time in seconds");
-  if (seconds > kCentury) return Duration::max();
-  return Duration(static_cast<int64_t>(seconds * 1e9));
+  return FromSeconds(seconds);
 }
 
 RuntimeOptions OptionsFrom(const OptionValues& values) {

@@ -41,7 +41,7 @@ class OperationObject {
   OperationPtr operation_;
 };
 
-// Raises for what is negative or not a number; more than a century is for ever.
+// Raises for what is negative or not a number.
 Duration DurationFromSeconds(double seconds, const char* name);
 
 // Raises for an unknown option or a bad value.

@@ -50,7 +50,7 @@ Backend::~Backend() { Backend::shutdown(); }
 void Backend::setTimeout(milliseconds timeout) {
   timeout_ = timeout;
   options_->timeout = timeout;
-  runtime_->progress().set_timeout(group_, timeout);
+  runtime_->progress().set_timeout(group_, Saturated(timeout));
 }
 
 c10d::ErrorType Backend::getError() {
@@ -81,7 +81,7 @@ void Backend::shutdown() { runtime_->remove_group(group_); }
 OperationSpec Backend::make_spec(Collective collective, milliseconds timeout) const {
   OperationSpec spec;
   spec.collective = collective;
-  if (timeout > milliseconds(0)) spec.timeout = timeout;
+  if (timeout > milliseconds(0)) spec.timeout = Saturated(timeout);
   spec.algorithm = algorithms_[static_cast<size_t>(collective)];
   return spec;
 }

@@ -46,9 +46,9 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
   if (record) record->start();
   try {
     if (rank_ == 0) {
-      await_all_ranks(limit, wait_all_ranks);
+      await_all_ranks(Saturated(limit), wait_all_ranks);
     } else {
-      report_to_rank_zero(limit);
+      report_to_rank_zero(Saturated(limit));
     }
   } catch (const std::exception& error) {
     if (record) record->end(error.what());

@@ -32,7 +32,7 @@ Backend::WorkPtr Backend::allreduce_sparse(Tensors& tensors,
            "ReduceOp.SUM)");
   }
   GroupView view{runtime_, group_, static_cast<Rank>(rank_), ranks(), Duration{0}};
-  if (options.timeout > std::chrono::milliseconds(0)) view.timeout = options.timeout;
+  if (options.timeout > std::chrono::milliseconds(0)) view.timeout = Saturated(options.timeout);
   const at::NoGradGuard no_grad;
   auto reduction = std::make_shared<SparseReduction>(std::move(view), tensor);
   OperationPtr first = reduction->begin();

@@ -103,7 +103,7 @@ c10::intrusive_ptr<Backend> Backend::part(
     group.global_ranks.push_back((*global_ranks_)[member]);
     own->global_ranks_in_group.push_back(group.global_ranks.back());
   }
-  group.timeout = own->timeout;
+  group.timeout = Saturated(own->timeout);
   group.messenger = spec_.messenger;
   return make_alike(std::move(group), std::move(own));
 }

@@ -64,7 +64,7 @@ c10::intrusive_ptr<CoalescingBackend> MakeBackend(
   }
   group.known_as = known_as;
   group.global_ranks = global_ranks;
-  group.timeout = timeout;
+  group.timeout = Saturated(timeout);
   group.messenger = options.messenger;
   auto own = c10::make_intrusive<Options>(chosen);  // the caller may use his for other groups
   own->timeout = timeout;

@@ -248,7 +248,7 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   TORCH_CHECK(submitted_ || isCompleted(), call_.title,
               ": wait() inside the batch that the call is part of; it is sent when the batch ends");
   const bool bounded = timeout > kNoTimeout;
-  Patience patience(MonotonicNow(), bounded ? Duration(timeout) : Duration::max());
+  Patience patience(MonotonicNow(), bounded ? Saturated(timeout) : Duration::max());
   for (const OperationPtr& operation : operations_) {
     if (operation->done()) continue;
     const Status status = runtime_->progress().wait(operation, patience);

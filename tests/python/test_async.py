@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 
 import pytest
 import torch
@@ -187,3 +188,30 @@ def check_out_of_order() -> None:
 @pytest.mark.parametrize("size", [2, 3])
 def test_out_of_order(shared_pool, size: int) -> None:
     shared_pool(size).run(check_out_of_order)
+
+
+BEYOND_TIME = timedelta(days=120_000)  # 64 bits of nanoseconds are 292 years
+
+
+def check_timeouts_beyond_time() -> None:
+    """They stand for ever, of a group as of a wait: the message is sent only after a look."""
+    rank = dist.get_rank()
+    group = dist.new_group(timeout=BEYOND_TIME)
+    received = torch.zeros(1)
+    if rank == 0:
+        receiving = dist.irecv(received, 1, group=group)
+        waiting = threading.Thread(target=receiving.wait, args=(BEYOND_TIME,))
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+    dist.barrier()
+    if rank == 1:
+        dist.send(torch.ones(1), 0, group=group)
+    elif rank == 0:
+        waiting.join(200)
+        assert received.item() == 1
+    dist.destroy_process_group(group)
+
+
+def test_timeouts_beyond_time(shared_pool) -> None:
+    shared_pool(2).run(check_timeouts_beyond_time)

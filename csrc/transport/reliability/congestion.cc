@@ -420,7 +420,7 @@ void CongestionController::steer(Instant now) {
   const auto packet = static_cast<double>(packet_);
   const double burst = std::clamp(rate() * Seconds(kBurstTime) * std::min(probe_, burst_share_),
                                   kBurstPackets * packet, kMaxBurstBytes);
-  burst_time_ = Duration(static_cast<int64_t>(burst / rate() * 1e9));
+  burst_time_ = FromSeconds(burst / rate());
   pacer_.set_rate(now, paced, static_cast<uint64_t>(burst));
   const double path = path_bytes();
   // Beyond what the path holds the less, the more is marked: with many senders on a short path it

@@ -50,7 +50,7 @@ class Pacer {
   }
 
  private:
-  Duration Time(double bytes) const { return Duration(static_cast<int64_t>(bytes / rate_ * 1e9)); }
+  Duration Time(double bytes) const { return FromSeconds(bytes / rate_); }
 
   double rate_ = 0;
   Duration burst_{};

@@ -21,8 +21,7 @@ std::optional<SimBottleneck::Passage> SimBottleneck::admit(uint32_t flow, Instan
   if (waiting_bytes + static_cast<double>(bytes) > static_cast<double>(buffer_bytes_)) {
     return std::nullopt;
   }
-  const double nanoseconds = static_cast<double>(bytes) / bytes_per_second_ * 1e9;
-  free_at_ = start + Duration(static_cast<int64_t>(nanoseconds));
+  free_at_ = start + FromSeconds(static_cast<double>(bytes) / bytes_per_second_);
   flows_[flow] += bytes;
   passed_bytes_ += bytes;
   return Passage{free_at_, waiting_bytes > static_cast<double>(mark_above_bytes_)};

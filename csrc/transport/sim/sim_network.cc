@@ -91,8 +91,7 @@ void SimNetwork::transmit(uint32_t from, uint32_t to, std::span<const std::byte>
       ++stats_.dropped;
       return;
     }
-    const double nanoseconds = static_cast<double>(size) / wire.bytes_per_second * 1e9;
-    serialized = start + Duration(static_cast<int64_t>(nanoseconds));
+    serialized = start + FromSeconds(static_cast<double>(size) / wire.bytes_per_second);
     path.free_at = serialized;
   }
   auto bytes = std::make_shared<std::vector<std::byte>>(header.begin(), header.end());

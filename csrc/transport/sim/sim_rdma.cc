@@ -83,8 +83,7 @@ SimRdmaFabric::Flight SimRdmaFabric::launch(uint32_t endpoint, size_t bytes) {
   Flight flight;
   flight.departs = std::max(slot.port_free, queue_.now());
   if (options_.bytes_per_second > 0) {
-    const double nanoseconds = static_cast<double>(bytes) / options_.bytes_per_second * 1e9;
-    flight.departs += Duration(static_cast<int64_t>(nanoseconds));
+    flight.departs += FromSeconds(static_cast<double>(bytes) / options_.bytes_per_second);
   }
   slot.port_free = flight.departs;
   const auto jitter = static_cast<uint64_t>(options_.max_jitter.count());
