@@ -21,9 +21,9 @@ struct ProgressOptions {
   // yielding for `yield_time`, which lets the peer on the same core run.
   Duration spin_time = std::chrono::microseconds(50);
   Duration yield_time = std::chrono::microseconds(20);
-  // At the end, for what closed links still have to deliver: longer than an outage that peers
-  // survive. Links that owe nothing but their CLOSE do not take as long.
-  Duration final_linger = std::chrono::seconds(11);
+  // At the end, for what closed links still have to deliver; the runtime derives it from the peer
+  // timeout. Links that owe nothing but their CLOSE do not take as long.
+  Duration final_linger{0};
 };
 
 class Progress {

@@ -14,7 +14,8 @@
 namespace rocecoll {
 namespace {
 
-// Beyond the peer timeout, after which links give up by themselves.
+// Beyond the peer timeout, after which links give up by themselves: an outage that the peers
+// survive must not lose the last messages.
 constexpr Duration kLingerMargin = std::chrono::seconds(1);
 
 }  // namespace
