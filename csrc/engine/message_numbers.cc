@@ -4,17 +4,12 @@
 namespace rocecoll {
 namespace {
 
-// Tag::operation of a point-to-point message: bit 63, the user's tag, the number.
-uint64_t TagOf(uint32_t user_tag, uint32_t number) {
-  return uint64_t{1} << 63 | uint64_t{user_tag} << 32 | number;
-}
-
 uint64_t KeyOf(Rank peer, uint32_t user_tag) { return uint64_t{peer} << 32 | user_tag; }
 
 }  // namespace
 
 uint64_t MessageNumbers::take_send(Rank to, uint32_t user_tag) {
-  return TagOf(user_tag, sends(to).take(user_tag));
+  return Tag::OperationOf(user_tag, sends(to).take(user_tag));
 }
 
 uint64_t MessageNumbers::take_receive(Rank from, uint32_t user_tag) {
@@ -26,7 +21,7 @@ uint64_t MessageNumbers::take_receive(Rank from, uint32_t user_tag) {
       if (found->second.empty()) announced_.erase(found);
     }
   }
-  return TagOf(user_tag, number);
+  return Tag::OperationOf(user_tag, number);
 }
 
 uint32_t MessageNumbers::received(Rank from, uint32_t user_tag) const {
@@ -35,12 +30,12 @@ uint32_t MessageNumbers::received(Rank from, uint32_t user_tag) const {
 }
 
 uint64_t MessageNumbers::next_receive(Rank from, uint32_t user_tag) const {
-  return TagOf(user_tag, received(from, user_tag));
+  return Tag::OperationOf(user_tag, received(from, user_tag));
 }
 
 void MessageNumbers::note(const Announcement& announcement) {
   if (overflowed()) return;
-  const auto user_tag = static_cast<uint32_t>(announcement.tag.operation >> 32 & 0x7fffffff);
+  const uint32_t user_tag = announcement.tag.user_tag();
   const auto number = static_cast<uint32_t>(announcement.tag.operation);
   const uint32_t next = received(announcement.from, user_tag);
   if (static_cast<int32_t>(number - next) < 0) return;  // numbers wrap around

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "collectives/reduce.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 namespace {
@@ -87,7 +88,7 @@ Status CheckOperation(const OperationSpec& spec, Rank rank, uint32_t ranks) {
   if (IsPointToPoint(spec.collective) && !spec.any_source && spec.root == rank) {
     return Invalid(spec, "a rank cannot send to or receive from itself");
   }
-  if (spec.user_tag >= (1u << 31)) return Invalid(spec, "tags are below 2^31");
+  if (spec.user_tag > Tag::kLargestUserTag) return Invalid(spec, "tags are below 2^31");
   if (spec.timeout < Duration{0}) return Invalid(spec, "the timeout is negative");
   if (Reduces(spec.collective)) {
     Status status = CheckReduction(spec.type, spec.reduce_op);

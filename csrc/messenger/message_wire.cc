@@ -11,7 +11,6 @@ namespace {
 
 constexpr size_t kRetireHeaderBytes = 4;
 constexpr size_t kTagRunBytes = 12;
-constexpr uint32_t kLargestTag = 0x7fffffff;
 
 bool NamesMessage(MessageType type) {
   return type == MessageType::kEager || type == MessageType::kClearToSend ||
@@ -65,7 +64,8 @@ std::optional<std::vector<TagRun>> ParseTagRuns(std::span<const std::byte> paylo
     run.first = reader.Read<uint32_t>();
     run.last = reader.Read<uint32_t>();
     run.count = reader.Read<uint32_t>();
-    if (!reader.ok() || run.first > run.last || run.last > kLargestTag) return std::nullopt;
+    if (!reader.ok() || run.first > run.last) return std::nullopt;
+    if (run.last > Tag::kLargestUserTag) return std::nullopt;
     if (!runs.empty() && run.first <= runs.back().last) return std::nullopt;
     runs.push_back(run);
   }

@@ -28,11 +28,19 @@ namespace rocecoll {
 // Pairs a send with its receive: unique among the messages of a group that are outstanding between
 // two ranks in one direction.
 struct Tag {
+  static constexpr uint32_t kLargestUserTag = 0x7fffffff;
+
   uint64_t operation = 0;  // sequence number of a collective; for send/recv bit 63 set, user's tag
                            // in bits 32..62, number of the message with that tag in bits 0..31,
                            // from 0 on since the tag was last retired
   uint32_t step = 0;
   uint32_t slot = 0;  // lane << 16 | index of the transfer's segment in the step
+
+  static uint64_t OperationOf(uint32_t user_tag, uint32_t number) {
+    return uint64_t{1} << 63 | uint64_t{user_tag} << 32 | number;
+  }
+  bool is_collective() const { return operation >> 63 == 0; }
+  uint32_t user_tag() const { return static_cast<uint32_t>(operation >> 32) & kLargestUserTag; }
   friend bool operator==(const Tag&, const Tag&) = default;
 };
 

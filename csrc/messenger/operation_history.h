@@ -18,8 +18,6 @@ class OperationHistory {
   // Remembers about so many recent ones.
   explicit OperationHistory(size_t recent) : recent_(recent) {}
 
-  static bool is_collective(const Tag& tag) { return tag.operation >> 63 == 0; }
-
   // nullptr: nothing is known about the operation.
   const Fingerprint* find(uint64_t operation) const {
     const Entry& entry = recent_[operation % recent_.size()];

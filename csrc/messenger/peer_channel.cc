@@ -42,7 +42,7 @@ void PeerChannel::listen(Instant now) {
 }
 
 bool PeerChannel::note_posted(const Tag& tag, const Fingerprint& fingerprint) {
-  if (!OperationHistory::is_collective(tag)) return true;
+  if (!tag.is_collective()) return true;
   core_.ours.note(tag.operation, fingerprint, std::numeric_limits<uint64_t>::max());
   newest_posted_ = std::max(newest_posted_, tag.operation);
   const Fingerprint* theirs = theirs_.find(tag.operation);
@@ -140,7 +140,7 @@ void PeerChannel::complete(Message& message) {
 }
 
 bool PeerChannel::must_announce(const Message& message) const {
-  return peer_listens_ && !message.cleared && !OperationHistory::is_collective(message.tag);
+  return peer_listens_ && !message.cleared && !message.tag.is_collective();
 }
 
 void PeerChannel::announce(Message& message) {

@@ -72,7 +72,7 @@ void PeerChannel::fail_mismatch(const Tag& tag, const Fingerprint& ours, uint64_
 }
 
 bool PeerChannel::check_operation(const MessageFrame& frame) {
-  if (!OperationHistory::is_collective(frame.tag)) return true;
+  if (!frame.tag.is_collective()) return true;
   // What we have not reached yet must be kept until we do.
   theirs_.note(frame.tag.operation, frame.fingerprint, newest_posted_ + 1);
   const Fingerprint* ours = core_.ours.find(frame.tag.operation);
@@ -209,7 +209,7 @@ void PeerChannel::on_pending(const MessageFrame& frame) {
   const Message* message = core_.messages.find(ours, peer_, frame.tag);
   if (message != nullptr) {
     check_match(*message, frame);
-  } else if (frame.flag && listening_ && !OperationHistory::is_collective(frame.tag)) {
+  } else if (frame.flag && listening_ && !frame.tag.is_collective()) {
     core_.announcements.push_back({peer_, frame.tag, ++core_.arrivals});
   }
 }
@@ -224,9 +224,8 @@ void PeerChannel::on_retire(const MessageFrame& frame) {
   }
   if (frame.flag && !early_clears_.empty()) {
     const auto retired = [&](const Tag& tag) {
-      const auto user_tag = static_cast<uint32_t>(tag.operation >> 32 & 0x7fffffff);
-      return !OperationHistory::is_collective(tag) &&
-             std::ranges::any_of(*runs, [user_tag](const TagRun& run) {
+      return !tag.is_collective() &&
+             std::ranges::any_of(*runs, [user_tag = tag.user_tag()](const TagRun& run) {
                return run.first <= user_tag && user_tag <= run.last;
              });
     };

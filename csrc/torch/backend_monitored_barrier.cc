@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr uint32_t kToken = (1u << 31) - 1;  // a tag that users are unlikely to take
+constexpr uint32_t kToken = Tag::kLargestUserTag;  // a tag that users are unlikely to take
 
 std::string Milliseconds(Duration limit) {
   return std::to_string(std::chrono::duration_cast<milliseconds>(limit).count()) + " ms";

@@ -13,7 +13,7 @@ namespace rocecoll::torch_adapter {
 namespace {
 
 // Beside monitoredBarrier's, a tag that users are unlikely to take.
-constexpr uint32_t kTag = (1u << 31) - 2;
+constexpr uint32_t kTag = Tag::kLargestUserTag - 1;
 // A row: number of elements, then what all ranks must agree on, the sizes last.
 enum Column : int64_t { kElements, kType, kSparseDims, kDenseDims, kSizes };
 constexpr int64_t kMaxDims = 64;  // torch's own limit
