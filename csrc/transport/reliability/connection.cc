@@ -208,7 +208,7 @@ void Connection::Impl::fire_probe(Instant now) {
   ROCECOLL_CHECK(sent.any_in_flight());
   probe_timeout.on_fired(now);
   // Where no large packet ever got through, the first silence may mean that none does.
-  small_probe = probe_timeout.probes() > 1 || !path.mtu.carries(datagram_limit());
+  small_probe = probe_timeout.in_vain() || !path.mtu.carries(datagram_limit());
   probes_due = small_probe ? 2 : 1;
   ping_due = true;
   if (has_content()) return;

@@ -138,6 +138,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
       WritePacketHeader(space, {PacketType::kPacket, handshake.peer_id(), number});
   const size_t reserve = with_content ? content_reserve() : kPingBytes;
   // A path that swallows large packets lets the second of two probes through.
+  const bool probe = probes_due > 0;
   const bool small = probes_due == 1 && small_probe;
   const size_t size = small ? std::min(datagram_limit(), path.mtu.base()) : datagram_limit();
   // A frame may need more than the path's size: see DatagramPort's guaranteed_datagram_bytes.
@@ -145,7 +146,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   ByteWriter body(space.subspan(header, limit - header));
   write_ack(now, reserve, body);
   std::span<const std::byte> payload;
-  bool ping = ping_due || probes_due > 0;
+  bool ping = ping_due || probe;
   const bool elicits = ping || with_content;
   if (with_content) {
     ping = ping || window_nearly_used();
@@ -159,8 +160,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   ping = ping || (with_content && !has_content() && path.loses(now));
   if (ping && packet.data_length == 0) WritePing(body);
   if (ping) ping_due = false;
-  out.alone = probes_due > 0;
-  if (probes_due > 0) --probes_due;
+  if (probe) --probes_due;
   // The second probe is of use without content, too: it may get through where the first did not.
   if (probes_due > 0 && !has_content()) ping_due = true;
   const auto control = space.first(header + body.size());
@@ -174,7 +174,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   sent.add(packet);
   out.header = control;
   out.payload = payload;
-  out.alone = out.alone || !path.mtu.carries(packet.bytes);
+  out.alone = probe || !path.mtu.carries(packet.bytes);
 }
 
 // Every packet that goes out anyway takes the acknowledgement along if there is news; probes do

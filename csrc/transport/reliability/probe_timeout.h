@@ -44,9 +44,9 @@ class ProbeTimeout {
     last_fired_ = now;
     ++fired_;
   }
-  // A second probe beside the first once the tail-loss probe has been in vain: under heavy loss
-  // both are rarely lost.
-  uint32_t probes() const { return fired_ > 1 ? 2 : 1; }
+  // The tail-loss probe has been in vain. A second one beside the first is worth it: under heavy
+  // loss both are rarely lost.
+  bool in_vain() const { return fired_ > 1; }
   void on_progress() { fired_ = 0; }
 
  private:
