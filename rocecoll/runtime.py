@@ -40,7 +40,7 @@ def shared_runtime(settings: Settings) -> Runtime:
     """
     global _runtime, _settings
     if _runtime is not None and _settings != settings:
-        if _runtime.has_groups:
+        if _runtime.has_groups():
             changed = sorted(
                 name for name, value in settings.items() if _settings.get(name) != value
             )

@@ -100,6 +100,7 @@ struct Engine::Impl {
   std::map<GroupId, std::unique_ptr<Group>> groups;
   std::unordered_map<Membership, Group*, MembershipHash> by_key;
   GroupId last_id = 0;
+  bool shut_down = false;
   PauseDetector pauses;  // between steps
 };
 
@@ -109,6 +110,9 @@ Engine::Engine(Transport& transport, const EngineOptions& options)
 Engine::~Engine() = default;
 
 Result<GroupId> Engine::add_group(GroupSpec spec) {
+  if (impl_->shut_down) {
+    return Status(StatusCode::kAborted, "rocecoll: the runtime has been shut down");
+  }
   if (Status status = CheckSpec(spec); !status.ok()) return status;
   const Impl::Membership key{spec.key, spec.rank};
   if (impl_->by_key.contains(key)) {
@@ -133,6 +137,11 @@ void Engine::remove_group(GroupId id) {
   impl_->guarded([&] { group->leave(); });
   impl_->by_key.erase({group->spec().key, group->spec().rank});
   impl_->groups.erase(id);
+}
+
+void Engine::shut_down() {
+  impl_->shut_down = true;
+  remove_all_groups();
 }
 
 void Engine::remove_all_groups() {
@@ -166,6 +175,12 @@ void Engine::fail_all_groups(const std::string& cause) { impl_->fail_all(cause);
 Status Engine::group_status(GroupId id) const {
   const Group* group = impl_->find(id);
   return group == nullptr ? NoSuchGroup(id) : group->status();
+}
+
+EngineState Engine::state() const {
+  EngineState state{impl_->groups.size(), 0, impl_->shut_down};
+  for (const auto& [id, group] : impl_->groups) state.failed_groups += group->status().ok() ? 0 : 1;
+  return state;
 }
 
 void Engine::Impl::dispatch(Instant now, const Event& event) {

@@ -42,6 +42,12 @@ struct EngineOptions {
   uint64_t first_number = 0;
 };
 
+struct EngineState {
+  size_t groups = 0;  // that exist
+  size_t failed_groups = 0;
+  bool shut_down = false;
+};
+
 class Engine {
  public:
   Engine(Transport& transport, const EngineOptions& options);
@@ -51,6 +57,7 @@ class Engine {
   // Ends the group: pending operations fail with kAborted, links close in good order.
   void remove_group(GroupId group);
   void remove_all_groups();
+  void shut_down();  // the same, and none can be added any more
   void set_timeout(GroupId group, Duration timeout);
   // What submit() would refuse the operation for, whatever else is pending.
   Status check(GroupId group, const OperationSpec& spec) const;
@@ -63,6 +70,7 @@ class Engine {
   // After a failed invariant, when no group can be trusted.
   void fail_all_groups(const std::string& cause);
   Status group_status(GroupId group) const;  // ok, or why the group failed
+  EngineState state() const;
   // Moves everything that can move. True if something happened.
   bool step(Instant now);
   // Operations completed since the last call, to be finished outside the lock.

@@ -116,7 +116,6 @@ struct Progress::Impl {
   std::atomic<bool> thread_called{false};
   std::atomic<bool> thread_parked_long{false};
   std::atomic<bool> stopping{false};
-  std::atomic<bool> shut_down{false};
   std::thread thread;
 };
 
@@ -345,9 +344,6 @@ Progress::~Progress() {
 
 Address Progress::address() const { return impl_->address; }
 Result<GroupId> Progress::add_group(GroupSpec spec) {
-  if (impl_->shut_down.load()) {
-    return Status(StatusCode::kAborted, "rocecoll: the runtime has been shut down");
-  }
   Result<GroupId> added = GroupId{0};
   impl_->change([&](Engine& engine) { added = engine.add_group(std::move(spec)); });
   return added;
@@ -365,6 +361,12 @@ Status Progress::group_status(GroupId group) {
   Status status;
   impl_->look([&](Engine& engine) { status = engine.group_status(group); });
   return status;
+}
+
+EngineState Progress::state() {
+  EngineState state;
+  impl_->look([&](Engine& engine) { state = engine.state(); });
+  return state;
 }
 
 void Progress::abort(GroupId group, const Status& why) {
@@ -432,8 +434,7 @@ Status Progress::wait(const OperationPtr& operation, Patience& patience) {
 }
 
 void Progress::Impl::shut_down_groups(Duration limit) {
-  shut_down.store(true);
-  change([](Engine& e) { e.remove_all_groups(); });
+  change([](Engine& e) { e.shut_down(); });
   Patience patience(MonotonicNow(), limit);
   drive_until([this] { return !engine.lingering(); }, patience);
 }

@@ -40,6 +40,7 @@ class Progress {
   void remove_group(GroupId group);
   void set_timeout(GroupId group, Duration timeout);
   Status group_status(GroupId group);
+  EngineState state();
   void abort(GroupId group, const Status& why);
   TransportStats stats();
   // `asynchronous`: the caller will not wait() at once, so the thread is told to take over.

@@ -45,7 +45,7 @@ Result<std::shared_ptr<Progress>> SharedRuntime(const RuntimeOptions& options) {
   const std::lock_guard lock(mutex);
   // In a forked child it is a copy of the parent's, without its thread and its descriptors.
   if (of_process == getpid()) {
-    if (auto running = shared.lock()) return running;
+    if (auto running = shared.lock(); running && !running->state().shut_down) return running;
   }
   auto started = StartRuntime(options);
   if (!started.ok()) return started.status();

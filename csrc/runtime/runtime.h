@@ -39,8 +39,8 @@ struct RuntimeOptions {
 
 // A runtime of its own (tests run several ranks in one process).
 Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options);
-// The process's runtime: started by the first caller, with its options; ends with the last holder.
-// A forked child starts its own.
+// The process's runtime: started by the first caller, with its options; ends with the last holder
+// or its shutdown(), whichever is first. A forked child starts its own.
 Result<std::shared_ptr<Progress>> SharedRuntime(const RuntimeOptions& options);
 // "192.0.2.1:4000" or "[2001:db8::1]:4000" to what Transport::open takes. Whatever carries the
 // data, a process is reached at its UDP port.

@@ -86,8 +86,11 @@ PYBIND11_MODULE(_c10d, module) {
           "address", [](RuntimeHandle& runtime) { return runtime.progress().address().text(); })
       .def_property_readonly(
           "process", [](RuntimeHandle& runtime) { return runtime.progress().address().process(); })
-      .def_property_readonly("has_groups", &RuntimeHandle::has_groups)
-      .def("failed_groups", &RuntimeHandle::failed_groups, unlocked)
+      .def(
+          "has_groups", [](RuntimeHandle& runtime) { return runtime.state().groups > 0; }, unlocked)
+      .def(
+          "failed_groups", [](RuntimeHandle& runtime) { return runtime.state().failed_groups; },
+          unlocked)
       .def("stats", &Stats)
       .def("shutdown", &RuntimeHandle::shutdown, unlocked);
 

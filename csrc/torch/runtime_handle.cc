@@ -4,9 +4,7 @@
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "torch/completion_pool.h"
 
@@ -43,48 +41,17 @@ RuntimeHandle::~RuntimeHandle() {
 
 Result<GroupId> RuntimeHandle::add_group(GroupSpec spec) {
   if (in_child()) return Status(StatusCode::kAborted, kForked);
-  std::lock_guard lock(mutex_);
-  if (closed_) return Status(StatusCode::kAborted, "rocecoll: the process is shutting down");
-  Result<GroupId> group = progress_->add_group(std::move(spec));
-  if (group.ok()) groups_.insert(group.value());
-  return group;
+  return progress_->add_group(std::move(spec));
 }
 
 void RuntimeHandle::remove_group(GroupId group) {
-  if (in_child()) return;
-  {
-    std::lock_guard lock(mutex_);
-    if (groups_.erase(group) == 0) return;
-  }
-  progress_->remove_group(group);
+  if (!in_child()) progress_->remove_group(group);
 }
 
-bool RuntimeHandle::has_groups() const {
-  std::lock_guard lock(mutex_);
-  return !groups_.empty();
-}
-
-size_t RuntimeHandle::failed_groups() const {
-  if (in_child()) return 0;
-  std::set<GroupId> groups;
-  {
-    std::lock_guard lock(mutex_);
-    groups = groups_;
-  }
-  return static_cast<size_t>(std::count_if(groups.begin(), groups.end(), [this](GroupId group) {
-    return !progress_->group_status(group).ok();
-  }));
-}
+EngineState RuntimeHandle::state() const { return in_child() ? EngineState{} : progress_->state(); }
 
 void RuntimeHandle::shutdown() {
   if (in_child()) return;
-  std::vector<GroupId> groups;
-  {
-    std::lock_guard lock(mutex_);
-    closed_ = true;
-    groups.assign(groups_.begin(), groups_.end());
-  }
-  for (GroupId group : groups) remove_group(group);
   progress_->shutdown();
   CompletionPool::instance().drain(kDrainLimit);
 }

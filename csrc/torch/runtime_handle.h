@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's runtime as the adapter holds it: survives fork() in children that never use it, and
-// can end all groups at once before the interpreter goes away.
+// The process's runtime as the adapter holds it: survives fork() in children that never use it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <set>
 
 #include "engine/progress.h"
 #include "runtime/runtime.h"
@@ -33,10 +30,8 @@ class RuntimeHandle {
   }
   const RuntimeOptions& options() const { return options_; }
   Result<GroupId> add_group(GroupSpec spec);
-  // Idempotent.
   void remove_group(GroupId group);
-  bool has_groups() const;
-  size_t failed_groups() const;
+  EngineState state() const;
   // Ends all groups, lets their last frames be delivered (ProgressOptions::final_linger) and
   // callbacks of futures run. Groups cannot be added afterwards.
   void shutdown();
@@ -49,9 +44,6 @@ class RuntimeHandle {
   const uint64_t owner_;
   std::shared_ptr<Progress> progress_;
   const RuntimeOptions options_;
-  mutable std::mutex mutex_;
-  std::set<GroupId> groups_;
-  bool closed_ = false;
 };
 
 }  // namespace rocecoll::torch_adapter

@@ -113,6 +113,26 @@ print([str(w.message) for w in caught if "keeps its settings" in str(w.message)]
 
 
 @pytest.mark.quick
+def test_settings_change_though_a_work_is_kept() -> None:
+    code = (
+        GROUP
+        + """
+def kept(port_range):
+    options = rocecoll.Options(port_range=port_range)
+    dist.init_process_group(
+        "rocecoll", store=dist.HashStore(), rank=0, world_size=1, pg_options=options
+    )
+    work = dist.all_reduce(torch.ones(3), async_op=True)
+    work.wait()
+    dist.destroy_process_group()
+    return work
+print([work.is_completed() for work in [kept("42500-42549"), kept("42550-42599")]])
+"""
+    )
+    assert run_program([sys.executable, "-c", code]) == "[True, True]\n"
+
+
+@pytest.mark.quick
 def test_forked_children_exit_and_say_so() -> None:
     """Data loaders fork after the group was made: they must neither hang nor use its sockets."""
     code = (

@@ -8,7 +8,9 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
+#include "runtime/runtime.h"
 #include "runtime/runtimes.h"
 
 namespace rocecoll {
@@ -206,6 +208,30 @@ TEST(Progress, LastOperationsArriveThoughARankShutsDownAtOnce) {
       runtimes[rank].shutdown(std::chrono::seconds(5));
     });
   }
+}
+
+TEST(Progress, CountsTheGroupsThatExistAndThoseThatFailed) {
+  Runtimes runtimes(1);
+  const auto counts = [&] {
+    const EngineState state = runtimes[0].state();
+    return std::pair(state.groups, state.failed_groups);
+  };
+  EXPECT_EQ(counts(), std::pair(size_t{1}, size_t{0}));
+  runtimes[0].abort(runtimes.group(0), Status(StatusCode::kAborted, "enough"));
+  EXPECT_EQ(counts(), std::pair(size_t{1}, size_t{1}));
+  runtimes[0].remove_group(runtimes.group(0));
+  EXPECT_EQ(counts(), std::pair(size_t{0}, size_t{0}));
+}
+
+TEST(SharedRuntime, StartsAnewAfterItsShutdown) {
+  const auto first = SharedRuntime({});
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  EXPECT_EQ(SharedRuntime({}).value(), first.value());
+  first.value()->shutdown(Duration{0});
+  const auto second = SharedRuntime({});
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  EXPECT_NE(second.value(), first.value());
+  EXPECT_FALSE(second.value()->state().shut_down);
 }
 
 // The receiver has never spoken to the sender, and comes when the sender's process is gone.
