@@ -63,8 +63,9 @@ Option Row(const char* name, OptionKind kind, Field field, const char* unit, std
 
 // The same, but by itself it is auto, which leaves the field as it is.
 template <typename Field>
-Option AutoRow(const char* name, OptionKind kind, Field field, const char* unit, std::string doc) {
-  Option option = Row(name, OrAuto(std::move(kind)), field, unit, std::move(doc));
+Option AutoRow(const char* name, const OptionKind& kind, Field field, const char* unit,
+               std::string doc) {
+  Option option = Row(name, OrAuto(kind), field, unit, std::move(doc));
   option.default_value = std::monostate();
   option.set = [set = std::move(option.set)](RuntimeOptions& options, const OptionValue& value) {
     if (!std::holds_alternative<std::monostate>(value)) set(options, value);
@@ -85,7 +86,7 @@ std::string DefaultText(Field field, const char* unit) {
 }
 
 // The field that a path stands for.
-#define ROCECOLL_FIELD(path) [](RuntimeOptions& o) -> auto& { return o.path; }
+#define ROCECOLL_FIELD(path) ([](RuntimeOptions& o) -> auto& { return o.path; })
 
 std::vector<Option> GeneralOptions() {
   return {

@@ -25,8 +25,9 @@ std::string Lower(std::string_view text) {
 template <typename T>
 std::optional<T> ParseNumber(std::string_view text, T low, T high) {
   T value{};
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto parsed = std::from_chars(begin, end, value);
   // So that NaN is refused, too.
   if (parsed.ec != std::errc() || parsed.ptr != end || !(low <= value && value <= high)) return {};
   return value;
@@ -128,7 +129,7 @@ OptionKind AnyText(std::string accepted) {
   return {std::move(accepted), [](std::string_view text) { return std::string(text); }};
 }
 
-OptionKind Choice(std::vector<std::string> choices) {
+OptionKind Choice(const std::vector<std::string>& choices) {
   const std::string accepted = Joined(choices, " or ");
   return {accepted, [choices](std::string_view text) -> std::optional<OptionValue> {
             const auto found = std::ranges::find(choices, Lower(text));
@@ -138,8 +139,8 @@ OptionKind Choice(std::vector<std::string> choices) {
 }
 
 OptionKind IntegerChoice(const std::vector<uint64_t>& choices) {
-  std::vector<std::string> texts;
-  for (const uint64_t choice : choices) texts.push_back(std::to_string(choice));
+  std::vector<std::string> texts(choices.size());
+  std::ranges::transform(choices, texts.begin(), [](uint64_t n) { return std::to_string(n); });
   return {Joined(texts, " or "), [choices](std::string_view text) -> std::optional<OptionValue> {
             const auto value = ParseNumber<uint64_t>(text, 0, choices.back());
             if (!value || !std::ranges::count(choices, *value)) return {};
@@ -182,7 +183,7 @@ OptionKind Backends() {
           }};
 }
 
-OptionKind OrAuto(OptionKind kind) {
+OptionKind OrAuto(const OptionKind& kind) {
   return {"auto, or " + kind.accepted,
           [parse = kind.parse](std::string_view text) -> std::optional<OptionValue> {
             if (Lower(text) == "auto") return std::monostate();

@@ -37,13 +37,13 @@ OptionKind Switch();
 OptionKind Integer(uint64_t low, uint64_t high);
 OptionKind Number(double low, double high);
 OptionKind AnyText(std::string accepted);
-OptionKind Choice(std::vector<std::string> choices);
+OptionKind Choice(const std::vector<std::string>& choices);
 OptionKind IntegerChoice(const std::vector<uint64_t>& choices);
 OptionKind Ports();
 OptionKind Faults();
 OptionKind Algorithms();
 OptionKind Backends();  // of torch, that can be replaced
-OptionKind OrAuto(OptionKind kind);
+OptionKind OrAuto(const OptionKind& kind);
 
 // Names by collective; empty: chosen by size. The same on every rank.
 using AlgorithmTable = std::array<std::string, kCollectiveTraits.size()>;
