@@ -43,8 +43,8 @@ struct TxDatagram {
   bool alone = false;
 };
 
-// One received packet, written whole by receive(). `bytes` and `from` are lent until release(). `from` of a peer that was added
-// is the address it was added with.
+// One received packet, written whole by receive(). `bytes` and `from` are lent until release().
+// `from` of a peer that was added is the address it was added with.
 struct RxDatagram {
   std::span<const std::byte> bytes;
   const Address* from = nullptr;
