@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of each rank in turn in the middle of operations: every survivor names it.
 
-A few trials of each kind; `pytest tests/python/test_kills.py --kill-trials 100` makes 300 in all.
+A few trials of each kind; `pytest tests/python/failures/test_kills.py --kill-trials 100` makes 300 in all.
 """
 
 from __future__ import annotations

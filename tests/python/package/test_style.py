@@ -13,7 +13,7 @@ from style.tree import Tree
 
 pytestmark = pytest.mark.quick
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TAG = "// SPDX-License-Identifier: Apache-2.0\n"
 
 
@@ -296,5 +296,5 @@ def test_every_rule_is_checked() -> None:
 
 
 def test_tree_has_the_sources(tree: Tree) -> None:
-    for path in ("csrc/base/status.h", "csrc/CMakeLists.txt", "tests/python/test_style.py"):
+    for path in ("csrc/base/status.h", "csrc/CMakeLists.txt", "tests/python/package/test_style.py"):
         assert path in tree.files

@@ -16,7 +16,7 @@ from launch import environment, run_program, run_programs
 import rocecoll
 from rocecoll import runtime
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 GROUP = """
 import torch, torch.distributed as dist, rocecoll
 def once(**options):
