@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces: what the process's groups did, as a table and for chrome://tracing or Perfetto.
 
-The calls come from the recorder in csrc/torch/recorder.h.
+The calls come from the recorder in csrc/torch/observing/recorder.h.
 """
 
 from __future__ import annotations

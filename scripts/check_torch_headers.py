@@ -62,7 +62,7 @@ def main(
     version, wheel = find_wheel(version)
     with tempfile.TemporaryDirectory(prefix="rocecoll-headers-") as directory:
         include = fetch_headers(wheel, Path(directory))
-        sources = sorted((ROOT / "csrc" / "torch").glob("*.cc"))
+        sources = sorted((ROOT / "csrc" / "torch").rglob("*.cc"))
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             results = list(pool.map(lambda source: check(source, include), sources))
     print(f"torch {version}: {sum(results)} of {len(results)} files of csrc/torch compile")

@@ -7,9 +7,9 @@
 #include "base/monotonic_clock.h"
 #include "runtime/network_plugin.h"
 #include "transport/datagram/datagram_transport.h"
-#include "transport/datagram/failover_port.h"
+#include "transport/datagram/failover/failover_port.h"
 #include "transport/datagram/fault_port.h"
-#include "transport/datagram/udp_port.h"
+#include "transport/datagram/udp/udp_port.h"
 #include "transport/rc/rc_transport.h"
 
 namespace rocecoll {

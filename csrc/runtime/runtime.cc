@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "runtime/open_transport.h"
-#include "transport/datagram/udp_address.h"
+#include "transport/datagram/udp/udp_address.h"
 
 namespace rocecoll {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "base/bytes.h"
 #include "runtime/option_table.h"
-#include "torch/coalescing_backend.h"
-#include "torch/errors.h"
+#include "torch/backend/coalescing_backend.h"
 #include "torch/group_bindings.h"
-#include "torch/recorder_module.h"
+#include "torch/observing/recorder_module.h"
+#include "torch/process/errors.h"
 
 namespace rocecoll::torch_adapter {
 namespace {

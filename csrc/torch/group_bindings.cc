@@ -7,9 +7,9 @@
 #include <tuple>
 
 #include "runtime/option_table.h"
-#include "torch/coalescing_backend.h"
-#include "torch/options.h"
-#include "torch/process_group.h"
+#include "torch/backend/coalescing_backend.h"
+#include "torch/backend/options.h"
+#include "torch/backend/process_group.h"
 
 namespace rocecoll::torch_adapter {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/datagram/failover_port.h"
+#include "transport/datagram/failover/failover_port.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "datagram/failover_world.h"
 #include "datagram/scripted_peer.h"
-#include "transport/datagram/udp_address.h"
+#include "transport/datagram/udp/udp_address.h"
 
 namespace rocecoll {
 namespace {

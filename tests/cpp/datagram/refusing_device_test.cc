@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "datagram/own_network.h"
-#include "transport/datagram/udp_port.h"
+#include "transport/datagram/udp/udp_port.h"
 
 namespace rocecoll {
 namespace {

@@ -9,7 +9,7 @@
 #include "conformance/world.h"
 #include "transport/datagram/datagram_transport.h"
 #include "transport/datagram/fault_port.h"
-#include "transport/datagram/udp_port.h"
+#include "transport/datagram/udp/udp_port.h"
 #include "transport/sim/sim_network.h"
 #include "transport/sim/sim_port.h"
 

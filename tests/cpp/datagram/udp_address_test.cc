@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/datagram/udp_address.h"
+#include "transport/datagram/udp/udp_address.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/datagram/udp_port.h"
+#include "transport/datagram/udp/udp_port.h"
 
 namespace rocecoll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/datagram/udp_port.h"
+#include "transport/datagram/udp/udp_port.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

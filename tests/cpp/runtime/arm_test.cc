@@ -11,7 +11,7 @@
 #include "engine/progress.h"
 #include "runtime/runtimes.h"
 #include "transport/datagram/datagram_transport.h"
-#include "transport/datagram/udp_port.h"
+#include "transport/datagram/udp/udp_port.h"
 
 namespace rocecoll {
 namespace {

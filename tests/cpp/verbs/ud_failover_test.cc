@@ -13,9 +13,9 @@
 
 #include "conformance/exchange.h"
 #include "transport/datagram/datagram_transport.h"
-#include "transport/datagram/failover_port.h"
+#include "transport/datagram/failover/failover_port.h"
 #include "transport/datagram/fault_port.h"
-#include "transport/datagram/udp_port.h"
+#include "transport/datagram/udp/udp_port.h"
 #include "verbs/ud_world.h"
 
 namespace rocecoll {

@@ -18,6 +18,8 @@ MAY_INCLUDE = {
     "transport": {"base"},
     "reliability": {"base", "transport"},
     "datagram": {"base", "transport", "reliability"},
+    "udp": {"base", "transport"},
+    "failover": {"base", "transport", "reliability", "datagram"},
     "rc": {"base", "transport"},
     "sim": {"base", "transport"},
     "verbs": {"base", "transport"},
@@ -31,11 +33,17 @@ MAY_INCLUDE = {
         "engine",
         "reliability",
         "datagram",
+        "udp",
+        "failover",
         "rc",
     },
     "python": {"base", "transport", "messenger", "collectives", "engine", "runtime"},
-    "torch": {"base", "transport", "messenger", "collectives", "engine", "runtime"},
 }
+# What the adapter may include of the core, and its own rooms from the lowest to the modules.
+OF_THE_CORE = {"base", "transport", "messenger", "collectives", "engine", "runtime"}
+TORCH_ROOMS = ("process", "tensors", "observing", "work", "backend", "torch")
+for height, room in enumerate(TORCH_ROOMS):
+    MAY_INCLUDE[room] = OF_THE_CORE | set(TORCH_ROOMS[:height])
 # Tests of what every implementation of a layer's contracts has to do, and of layers together.
 SUITES = {"conformance": "transport", "longlife": "engine", "swarm": "engine"}
 TORCH_HEADER = re.compile(r"^(torch|c10|ATen|caffe2)/")
@@ -43,8 +51,8 @@ CORE = tuple(f"csrc/{name}/" for name in ("base", "collectives", "transport", "e
 # Who holds the progress lock tells the engine the time; UDP's port tells when datagrams came; the
 # bindings measure what they wait for.
 CLOCK_OWNERS = re.compile(
-    r"^csrc/(base/(wall|monotonic)_clock|transport/datagram/udp_(port|receiver)"
-    r"|engine/(progress|engine_lock)\w*|torch/(work|recorder|backend_monitored_barrier))\.(h|cc)$"
+    r"^csrc/(base/(wall|monotonic)_clock|transport/datagram/udp/udp_(port|receiver)"
+    r"|engine/(progress|engine_lock)\w*|torch/\w+/(work|recorder|backend_monitored_barrier))\.(h|cc)$"
 )
 CLOCK = (
     r"\b(clock_gettime|steady_clock|system_clock|high_resolution_clock|gettimeofday)\b"
@@ -222,7 +230,7 @@ def tests_belong_to_a_layer(tree: Tree) -> list[str]:
 
 
 def reaches_layer(tree: Tree, path: str, layer: str) -> bool:
-    """Directly or through helpers under tests/cpp."""
+    """Or one of the rooms in its directory: directly, or through helpers under tests/cpp."""
     todo, seen = [path], set()
     while todo:
         current = todo.pop()
@@ -230,7 +238,7 @@ def reaches_layer(tree: Tree, path: str, layer: str) -> bool:
             continue
         seen.add(current)
         for _, quoted, name in tree.includes(current):
-            if f"csrc/{name}" in tree.files and layer_of(name) == layer:
+            if f"csrc/{name}" in tree.files and layer in posixpath.dirname(name).split("/"):
                 return True
             if quoted and f"tests/cpp/{name}" in tree.files:
                 todo.append(f"tests/cpp/{name}")

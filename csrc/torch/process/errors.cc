@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/process/errors.h"
+
+#include <c10/util/Exception.h>
+
+namespace rocecoll::torch_adapter {
+namespace {
+
+template <typename Exception>
+std::exception_ptr Make(const Status& status) {
+  return std::make_exception_ptr(
+      Exception({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, status.message()));
+}
+
+}  // namespace
+
+std::exception_ptr MakeException(const Status& status) {
+  ROCECOLL_CHECK(!status.ok());
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+      return Make<c10::ValueError>(status);
+    case StatusCode::kUnsupported:
+      return Make<c10::NotImplementedError>(status);
+    case StatusCode::kNetwork:
+      return Make<c10::DistNetworkError>(status);
+    default:
+      return Make<c10::DistBackendError>(status);
+  }
+}
+
+void Throw(const Status& status) { std::rethrow_exception(MakeException(status)); }
+
+}  // namespace rocecoll::torch_adapter

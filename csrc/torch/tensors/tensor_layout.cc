@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/tensors/tensor_layout.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+#include <array>
+
+namespace rocecoll::torch_adapter {
+namespace {
+
+// What torch calls our types.
+struct TorchType {
+  DataType type;
+  at::ScalarType torch;
+};
+
+constexpr auto kTorchTypes = std::to_array<TorchType>({
+    {DataType::kBool, at::ScalarType::Bool},
+    {DataType::kUint8, at::ScalarType::Byte},
+    {DataType::kInt8, at::ScalarType::Char},
+    {DataType::kUint16, at::ScalarType::UInt16},
+    {DataType::kInt16, at::ScalarType::Short},
+    {DataType::kUint32, at::ScalarType::UInt32},
+    {DataType::kInt32, at::ScalarType::Int},
+    {DataType::kUint64, at::ScalarType::UInt64},
+    {DataType::kInt64, at::ScalarType::Long},
+    {DataType::kFloat16, at::ScalarType::Half},
+    {DataType::kBfloat16, at::ScalarType::BFloat16},
+    {DataType::kFloat32, at::ScalarType::Float},
+    {DataType::kFloat64, at::ScalarType::Double},
+    {DataType::kComplex32, at::ScalarType::ComplexHalf},
+    {DataType::kComplex64, at::ScalarType::ComplexFloat},
+    {DataType::kComplex128, at::ScalarType::ComplexDouble},
+    {DataType::kFloat8E4m3fn, at::ScalarType::Float8_e4m3fn},
+    {DataType::kFloat8E4m3fnuz, at::ScalarType::Float8_e4m3fnuz},
+    {DataType::kFloat8E5m2, at::ScalarType::Float8_e5m2},
+    {DataType::kFloat8E5m2fnuz, at::ScalarType::Float8_e5m2fnuz},
+    {DataType::kFloat8E8m0fnu, at::ScalarType::Float8_e8m0fnu},
+});
+static_assert(HasRowForEach(kTorchTypes, &TorchType::type));
+
+using Extent = std::pair<uintptr_t, uintptr_t>;  // first byte, one past the last
+
+// The engine reads elements at multiples of their size; frombuffer() may give anything.
+bool IsAddressable(const at::Tensor& tensor) {
+  if (!tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg()) return false;
+  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % tensor.element_size() == 0;
+}
+
+// Where the engine finds it. A copy-on-write tensor that is only read stays shared.
+void* DataOf(const at::Tensor& tensor, Access access, Staging& staging) {
+  if (staging.device) return staging.device->make_image({&tensor, 1});
+  if (access == Access::kRead) return const_cast<void*>(tensor.const_data_ptr());
+  return tensor.mutable_data_ptr();
+}
+
+// Where the engine finds each, null for those without elements.
+std::vector<std::byte*> StartsOf(const std::vector<at::Tensor>& tensors, Access access,
+                                 Staging& staging) {
+  std::byte* next = staging.device ? staging.device->make_image(tensors) : nullptr;
+  std::vector<std::byte*> starts;
+  starts.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() == 0) {
+      starts.push_back(nullptr);
+    } else if (staging.device) {
+      starts.push_back(next);
+      next += tensor.nbytes();
+    } else {
+      starts.push_back(static_cast<std::byte*>(DataOf(tensor, access, staging)));
+    }
+  }
+  return starts;
+}
+
+std::vector<Extent> SortedExtents(const std::vector<at::Tensor>& tensors) {
+  std::vector<Extent> extents;
+  extents.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() == 0) continue;
+    // Strides are never negative in torch, so the last element has the highest address.
+    int64_t last = 0;
+    for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
+    const auto first = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+    extents.emplace_back(first, first + (last + 1) * tensor.element_size());
+  }
+  std::sort(extents.begin(), extents.end());
+  return extents;
+}
+
+bool Overlap(const std::vector<at::Tensor>& left, const std::vector<at::Tensor>& right) {
+  const std::vector<Extent> ours = SortedExtents(left);
+  const std::vector<Extent> theirs = SortedExtents(right);
+  size_t i = 0;
+  size_t j = 0;
+  while (i < ours.size() && j < theirs.size()) {
+    if (ours[i].first < theirs[j].second && theirs[j].first < ours[i].second) return true;
+    (ours[i].second < theirs[j].second) ? ++i : ++j;
+  }
+  return false;
+}
+
+}  // namespace
+
+void Staging::copy_results() {
+  for (auto& [target, temporary] : copy_back) {
+    target.copy_(temporary, /*non_blocking=*/true);
+    if (device) device->keep_until_copied(target);
+  }
+  copy_back.clear();
+}
+
+at::Tensor Addressable(const at::Tensor& tensor, Access access, Staging& staging) {
+  at::Tensor usable = tensor.detach();
+  if (staging.tensors.empty()) {
+    if (!usable.is_cpu()) staging.device = std::make_unique<DeviceStaging>(usable.device());
+  } else if (usable.device() != staging.tensors[0].device()) {
+    TORCH_CHECK(false, "rocecoll: the tensors of one call must be on the same device, got ",
+                staging.tensors[0].device(), " and ", usable.device());
+  }
+  if (!IsAddressable(usable)) {
+    TORCH_CHECK(access == Access::kRead || at::has_internal_overlap(usable) != at::MemOverlap::Yes,
+                "rocecoll: elements of a tensor to be written share memory (sizes ", usable.sizes(),
+                ", strides ", usable.strides(), "), as after expand(): pass a clone() of it");
+    at::Tensor temporary = at::empty_like(usable, usable.options(), at::MemoryFormat::Contiguous);
+    if (access != Access::kWrite) temporary.copy_(usable);
+    if (access != Access::kRead) staging.copy_back.emplace_back(usable, temporary);
+    usable = std::move(temporary);
+  }
+  staging.tensors.push_back(usable);
+  return usable;
+}
+
+OperationBuffer EvenBuffer(const at::Tensor& tensor, uint32_t blocks, Access access,
+                           Staging& staging) {
+  const at::Tensor usable = Addressable(tensor, access, staging);
+  return {DataOf(usable, access, staging), Partition::Even(usable.numel(), blocks)};
+}
+
+OperationBuffer ListBuffer(const std::vector<at::Tensor>& tensors, Access access,
+                           Staging& staging) {
+  std::vector<at::Tensor> usable;
+  usable.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) usable.push_back(Addressable(tensor, access, staging));
+  const std::vector<std::byte*> starts = StartsOf(usable, access, staging);
+  std::byte* base = nullptr;
+  for (std::byte* start : starts) {
+    if (start && (!base || start < base)) base = start;
+  }
+  std::vector<ElementRange> blocks;
+  blocks.reserve(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const uint64_t bytes = starts[i] ? static_cast<uint64_t>(starts[i] - base) : 0;
+    blocks.push_back(
+        {bytes / tensors[i].element_size(), static_cast<uint64_t>(tensors[i].numel())});
+  }
+  return {base, Partition::Explicit(std::move(blocks))};
+}
+
+OperationBuffer SplitBuffer(const at::Tensor& tensor, const std::vector<int64_t>& splits,
+                            Access access, Staging& staging) {
+  const at::Tensor usable = Addressable(tensor, access, staging);
+  const uint64_t row = usable.size(0) == 0 ? 0 : usable.numel() / usable.size(0);
+  std::vector<ElementRange> blocks;
+  blocks.reserve(splits.size());
+  uint64_t offset = 0;
+  for (int64_t split : splits) {
+    blocks.push_back({offset, split * row});
+    offset += split * row;
+  }
+  return {DataOf(usable, access, staging), Partition::Explicit(std::move(blocks))};
+}
+
+std::vector<at::Tensor> Unaliased(const std::vector<at::Tensor>& inputs,
+                                  const std::vector<at::Tensor>& outputs) {
+  if (!Overlap(inputs, outputs)) return inputs;
+  std::vector<at::Tensor> copies;
+  copies.reserve(inputs.size());
+  for (const at::Tensor& input : inputs)
+    copies.push_back(input.clone(at::MemoryFormat::Contiguous));
+  return copies;
+}
+
+DataType ToDataType(at::ScalarType type) {
+  const auto found = std::ranges::find(kTorchTypes, type, &TorchType::torch);
+  TORCH_CHECK_TYPE(found != kTorchTypes.end(), "rocecoll: tensors of type ", c10::toString(type),
+                   " cannot be communicated");
+  return found->type;
+}
+
+}  // namespace rocecoll::torch_adapter

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/work/completion_hook.h"
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+namespace rocecoll::torch_adapter {
+
+void CompletionHook::set(Function function) {
+  TORCH_CHECK(!is_set(), "ProcessGroupRocecoll: OnCompletion hook already registered");
+  function_ = std::move(function);
+  set_.store(true, std::memory_order_release);
+}
+
+void CompletionHook::expect() {
+  const std::lock_guard lock(mutex_);
+  ++expected_;
+}
+
+void CompletionHook::completed(std::shared_ptr<c10d::WorkInfo> info) {
+  queue_->run([self = shared_from_this(), info = std::move(info)] {
+    try {
+      if (info != nullptr) self->function_(info);
+    } catch (const std::exception& error) {
+      TORCH_WARN("rocecoll: the OnCompletion hook raised: ", error.what());
+    }
+    const std::lock_guard lock(self->mutex_);
+    if (--self->expected_ == 0) self->became_none_.notify_all();
+  });
+}
+
+void CompletionHook::wait_for_all() {
+  std::unique_lock lock(mutex_);
+  became_none_.wait(lock, [this] { return expected_ == 0; });
+}
+
+}  // namespace rocecoll::torch_adapter

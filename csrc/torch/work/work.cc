@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/work/work.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <utility>
+
+#include "base/monotonic_clock.h"
+#include "torch/process/completion_pool.h"
+#include "torch/process/errors.h"
+
+namespace rocecoll::torch_adapter {
+namespace {
+
+using std::chrono::steady_clock;
+
+c10::intrusive_ptr<c10::ivalue::Future> MakeFuture(std::optional<c10::Device> device) {
+  std::vector<c10::Device> devices;
+  if (device) devices.push_back(*device);
+  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                  std::move(devices));
+}
+
+// Names torch's way to allow more time.
+Status WithAdvice(const Status& status) {
+  if (status.code() != StatusCode::kTimeout) return status;
+  return Status(status.code(),
+                status.message() + " (the timeout argument of init_process_group or new_group)");
+}
+
+// Refusals that concern the element type do not know the operation.
+Status WithOperation(const Status& status, const char* title) {
+  if (status.message().starts_with("rocecoll")) return status;
+  return Status(status.code(), std::string(title) + ": " + status.message());
+}
+
+[[noreturn]] void ThrowTimedOut(const char* title, std::chrono::milliseconds timeout) {
+  Throw(Status(StatusCode::kTimeout, std::string(title) + ": timed out waiting " +
+                                         std::to_string(timeout.count()) +
+                                         " ms; the operation is still running"));
+}
+
+}  // namespace
+
+Work::Work(std::shared_ptr<RuntimeHandle> runtime, int rank, Call call)
+    : c10d::Work(rank, call.type, call.title, call.inputs),
+      runtime_(std::move(runtime)),
+      call_(std::move(call)),
+      future_(MakeFuture(call_.device)),
+      started_(steady_clock::now()) {
+  call_.inputs.clear();
+  if (call_.hook) call_.hook->expect();
+}
+
+void Work::Prepare(GroupId group, Launch launch, std::vector<OperationPtr>& operations) {
+  const Ptr& work = launch.work;
+  ROCECOLL_CHECK(!launch.specs.empty());
+  work->group_ = group;
+  work->staging_ = launch.staging;
+  work->pending_ = launch.specs.size();
+  if (work->call_.record) work->call_.record->start();
+  const Ptr batch = work->batch();
+  const Kept kept{work, launch.staging, batch, batch ? batch->staging_ : nullptr};
+  for (OperationSpec& spec : launch.specs) {
+    auto operation = std::make_shared<Operation>(std::move(spec), std::make_shared<Kept>(kept));
+    operation->set_on_complete(
+        [self = work.get()](const Operation& done) { self->on_operation_done(done.status(), 1); });
+    work->operations_.push_back(operation);
+    operations.push_back(std::move(operation));
+  }
+  work->submitted_ = true;
+}
+
+Status Work::submit_all(const std::vector<OperationPtr>& operations, size_t& accepted) const {
+  Progress& progress = runtime_->progress();
+  if (operations.size() > 1) return progress.submit_all(group_, operations, accepted);
+  Status status = progress.submit(group_, operations[0], call_.asynchronous);
+  accepted = status.ok() ? 1 : 0;
+  return status;
+}
+
+// Operations that never went out will not call back: counts them as done.
+void Work::keep_accepted(size_t accepted, const Status& refused) {
+  if (accepted == operations_.size()) return;
+  const size_t missing = operations_.size() - accepted;
+  if (accepted == 0) submitted_ = false;
+  operations_.resize(accepted);
+  on_operation_done(refused, missing);
+}
+
+void Work::Submit(GroupId group, Launch launch) {
+  const Ptr work = launch.work;
+  std::vector<OperationPtr> operations;
+  Prepare(group, std::move(launch), operations);
+  size_t accepted = 0;
+  const Status status = work->submit_all(operations, accepted);
+  work->keep_accepted(accepted, status);
+  if (accepted == 0) Throw(WithOperation(status, work->call_.title));
+}
+
+void Work::SubmitBatch(GroupId group, const Ptr& batch, std::shared_ptr<Staging> staging,
+                       std::vector<Launch> members) {
+  ROCECOLL_CHECK(!members.empty());
+  batch->group_ = group;
+  batch->staging_ = std::move(staging);
+  batch->pending_ = members.size();
+  batch->submitted_ = true;
+  std::vector<OperationPtr> operations;
+  std::vector<Ptr> works;
+  for (Launch& member : members) {
+    works.push_back(member.work);
+    member.work->batch_ = batch.get();
+    Prepare(group, std::move(member), operations);
+  }
+  size_t accepted = 0;
+  const Status status = batch->submit_all(operations, accepted);
+  batch->operations_.assign(operations.begin(), operations.begin() + accepted);
+  size_t left = accepted;
+  const char* refused = nullptr;
+  for (const Ptr& work : works) {
+    const size_t wanted = work->operations_.size();
+    if (left < wanted && refused == nullptr) refused = work->call_.title;
+    work->keep_accepted(std::min(left, wanted), status);
+    left -= std::min(left, wanted);
+  }
+  if (accepted == 0) Throw(WithOperation(status, refused));
+}
+
+void Work::Run(GroupId group, const Ptr& work, OperationPtr first, SerialQueue& queue,
+               std::function<void()> body) {
+  work->group_ = group;
+  work->operations_.push_back(std::move(first));
+  work->staging_ = std::make_shared<Staging>();
+  work->pending_ = 1;
+  work->submitted_ = true;
+  if (work->call_.record) work->call_.record->start();
+  queue.run([work, body = std::move(body)] {
+    Status status;
+    try {
+      body();
+    } catch (const std::exception& raised) {
+      work->raised_ = std::current_exception();
+      status = Status(StatusCode::kInternal, raised.what());
+    }
+    work->on_operation_done(status, 1);
+  });
+}
+
+void Work::discard(const Status& why) {
+  staging_ = std::make_shared<Staging>();
+  pending_ = 1;
+  on_operation_done(why, 1);
+}
+
+void Work::on_operation_done(const Status& status, size_t count) {
+  if (!status.ok()) {
+    std::lock_guard lock(state_mutex_);
+    if (failure_.ok()) failure_ = status;
+  }
+  if (pending_.fetch_sub(count, std::memory_order_acq_rel) != count) return;
+  duration_ns_ = std::chrono::nanoseconds(steady_clock::now() - started_).count();
+  const auto staging = std::move(staging_);  // an operation's owner is the last to hold it
+  std::unique_lock lock(state_mutex_);
+  if (future_shared_) {
+    lock.unlock();
+    CompletionPool::instance().run([self = Ptr::reclaim_copy(this), staging, batch = batch()] {
+      self->complete(*staging);
+      self->announce();
+    });
+    return;
+  }
+  complete(*staging);  // no callbacks can exist, and none are added while the lock is held
+  lock.unlock();
+  announce();
+}
+
+// Tells who waits for the completion other than through this work.
+void Work::announce() {
+  if (call_.hook) {
+    const auto duration = std::chrono::nanoseconds(duration_ns_);
+    call_.hook->completed(
+        submitted_ ? std::make_shared<c10d::WorkInfo>(opType_, getSequencenumber(), started_,
+                                                      started_ + duration, duration)
+                   : nullptr);
+  }
+  if (batch_ != nullptr) batch_->on_operation_done(failure_, 1);
+}
+
+void Work::complete(Staging& staging) {
+  std::exception_ptr error = raised_;
+  // The future, and with it who waits for it, comes after what is on the current stream.
+  c10::OptionalStreamGuard on_stream;
+  try {
+    if (error) {
+      // The body has said why.
+    } else if (failure_.ok()) {
+      if (staging.device) on_stream.reset_stream(staging.device->result_stream());
+      staging.copy_results();
+      if (staging.device) {
+        results_stored_.emplace(staging.device->device().type());
+        results_stored_->record(staging.device->result_stream());
+      }
+    } else {
+      error = MakeException(WithAdvice(failure_));
+    }
+  } catch (const std::exception& raised) {
+    error = std::current_exception();
+    failure_ = Status(StatusCode::kInternal, raised.what());  // for the batch
+  }
+  if (call_.record) {
+    call_.record->end(failure_.message(), operations_.empty() ? 0 : operations_.front()->source());
+  }
+  if (error) {
+    future_->setError(error);
+  } else {
+    future_->markCompleted(c10::IValue(call_.results));
+  }
+  finish(error);
+}
+
+bool Work::isCompleted() {
+  return c10d::Work::isCompleted() && (!results_stored_ || results_stored_->query());
+}
+
+bool Work::isSuccess() const {
+  std::lock_guard lock(mutex_);
+  return completed_ && !exception_;
+}
+
+int Work::sourceRank() const {
+  if (opType_ == c10d::OpType::RECVANYSOURCE) {
+    TORCH_CHECK(isSuccess(), call_.title, ": sourceRank() is known once the message has come");
+    return static_cast<int>(operations_.front()->source());
+  }
+  TORCH_CHECK(call_.source_rank >= 0, "sourceRank() is for receives only, not for ", call_.title);
+  return call_.source_rank;
+}
+
+std::vector<at::Tensor> Work::result() {
+  TORCH_CHECK(c10d::Work::isCompleted(),
+              "Work needs to be completed before calling result(). Should call "
+              "wait() before result().");
+  return call_.results;
+}
+
+bool Work::wait(std::chrono::milliseconds timeout) {
+  TORCH_CHECK(submitted_ || isCompleted(), call_.title,
+              ": wait() inside the batch that the call is part of; it is sent when the batch ends");
+  const bool bounded = timeout > kNoTimeout;
+  Patience patience(MonotonicNow(), bounded ? Saturated(timeout) : Duration::max());
+  for (const OperationPtr& operation : operations_) {
+    if (operation->done()) continue;
+    const Status status = runtime_->progress().wait(operation, patience);
+    if (!operation->done()) {
+      if (status.code() != StatusCode::kTimeout) Throw(status);
+      ThrowTimedOut(call_.title, timeout);
+    }
+  }
+  if (!isCompleted()) runtime_->check_process();
+  std::unique_lock lock(mutex_);
+  while (!completed_) {
+    const Instant now = MonotonicNow();
+    if (!patience.lasts(now)) {
+      lock.unlock();
+      ThrowTimedOut(call_.title, timeout);
+    }
+    cv_.wait_for(lock, patience.nap(now));
+  }
+  if (exception_) std::rethrow_exception(exception_);
+  lock.unlock();
+  await_on_stream();
+  return true;
+}
+
+void Work::synchronize() {
+  if (call_.device && !c10d::Work::isCompleted()) wait(kNoTimeout);
+  await_on_stream();
+}
+
+void Work::await_on_stream() const {
+  if (!results_stored_) return;
+  const c10::impl::VirtualGuardImpl guard(call_.device->type());
+  results_stored_->block(guard.getStream(*call_.device));
+}
+
+void Work::abort() {
+  runtime_->progress().abort(
+      group_, Status(StatusCode::kAborted, std::string(call_.title) + ": aborted by the user"));
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
+  if (!isCompleted()) runtime_->check_process();
+  std::lock_guard lock(state_mutex_);
+  future_shared_ = true;
+  return future_;
+}
+
+float Work::getDuration() const {
+  const int64_t duration_ns = duration_ns_;
+  TORCH_CHECK(duration_ns >= 0, "getDuration() needs the work to be completed");
+  return static_cast<float>(duration_ns) / 1e6f;
+}
+
+uint64_t Work::getSequencenumber() const {
+  return operations_.empty() ? 0 : operations_.front()->sequence();
+}
+
+}  // namespace rocecoll::torch_adapter

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/datagram/udp/udp_receiver.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/monotonic_clock.h"
+#include "transport/datagram/udp/udp_socket.h"
+
+namespace rocecoll {
+namespace {
+
+// When a call brought coalesced datagrams, the next ones ask for this many buffers only, so that
+// what is copied stays in the cache until it is placed.
+constexpr size_t kCoalescedMessages = 4;
+constexpr size_t kCoalescedBytes = 32 * 1024;
+
+constexpr int kEcnBits = 3;  // of the traffic class: Congestion Experienced if both are set
+
+// One byte with IPv4, an int with IPv6 (ip(7), RFC 3542 section 6.5).
+bool IsMarked(cmsghdr& item) {
+  int value = 0;
+  if (item.cmsg_level == IPPROTO_IP && item.cmsg_type == IP_TOS) {
+    value = *CMSG_DATA(&item);
+  } else if (item.cmsg_level == IPPROTO_IPV6 && item.cmsg_type == IPV6_TCLASS) {
+    std::memcpy(&value, CMSG_DATA(&item), sizeof(value));
+  }
+  return (value & kEcnBits) == kEcnBits;
+}
+
+Duration ToDuration(const timespec& time) {
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// The clock of SO_TIMESTAMPNS (socket(7)).
+Duration StampClock() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return ToDuration(now);
+}
+
+}  // namespace
+
+UdpReceiver::UdpReceiver(int fd, AddressOf address_of, std::function<void()> drain_errors)
+    : fd_(fd), address_of_(std::move(address_of)), drain_errors_(std::move(drain_errors)) {
+  for (uint32_t i = kBuffers; i > 0; --i) free_.push_back(i - 1);
+}
+
+size_t UdpReceiver::receive(std::span<RxDatagram> batch) {
+  size_t count = hand_out(batch);
+  bool more = count < batch.size();
+  while (more) {
+    more = fetch();
+    count += hand_out(batch.subspan(count));
+    more = more && count < batch.size();
+  }
+  return count;
+}
+
+bool UdpReceiver::fetch() {
+  first_arrival_ = end_arrival_ = 0;
+  const size_t asked = std::min(messages_per_call_, free_.size());
+  if (asked == 0) return false;  // all buffers are lent; the socket's buffer holds the rest
+  for (size_t i = 0; i < asked; ++i) prepare_message(i);
+  const int received = fetch_messages(asked);
+  const size_t filled = received > 0 ? static_cast<size_t>(received) : 0;
+  // In this order, so that being interrupted in between makes what came look later, not earlier:
+  // one long round trip does no harm, one that is too short would be the shortest for seconds.
+  if (filled > 0) stamp_clock_ = StampClock();
+  fetched_at_ = MonotonicNow();
+  size_t bytes = 0;
+  for (size_t i = asked; i > 0; --i) {  // backwards, so that free_ keeps its order
+    if (i > filled) free_.push_back(buffer_of_[i - 1]);
+  }
+  for (size_t i = 0; i < filled; ++i) {
+    bytes += messages_[i].msg_len;
+    take_message(i);
+  }
+  if (filled < asked) emptied_at_ = fetched_at_;
+  messages_per_call_ = bytes > kCoalescedBytes ? kCoalescedMessages : kMaxMessages;
+  return filled == asked;
+}
+
+int UdpReceiver::fetch_messages(size_t count) {
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    const int received =
+        recvmmsg(fd_, messages_.data(), static_cast<unsigned>(count), MSG_DONTWAIT, nullptr);
+    if (received >= 0 || errno == EAGAIN) return received;
+    if (errno != EINTR) drain_errors_();
+  }
+  return 0;
+}
+
+void UdpReceiver::prepare_message(size_t index) {
+  const uint32_t number = free_.back();
+  free_.pop_back();
+  Buffer& buffer = buffers_[number];
+  if (buffer.bytes == nullptr) {
+    buffer.bytes = std::make_unique_for_overwrite<std::byte[]>(kBufferBytes);
+  }
+  buffer_of_[index] = number;
+  slices_[index] = {buffer.bytes.get(), kBufferBytes};
+  msghdr& header = messages_[index].msg_hdr;
+  header.msg_name = &buffer.sender.generic;
+  header.msg_namelen = sizeof(buffer.sender);
+  header.msg_iov = &slices_[index];
+  header.msg_iovlen = 1;
+  header.msg_control = controls_[index].bytes;
+  header.msg_controllen = sizeof(controls_[index].bytes);
+  header.msg_flags = 0;
+}
+
+void UdpReceiver::take_message(size_t index) {
+  msghdr& header = messages_[index].msg_hdr;
+  const uint32_t number = buffer_of_[index];
+  const size_t size = messages_[index].msg_len;
+  if (size == 0 || (header.msg_flags & MSG_TRUNC) != 0) {
+    free_.push_back(number);
+    return;
+  }
+  size_t segment = size;
+  Instant arrived = fetched_at_;
+  // Linux does not join datagrams that differ in it. It did so over UDP before commit 5babae777c61
+  // of 2024: the first one's then counts for all.
+  bool marked = false;
+  for (cmsghdr* item = CMSG_FIRSTHDR(&header); item; item = CMSG_NXTHDR(&header, item)) {
+    if (item->cmsg_level == IPPROTO_UDP && item->cmsg_type == UDP_GRO) {
+      int value = 0;
+      std::memcpy(&value, CMSG_DATA(item), sizeof(value));
+      if (value > 0) segment = std::min(size, static_cast<size_t>(value));
+    } else if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SO_TIMESTAMPNS) {
+      timespec stamp{};
+      std::memcpy(&stamp, CMSG_DATA(item), sizeof(stamp));
+      arrived = received_at(stamp);
+    } else if (IsMarked(*item)) {
+      marked = true;
+    }
+  }
+  Buffer& buffer = buffers_[number];
+  const Address* from = address_of_(buffer.sender);
+  if (from == nullptr) {
+    buffer.stranger = ToAddress(buffer.sender);
+    from = &buffer.stranger;
+  }
+  buffer.users = 1;
+  arrivals_[end_arrival_++] = {number, 0, size, segment, from, arrived, marked};
+}
+
+// The stamp says how long ago, unless its clock was set in between: no longer than since the socket
+// was empty.
+Instant UdpReceiver::received_at(const timespec& stamp) const {
+  const Duration ago = stamp_clock_ - ToDuration(stamp);
+  return std::max(fetched_at_ - std::max(ago, Duration{0}), emptied_at_);
+}
+
+size_t UdpReceiver::hand_out(std::span<RxDatagram> batch) {
+  size_t count = 0;
+  while (count < batch.size() && first_arrival_ < end_arrival_) {
+    Arrival& arrival = arrivals_[first_arrival_];
+    Buffer& buffer = buffers_[arrival.buffer];
+    const size_t size = std::min(arrival.segment, arrival.size - arrival.position);
+    batch[count++] = {{buffer.bytes.get() + arrival.position, size},
+                      arrival.from,
+                      arrival.buffer,
+                      arrival.received_at,
+                      arrival.marked};
+    ++buffer.users;
+    arrival.position += size;
+    if (arrival.position == arrival.size) {
+      drop_user(arrival.buffer);
+      ++first_arrival_;
+    }
+  }
+  return count;
+}
+
+void UdpReceiver::release(std::span<const RxDatagram> batch) {
+  for (const RxDatagram& datagram : batch) drop_user(datagram.lease);
+}
+
+void UdpReceiver::drop_user(uint32_t buffer) {
+  ROCECOLL_CHECK(buffer < kBuffers && buffers_[buffer].users > 0);
+  if (--buffers_[buffer].users == 0) free_.push_back(buffer);
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the socket to datagrams: a few large buffers per system call, each of which the kernel may
+// fill with many equal-sized datagrams of one sender (UDP_GRO).
+#pragma once
+
+#include <sys/socket.h>
+#include <time.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transport/datagram/udp/udp_address.h"
+#include "transport/port.h"
+
+namespace rocecoll {
+
+class UdpReceiver {
+ public:
+  // `address_of` finds the address of a known peer, or null. `drain_errors` empties the socket's
+  // error queue.
+  using AddressOf = std::function<const Address*(const UdpEndpoint&)>;
+  UdpReceiver(int fd, AddressOf address_of, std::function<void()> drain_errors);
+
+  // As in DatagramPort. Empty datagrams are skipped: no packet is empty.
+  size_t receive(std::span<RxDatagram> batch);
+  void release(std::span<const RxDatagram> batch);
+  // Nothing is lent, and nothing was fetched that has not been handed out.
+  bool idle() const { return free_.size() == kBuffers; }
+
+ private:
+  static constexpr size_t kBuffers = 64;
+  static constexpr size_t kBufferBytes = 64 * 1024;
+  static constexpr size_t kMaxMessages = 16;
+  struct Buffer {
+    std::unique_ptr<std::byte[]> bytes;  // allocated at first use
+    uint32_t users = 0;                  // leases out, plus one while it waits in arrivals_
+    UdpEndpoint sender;
+    Address stranger;  // the sender's address unless `address_of` knows it
+  };
+  // A filled buffer that is not yet completely handed out.
+  struct Arrival {
+    uint32_t buffer = 0;
+    size_t position = 0;
+    size_t size = 0;
+    size_t segment = 0;
+    const Address* from = nullptr;
+    Instant received_at{};
+    bool marked = false;
+  };
+  // UDP_GRO, SO_TIMESTAMPNS, IP_TOS or IPV6_TCLASS, and some to spare.
+  struct alignas(cmsghdr) Control {
+    char bytes[2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(timespec)) + 64];
+  };
+
+  // One system call. True if there may be more.
+  bool fetch();
+  int fetch_messages(size_t count);
+  void prepare_message(size_t index);
+  void take_message(size_t index);
+  Instant received_at(const timespec& stamp) const;
+  size_t hand_out(std::span<RxDatagram> batch);
+  void drop_user(uint32_t buffer);
+
+  const int fd_;
+  const AddressOf address_of_;
+  const std::function<void()> drain_errors_;
+  std::array<Buffer, kBuffers> buffers_;
+  std::vector<uint32_t> free_;  // last in, first out: the warmest buffer is filled next
+  std::array<mmsghdr, kMaxMessages> messages_{};
+  std::array<iovec, kMaxMessages> slices_{};
+  std::array<Control, kMaxMessages> controls_{};
+  std::array<uint32_t, kMaxMessages> buffer_of_{};  // of the message being received
+  std::array<Arrival, kMaxMessages> arrivals_{};
+  size_t first_arrival_ = 0;
+  size_t end_arrival_ = 0;
+  size_t messages_per_call_ = kMaxMessages;
+  // The latest system call, on the port's clock and on the one of the kernel's stamps, which
+  // somebody may set.
+  Instant fetched_at_{};
+  Duration stamp_clock_{};
+  Instant emptied_at_{};  // nothing that came before is still in the socket
+};
+
+}  // namespace rocecoll
