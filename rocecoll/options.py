@@ -45,6 +45,15 @@ def _suggestion(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
+def _read(name: str, text: str) -> Any:
+    """What the variable of an option says."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{variable(name)}={text!r}: accepted is text in UTF-8") from None
+    return table()[name].read(text, variable(name))
+
+
 def resolve(chosen: Mapping[str, Any] | None = None) -> Settings:
     """Every option's value; `chosen` are those of a rocecoll.Options.
 
@@ -54,7 +63,7 @@ def resolve(chosen: Mapping[str, Any] | None = None) -> Settings:
     settings = {name: option.default for name, option in table().items()}
     for given, text in os.environ.items():
         if given in names:
-            settings[names[given]] = table()[names[given]].read(text, given)
+            settings[names[given]] = _read(names[given], text)
         elif given.startswith(PREFIX):
             warnings.warn(
                 f"rocecoll does not know {given}{_suggestion(given, names)}", stacklevel=2
@@ -64,9 +73,8 @@ def resolve(chosen: Mapping[str, Any] | None = None) -> Settings:
 
 def replaced_backends() -> frozenset[str]:
     """The backends of torch whose groups are to be ours. Asked often, and mostly for none."""
-    name = variable("replace")
-    text = os.environ.get(name)
-    names = table()["replace"].read(text, name) if text else ""
+    text = os.environ.get(variable("replace"))
+    names = _read("replace", text) if text else ""
     return frozenset(filter(None, names.split(",")))
 
 

@@ -143,6 +143,12 @@ def test_arguments_are_kept_typed_whatever_they_come_as() -> None:
     assert Options(spin_us="auto").values == {"spin_us": None}
 
 
+def test_a_value_that_is_no_text_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCECOLL_TRACE", os.fsdecode(b"/tmp/caf\xe9"))
+    with pytest.raises(ValueError, match=r"ROCECOLL_TRACE=.*accepted is text in UTF-8"):
+        resolve()
+
+
 def test_bad_arguments() -> None:
     with pytest.raises(TypeError, match="no option 'eager_byte'; did you mean eager_bytes"):
         Options(eager_byte=1)
