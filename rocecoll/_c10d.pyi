@@ -61,7 +61,7 @@ class Frame(TypedDict):
     line: int
 
 class Call(TypedDict):
-    """One recorded call (csrc/torch/recorder.h); ranks are group ranks unless called global."""
+    """One recorded call (csrc/torch/observing/recorder.h); group ranks unless called global."""
 
     id: int
     op: str
