@@ -47,7 +47,10 @@ for height, room in enumerate(TORCH_ROOMS):
 # Tests of what every implementation of a layer's contracts has to do, and of layers together.
 SUITES = {"conformance": "transport", "longlife": "engine", "swarm": "engine"}
 TORCH_HEADER = re.compile(r"^(torch|c10|ATen|caffe2)/")
-CORE = tuple(f"csrc/{name}/" for name in ("base", "collectives", "transport", "engine", "runtime"))
+CORE = tuple(
+    f"csrc/{name}/"
+    for name in ("base", "collectives", "transport", "messenger", "engine", "runtime")
+)
 # Who holds the progress lock tells the engine the time; UDP's port tells when datagrams came; the
 # bindings measure what they wait for.
 CLOCK_OWNERS = re.compile(
