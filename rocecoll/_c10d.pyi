@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 from datetime import timedelta
 from typing import Any, TypedDict
 
@@ -8,15 +9,15 @@ import torch.distributed
 class Runtime:
     """The process's socket, engine and progress thread."""
 
-    def __init__(self, settings: dict[str, Any]) -> None: ...
     @property
     def address(self) -> str: ...
     @property
     def process(self) -> int: ...
-    def has_groups(self) -> bool: ...
-    def failed_groups(self) -> int: ...
-    def stats(self) -> dict[str, int]: ...
-    def shutdown(self) -> None: ...
+    @property
+    def settings(self) -> dict[str, Any]: ...
+
+def start_runtime(settings: dict[str, Any]) -> Runtime: ...
+def shut_down() -> None: ...
 
 class Options(torch._C._distributed_c10d.Backend.Options):
     """What to pass as init_process_group(pg_options=...): Options(port_range="50000-50100").
@@ -25,7 +26,37 @@ class Options(torch._C._distributed_c10d.Backend.Options):
     """
 
     group_desc: str
-    def __init__(self, **values: object) -> None: ...
+    def __init__(
+        self,
+        *,  # options
+        transport: str | os.PathLike[str] = ...,
+        socket_ifname: str | os.PathLike[str] = ...,
+        socket_family: str | os.PathLike[str] = ...,
+        port_range: tuple[int, int] | str = ...,
+        udp_max_datagram_bytes: int | str = ...,
+        udp_offload: bool | str = ...,
+        socket_buffer_bytes: int | str = ...,
+        dscp: int | str = ...,
+        ecn: bool | str = ...,
+        fault: str | os.PathLike[str] = ...,
+        peer_timeout: float | str | None = ...,
+        spin_us: float | str | None = ...,
+        eager_bytes: int | str = ...,
+        lane_bytes: int | str = ...,
+        algorithm: str | os.PathLike[str] = ...,
+        trace: str | os.PathLike[str] = ...,
+        flight_recorder: str | os.PathLike[str] = ...,
+        ib_hca: str | os.PathLike[str] = ...,
+        ib_gid_index: int | str | None = ...,
+        ib_tc: int | str = ...,
+        ib_sl: int | str = ...,
+        ib_timeout: int | str = ...,
+        ib_retry_cnt: int | str = ...,
+        ib_pkey: int | str = ...,
+        ib_mtu: int | str = ...,
+        ib_qps_per_connection: int | str = ...,
+        failover: bool | str = ...,
+    ) -> None: ...
     @property
     def values(self) -> dict[str, Any]: ...
 

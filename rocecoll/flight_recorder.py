@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocecoll.runtime import failed_groups
+from rocecoll import _core
 from rocecoll.tracing import Trace, process_rank, state, write
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _watch(prefix: str, rank: int, ending: threading.Event) -> None:
     """Dumps when a group fails: also where nothing waits, since others may wait for this rank."""
     known = 0
     while not ending.wait(POLL_S):
-        failed = failed_groups()
+        failed = _core.failed_groups()
         if failed > known:
             dump(prefix, rank)
         known = failed

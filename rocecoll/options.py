@@ -81,9 +81,22 @@ def replaced_backends() -> frozenset[str]:
 def runtime_settings(settings: Settings, host: str, local_ranks: int) -> Settings:
     """Those of the settings that Runtime() takes, on this machine."""
     chosen = {name: settings[name] for name, option in table().items() if option.of_runtime}
-    if chosen["spin_us"] is None and local_ranks > len(os.sched_getaffinity(0)):
+    if chosen["spin_us"] is None and local_ranks > _cores():
         chosen["spin_us"] = 0.0
     return chosen | {"host": host}
+
+
+def _cores() -> int:
+    """For all ranks of this machine together.
+
+    A rank that may use fewer than the process that started it was given them for itself (mpirun
+    and `srun --cpu-bind` pin each rank), and the others theirs.
+    """
+    own = os.sched_getaffinity(0)
+    try:
+        return max(len(own), len(os.sched_getaffinity(os.getppid())))
+    except OSError:  # it has ended, or is not to be seen from here
+        return len(own)
 
 
 def master_address() -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import warnings
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,6 @@ from rocecoll import log_forwarding
 if TYPE_CHECKING:
     from rocecoll._c10d import Runtime
     from rocecoll.options import Settings
-
-_runtime: Runtime | None = None
-_settings: Settings = {}
 
 
 def check_torch(version: str) -> None:
@@ -38,57 +36,35 @@ def shared_runtime(settings: Settings) -> Runtime:
 
     Other settings take effect once no process group uses the old runtime.
     """
-    global _runtime, _settings
-    if _runtime is not None and _settings != settings:
-        if _runtime.has_groups():
-            changed = sorted(
-                name for name, value in settings.items() if _settings.get(name) != value
-            )
-            warnings.warn(
-                f"rocecoll keeps its settings while process groups exist: {', '.join(changed)} "
-                "changed and was ignored",
-                stacklevel=2,
-            )
-        else:
-            _runtime.shutdown()
-            _runtime = None
-    if _runtime is None:
-        from rocecoll._c10d import Runtime
+    from rocecoll import _c10d
 
-        log_forwarding.start()
-        _runtime = Runtime(settings)
-        _settings = settings
-    return _runtime
+    log_forwarding.start()
+    runtime = _c10d.start_runtime(settings)
+    kept = runtime.settings
+    ignored = sorted(name for name, value in settings.items() if kept.get(name) != value)
+    if ignored:
+        warnings.warn(
+            f"rocecoll keeps its settings while process groups exist: {', '.join(ignored)} "
+            "changed and was ignored",
+            stacklevel=2,
+        )
+    return runtime
 
 
 def stats() -> dict[str, int]:
     """Bytes and packets that this process has sent and received so far; zeros before it began."""
-    if _runtime is not None:
-        return _runtime.stats()
-    from rocecoll._core import STAT_NAMES
+    from rocecoll import _core
 
-    return dict.fromkeys(STAT_NAMES, 0)
-
-
-def failed_groups() -> int:
-    """How many of the process groups that exist have failed."""
-    return _runtime.failed_groups() if _runtime is not None else 0
+    return _core.process_stats()
 
 
 def _shutdown() -> None:
-    if _runtime is not None:
-        _runtime.shutdown()
+    if _c10d := sys.modules.get("rocecoll._c10d"):
+        _c10d.shut_down()
     log_forwarding.stop()
-
-
-def _forget() -> None:
-    """A forked child starts a runtime of its own: the parent's progress thread is not in it."""
-    global _runtime
-    _runtime = None
-    log_forwarding.forget()
 
 
 # The last frames of a program that just ends must still reach its peers, and no callback may run
 # once the interpreter goes away.
 atexit.register(_shutdown)
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=log_forwarding.forget)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from softroce_bed import beds, roce
+from softroce_bed import beds, roce, step_runner
 from softroce_bed.bed import (
     EXIT_BROKEN,
     EXIT_IMPOSSIBLE,
@@ -87,15 +87,17 @@ def test(
     keyword: Annotated[str, typer.Option("-k", help="only tests whose name contains this")] = "",
     results: Annotated[Path, typer.Option(help="gets JUnit XML")] = ROOT / "build" / "softroce",
 ) -> None:
-    """Run the RoCE tests, each on a freshly booted guest."""
-    roce.empty(results)
+    """Run the RoCE tests, each on a freshly booted guest, as many at once as there is room for."""
+    step_runner.empty(results)
     try:
         chosen = beds.prepared(bed)
     except ImpossibleError as error:
-        roce.write_cases([roce.skipped("every test", str(error))], results)
+        step_runner.write_cases([step_runner.skipped("every test", str(error))], results)
     else:
         roce.build_cpp_tests()
-        roce.run_tests(chosen, [step for step in roce.STEPS if keyword in step.name], results)
+        step_runner.run_tests(
+            chosen, [step for step in roce.STEPS if keyword in step.name], results
+        )
     tally = Tally()
     for path in sorted(results.rglob("*.xml")):
         tally.add(read_junit(path))

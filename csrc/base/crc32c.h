@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
+#include <vector>
 
 namespace rocecoll {
 
@@ -12,7 +14,13 @@ namespace rocecoll {
 // where they exist.
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t previous = 0);
 
-// The same by tables alone: what a CPU without the instructions runs, and what tests compare with.
-uint32_t Crc32cPortable(std::span<const std::byte> bytes, uint32_t previous = 0);
+// One way to compute it.
+struct Crc32cKernel {
+  std::string_view name;
+  uint32_t (*function)(std::span<const std::byte> bytes, uint32_t previous);
+};
+
+// Those that this processor can run, fastest first; the last is by tables alone.
+std::vector<Crc32cKernel> UsableCrc32cKernels();
 
 }  // namespace rocecoll

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/random.h>
+
 #include <cstdint>
+
+#include "base/check.h"
 
 namespace rocecoll {
 
@@ -30,6 +34,13 @@ class Random {
 };
 
 // 64 bits from the operating system's entropy source, for ids that nobody may guess. Not zero.
-uint64_t EntropyId();
+inline uint64_t EntropyId() {
+  uint64_t id = 0;
+  while (id == 0) {
+    // Requests of up to 256 bytes are never cut short or interrupted (getrandom(2)).
+    ROCECOLL_CHECK(getrandom(&id, sizeof(id), 0) == sizeof(id));
+  }
+  return id;
+}
 
 }  // namespace rocecoll

@@ -97,7 +97,7 @@ constexpr bool IsPointToPoint(Collective collective) {
   return flow == Flow::kToPeer || flow == Flow::kFromPeer;
 }
 
-// The buffers of an operation. kWork is scratch of Program::work_blocks() blocks: block i as large
+// The buffers of an operation. kWork is scratch of Program::work_blocks blocks: block i as large
 // as block i of the input where the collective reduces, else as the largest block of the operation.
 enum class Buffer : uint8_t { kInput, kOutput, kWork };
 

@@ -8,8 +8,7 @@
 //
 // Execution rules, which the checker proves for every program:
 //  1. Step numbers are global: a Send at step i has exactly one equal Recv or RecvReduce at step i
-//  on
-//     its peer, in the same order among the transfers between the two ranks in that step.
+//     on its peer, in the same order among the transfers between the two ranks in that step.
 //  2. Within a step: first the copies, in order; then all sends and receives at once; when all of
 //     them are complete, the reductions, in order. So a step never sends what it receives, and what
 //     it sends is not overwritten until the step is over.
@@ -20,8 +19,8 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string_view>
+#include <type_traits>
 
 #include "base/check.h"
 #include "base/rank.h"
@@ -84,17 +83,36 @@ class Step {
   uint32_t count_ = 0;
 };
 
-class Program {
- public:
-  virtual ~Program() = default;
-  virtual std::string_view name() const = 0;
-  virtual uint32_t ranks() const = 0;
-  // The same number on every rank; a step may be empty for some ranks.
-  virtual uint32_t steps() const = 0;
-  virtual Step step(Rank rank, uint32_t index) const = 0;
-  virtual uint32_t work_blocks() const { return 0; }
-  // The largest number of blocks that one RecvReduce of this program takes, for sizing scratch.
-  virtual uint32_t max_reduce_blocks() const { return 0; }
+// How reductions that work in the output begin: a no-op where the output is the input.
+inline void CopyWholeInput(uint32_t ranks, Step& step) {
+  step.copy(Blocks::Run(Buffer::kOutput, 0, ranks), Blocks::Run(Buffer::kInput, 0, ranks));
+}
+
+// A value: what is known of it beforehand, and a function without state.
+struct Program {
+  using StepFunction = Step (*)(const Program& program, Rank rank, uint32_t index);
+
+  std::string_view name = {};
+  uint32_t ranks = 1;
+  Rank root = 0;       // rooted collectives; the peer for send and recv
+  uint32_t steps = 0;  // the same number on every rank; a step may be empty for some ranks
+  uint32_t work_blocks = 0;
+  StepFunction step_function = nullptr;
+
+  Step step(Rank rank, uint32_t index) const {
+    ROCECOLL_CHECK(rank < ranks && index < steps);
+    return step_function(*this, rank, index);
+  }
+};
+static_assert(std::is_trivially_copyable_v<Program>);  // every operation has one: no allocation
+
+// What a program is made for, as all ranks know it.
+struct ProgramRequest {
+  Collective collective = Collective::kBarrier;
+  uint32_t ranks = 1;
+  Rank root = 0;        // rooted collectives; the peer for send and recv
+  uint64_t bytes = 0;   // size of one rank's whole vector (see docs/algorithms.md per collective)
+  bool uniform = true;  // false: blocks differ in size (v-variants), so no program may assume equal
 };
 
 }  // namespace rocecoll

@@ -4,14 +4,79 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "collectives/program.h"
+#include "collectives/topology.h"
 
 namespace rocecoll {
 
-std::unique_ptr<Program> RingAllreduce(uint32_t ranks);
-std::unique_ptr<Program> RingReduceScatter(uint32_t ranks);
-std::unique_ptr<Program> RingAllgather(uint32_t ranks);
+// Reduce-scatter pass: in step k a rank sends block rank - 1 - k to its right, and adds what comes
+// from its left to block rank - 2 - k. The last block it adds to is its own.
+inline uint32_t RingReducedBlock(Rank rank, uint32_t index, uint32_t ranks) {
+  return Before(rank, (index + 2) % ranks, ranks);
+}
+inline uint32_t RingPassedOnBlock(Rank rank, uint32_t index, uint32_t ranks) {
+  return Before(rank, index + 1, ranks);
+}
+
+// Allgather pass: in step k a rank sends block rank - k and receives block rank - 1 - k, in place.
+inline void AddRingGatherRound(Rank rank, uint32_t ranks, uint32_t round, Step& step) {
+  step.send(After(rank, 1, ranks), Blocks::Run(Buffer::kOutput, Before(rank, round, ranks), 1));
+  step.recv(Before(rank, 1, ranks),
+            Blocks::Run(Buffer::kOutput, Before(rank, round + 1, ranks), 1));
+}
+
+inline Step RingAllreduceStep(const Program& program, Rank rank, uint32_t index) {
+  const uint32_t ranks = program.ranks;
+  Step step;
+  if (index >= ranks - 1) {
+    AddRingGatherRound(rank, ranks, index - (ranks - 1), step);
+    return step;
+  }
+  if (index == 0) CopyWholeInput(ranks, step);
+  step.send(After(rank, 1, ranks),
+            Blocks::Run(Buffer::kOutput, RingPassedOnBlock(rank, index, ranks), 1));
+  step.recv_reduce(Before(rank, 1, ranks),
+                   Blocks::Run(Buffer::kOutput, RingReducedBlock(rank, index, ranks), 1));
+  return step;
+}
+
+inline Program RingAllreduce(const ProgramRequest& request) {
+  return {.steps = 2 * (request.ranks - 1), .step_function = RingAllreduceStep};
+}
+
+// A block is copied to where it is added up in the step that does so, while it is in the cache.
+inline Step RingReduceScatterStep(const Program& program, Rank rank, uint32_t index) {
+  const uint32_t ranks = program.ranks;
+  const uint32_t block = RingReducedBlock(rank, index, ranks);
+  const bool last = index + 1 == program.steps;
+  const Blocks sum =
+      last ? Blocks::Run(Buffer::kOutput, 0, 1) : Blocks::Run(Buffer::kWork, block, 1);
+  Step step;
+  step.copy(sum, Blocks::Run(Buffer::kInput, block, 1));
+  step.send(After(rank, 1, ranks), Blocks::Run(index == 0 ? Buffer::kInput : Buffer::kWork,
+                                               RingPassedOnBlock(rank, index, ranks), 1));
+  step.recv_reduce(Before(rank, 1, ranks), sum);
+  return step;
+}
+
+inline Program RingReduceScatter(const ProgramRequest& request) {
+  return {.steps = request.ranks - 1,
+          .work_blocks = request.ranks > 2 ? request.ranks : 0,
+          .step_function = RingReduceScatterStep};
+}
+
+inline Step RingAllgatherStep(const Program& program, Rank rank, uint32_t index) {
+  Step step;
+  if (index == 0) {
+    step.copy(Blocks::Run(Buffer::kOutput, rank, 1), Blocks::Run(Buffer::kInput, 0, 1));
+  }
+  AddRingGatherRound(rank, program.ranks, index, step);
+  return step;
+}
+
+inline Program RingAllgather(const ProgramRequest& request) {
+  return {.steps = request.ranks - 1, .step_function = RingAllgatherStep};
+}
 
 }  // namespace rocecoll

@@ -6,19 +6,12 @@
 #include <iterator>
 #include <string>
 
-#include "collectives/barrier.h"
-#include "collectives/bruck.h"
+#include "collectives/binomial.h"
 #include "collectives/circulant.h"
-#include "collectives/gather_scatter.h"
-#include "collectives/halving_doubling.h"
-#include "collectives/local.h"
-#include "collectives/pairwise.h"
-#include "collectives/point_to_point.h"
-#include "collectives/recursive_doubling.h"
+#include "collectives/direct.h"
+#include "collectives/doubling.h"
 #include "collectives/ring.h"
-#include "collectives/scatter_allgather.h"
 #include "collectives/topology.h"
-#include "collectives/tree.h"
 
 namespace rocecoll {
 namespace {
@@ -47,64 +40,54 @@ constexpr uint32_t kBinomialGatherRanks = 4;
 constexpr uint64_t kBruckBlockBytes = 256;
 constexpr uint32_t kBruckRanks = 8;
 
-using ProgramPtr = std::unique_ptr<Program>;
 using Request = ProgramRequest;
 
+// What not every request has.
+struct Need {
+  std::string_view what;
+  bool (*met)(const Request&);
+};
+constexpr Need kEqualBlocks{"blocks of one size",
+                            [](const Request& request) { return request.uniform; }};
+constexpr Need kPowerOfTwo{"a number of ranks that is a power of two",
+                           [](const Request& request) { return IsPowerOfTwo(request.ranks); }};
+
+// `make` is called for two or more ranks, where CheckRequest() has passed and the need is met. What
+// it leaves out (name, ranks, root) MakeProgram() adds.
 struct Algorithm {
   Collective collective;
   std::string_view name;
-  ProgramPtr (*make)(const Request&);
-  std::string_view needs;                 // what `can` asks for, for the message
-  bool (*can)(const Request&) = nullptr;  // null: any request
+  Program (*make)(const Request&);
+  const Need* need = nullptr;
 };
-
-bool IsUniform(const Request& request) { return request.uniform; }
-bool HasPowerOfTwoRanks(const Request& request) { return IsPowerOfTwo(request.ranks); }
 
 // In the order of Collective.
-constexpr Algorithm kAlgorithms[] = {
-    {Collective::kAllreduce, "recursive_doubling",
-     [](const Request& r) { return RecursiveDoublingAllreduce(r.ranks); }, ""},
-    {Collective::kAllreduce, "halving_doubling",
-     [](const Request& r) { return HalvingDoublingAllreduce(r.ranks); },
-     "a number of ranks that is a power of two", HasPowerOfTwoRanks},
-    {Collective::kAllreduce, "circulant",
-     [](const Request& r) { return CirculantAllreduce(r.ranks); }, ""},
-    {Collective::kAllreduce, "ring", [](const Request& r) { return RingAllreduce(r.ranks); }, ""},
-    {Collective::kReduce, "binomial",
-     [](const Request& r) { return BinomialReduce(r.ranks, r.root); }, ""},
-    {Collective::kReduce, "reduce_scatter_gather",
-     [](const Request& r) { return ReduceScatterGatherReduce(r.ranks, r.root); }, ""},
-    {Collective::kReduceScatter, "circulant",
-     [](const Request& r) { return CirculantReduceScatter(r.ranks); }, ""},
-    {Collective::kReduceScatter, "ring",
-     [](const Request& r) { return RingReduceScatter(r.ranks); }, ""},
-    {Collective::kBroadcast, "binomial",
-     [](const Request& r) { return BinomialBroadcast(r.ranks, r.root); }, ""},
-    {Collective::kBroadcast, "scatter_allgather",
-     [](const Request& r) { return ScatterAllgatherBroadcast(r.ranks, r.root); }, ""},
-    {Collective::kAllgather, "circulant",
-     [](const Request& r) { return CirculantAllgather(r.ranks); }, ""},
-    {Collective::kAllgather, "ring", [](const Request& r) { return RingAllgather(r.ranks); }, ""},
-    {Collective::kGather, "binomial",
-     [](const Request& r) { return BinomialGather(r.ranks, r.root); }, "blocks of one size",
-     IsUniform},
-    {Collective::kGather, "linear", [](const Request& r) { return LinearGather(r.ranks, r.root); },
-     ""},
-    {Collective::kScatter, "binomial",
-     [](const Request& r) { return BinomialScatter(r.ranks, r.root); }, "blocks of one size",
-     IsUniform},
-    {Collective::kScatter, "linear",
-     [](const Request& r) { return LinearScatter(r.ranks, r.root); }, ""},
-    {Collective::kAlltoall, "bruck", [](const Request& r) { return BruckAlltoall(r.ranks); },
-     "blocks of one size", IsUniform},
-    {Collective::kAlltoall, "pairwise", [](const Request& r) { return PairwiseAlltoall(r.ranks); },
-     ""},
-    {Collective::kBarrier, "dissemination",
-     [](const Request& r) { return DisseminationBarrier(r.ranks); }, ""},
-    {Collective::kSend, "direct", [](const Request& r) { return DirectSend(r.ranks, r.root); }, ""},
-    {Collective::kRecv, "direct", [](const Request& r) { return DirectRecv(r.ranks, r.root); }, ""},
-};
+constexpr auto kAlgorithms = [] {
+  using enum Collective;
+  return std::to_array<Algorithm>({
+      {kAllreduce, "recursive_doubling", RecursiveDoublingAllreduce},
+      {kAllreduce, "halving_doubling", HalvingDoublingAllreduce, &kPowerOfTwo},
+      {kAllreduce, "circulant", CirculantAllreduce},
+      {kAllreduce, "ring", RingAllreduce},
+      {kReduce, "binomial", BinomialReduce},
+      {kReduce, "reduce_scatter_gather", ReduceScatterGatherReduce},
+      {kReduceScatter, "circulant", CirculantReduceScatter},
+      {kReduceScatter, "ring", RingReduceScatter},
+      {kBroadcast, "binomial", BinomialBroadcast},
+      {kBroadcast, "scatter_allgather", ScatterAllgatherBroadcast},
+      {kAllgather, "circulant", CirculantAllgather},
+      {kAllgather, "ring", RingAllgather},
+      {kGather, "binomial", BinomialGather, &kEqualBlocks},
+      {kGather, "linear", LinearGather},
+      {kScatter, "binomial", BinomialScatter, &kEqualBlocks},
+      {kScatter, "linear", LinearScatter},
+      {kAlltoall, "bruck", BruckAlltoall, &kEqualBlocks},
+      {kAlltoall, "pairwise", PairwiseAlltoall},
+      {kBarrier, "dissemination", DisseminationBarrier},
+      {kSend, "direct", DirectSend},
+      {kRecv, "direct", DirectRecv},
+  });
+}();
 
 static_assert(std::ranges::is_sorted(kAlgorithms, {}, &Algorithm::collective));
 
@@ -182,25 +165,28 @@ Status CheckRequest(const Request& request) {
 
 std::span<const std::string_view> AlgorithmNames(Collective collective) {
   const auto group = std::ranges::equal_range(kAlgorithms, collective, {}, &Algorithm::collective);
-  return std::span(kNames).subspan(static_cast<size_t>(group.begin() - kAlgorithms), group.size());
+  return std::span(kNames).subspan(static_cast<size_t>(group.begin() - kAlgorithms.begin()),
+                                   group.size());
 }
 
-Result<std::unique_ptr<Program>> MakeProgram(const ProgramRequest& request,
-                                             std::string_view algorithm) {
+Result<Program> MakeProgram(const ProgramRequest& request, std::string_view algorithm) {
   if (Status status = CheckRequest(request); !status.ok()) return status;
-  const std::string_view name =
-      algorithm.empty() && request.ranks > 1 ? NameBySize(request) : algorithm;
+  const bool alone = request.ranks == 1;
+  const std::string_view name = algorithm.empty() && !alone ? NameBySize(request) : algorithm;
   const auto found = std::ranges::find_if(kAlgorithms, [&](const Algorithm& candidate) {
     return candidate.collective == request.collective && candidate.name == name;
   });
   if (!name.empty() && found == std::end(kAlgorithms)) {
     return Refuse(request, "no algorithm is named '" + std::string(name) + "'");
   }
-  if (request.ranks == 1) return LocalProgram(request.collective);
-  if (found->can != nullptr && !found->can(request)) {
-    return Refuse(request, std::string(name) + " needs " + std::string(found->needs));
+  if (!alone && found->need != nullptr && !found->need->met(request)) {
+    return Refuse(request, std::string(name) + " needs " + std::string(found->need->what));
   }
-  return found->make(request);
+  Program program = alone ? Local(request) : found->make(request);
+  program.name = alone ? "local" : found->name;
+  program.ranks = request.ranks;
+  program.root = request.root;
+  return program;
 }
 
 }  // namespace rocecoll

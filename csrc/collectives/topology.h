@@ -6,8 +6,6 @@
 #include <bit>
 #include <cstdint>
 
-#include "base/arithmetic.h"
-#include "base/check.h"
 #include "base/rank.h"
 
 namespace rocecoll {

@@ -12,9 +12,9 @@
 
 #include "base/hash.h"
 #include "base/pause_detector.h"
-#include "engine/group.h"
-#include "engine/notice.h"
-#include "engine/scratch.h"
+#include "engine/groups/group.h"
+#include "engine/groups/notice.h"
+#include "engine/operations/scratch.h"
 
 namespace rocecoll {
 namespace {

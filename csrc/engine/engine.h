@@ -10,37 +10,14 @@
 
 #include "base/status.h"
 #include "base/time.h"
-#include "engine/operation.h"
-#include "messenger/messenger.h"
+#include "engine/groups/group_spec.h"
+#include "engine/operations/engine_options.h"
+#include "engine/operations/operation.h"
 #include "transport/transport.h"
 
 namespace rocecoll {
 
 using GroupId = uint32_t;
-
-struct GroupSpec {
-  std::string name;  // for messages
-  GroupKey key;
-  Rank rank = 0;
-  std::vector<Address> addresses;  // by group rank, as this rank reaches them
-  // By group rank, as other hosts reach them, for messages; empty: as this rank does.
-  std::vector<std::string> known_as;
-  std::vector<Rank> global_ranks;  // by group rank; empty: the same numbers
-  Duration timeout = std::chrono::minutes(30);
-  MessengerOptions messenger;
-};
-
-struct EngineOptions {
-  size_t lane_bytes = 512 * 1024;           // an operation is cut into lanes of about this size
-  uint32_t max_lanes_in_flight = 8;         // per operation
-  uint32_t max_operations_in_flight = 8;    // collectives per group; further ones wait in order
-  size_t scratch_bytes = 64 * 1024 * 1024;  // bound of all scratch of the process
-  uint32_t max_pending_operations = 65536;  // per group, submitted and not complete
-  size_t max_idle_tag_runs = 1024;          // to each peer of a group: see TagRetirement
-  // Of collectives and, modulo 2^32, of messages with a tag, on all ranks. Tests begin where a long
-  // life would lead.
-  uint64_t first_number = 0;
-};
 
 struct EngineState {
   size_t groups = 0;  // that exist

@@ -23,14 +23,24 @@ size_t EagerBytes(const TransportLimits& limits, const MessengerOptions& options
   return std::min(wanted, limits.max_frame_bytes - MessageFrame::kHeaderBytes);
 }
 
+// One for the whole group, so that all of its ranks agree without a word: what its worst pair has.
+TransportLimits LimitsOf(const Transport& transport, Rank self, std::vector<Address> addresses) {
+  ROCECOLL_CHECK(self < addresses.size());
+  addresses.erase(addresses.begin() + self);
+  return transport.limits_towards(addresses);
+}
+
 }  // namespace
 
 struct Messenger::Impl {
   Impl(Transport& transport, const GroupKey& group, Rank self, std::vector<Address> addresses,
        const MessengerOptions& options)
-      : core(transport, group, self, std::move(addresses), options,
-             EagerBytes(transport.limits(), options)) {
-    ROCECOLL_CHECK(options.eager_credits > 0 && self < core.addresses.size());
+      : Impl(transport, group, self, addresses, options, LimitsOf(transport, self, addresses)) {}
+  Impl(Transport& transport, const GroupKey& group, Rank self, std::vector<Address> addresses,
+       const MessengerOptions& options, const TransportLimits& limits)
+      : core(transport, group, self, std::move(addresses), options, EagerBytes(limits, options),
+             limits.max_frame_bytes) {
+    ROCECOLL_CHECK(options.eager_credits > 0);
     channels.resize(core.addresses.size());
   }
 

@@ -45,8 +45,8 @@ struct Tag {
 };
 
 // What the operation is, as its caller described it. Travels in every message so that ranks that
-// call different things learn so instead of mixing bytes. Made by engine/fingerprint.h; opaque
-// here.
+// call different things learn so instead of mixing bytes. Made by engine/operations/fingerprint.h;
+// opaque here.
 using Fingerprint = std::array<std::byte, 24>;
 
 struct MessageCompletion {
@@ -68,7 +68,7 @@ struct TagRun {
   friend bool operator==(const TagRun&, const TagRun&) = default;
 };
 
-// A word of a peer on tags to be counted from 0 again (engine/tag_retirement.h).
+// A word of a peer on tags to be counted from 0 again (engine/tags/tag_retirement.h).
 struct RetireWord {
   Rank from = 0;
   bool answer = false;       // else a question

@@ -27,14 +27,15 @@ struct MessengerCore {
   const size_t eager_bytes;
 
   MessengerCore(Transport& transport, const GroupKey& group, Rank self,
-                std::vector<Address> addresses, const MessengerOptions& options, size_t eager_bytes)
+                std::vector<Address> addresses, const MessengerOptions& options, size_t eager_bytes,
+                size_t max_frame_bytes)
       : transport(transport),
         group(group),
         self(self),
         addresses(std::move(addresses)),
         options(options),
         eager_bytes(eager_bytes),
-        frame(transport.limits().max_frame_bytes) {}
+        frame(max_frame_bytes) {}
 
   // Of this rank's own collectives, which are the same towards every peer: a peer that lags, or
   // that has had no message of ours, may be that far behind.
@@ -69,7 +70,7 @@ struct MessengerCore {
   }
   // Buffers for unexpected eager messages: at most one per credit is in use, some are kept.
   std::unique_ptr<std::byte[]> take_buffer() {
-    if (free_buffers.empty()) return std::make_unique<std::byte[]>(eager_bytes);
+    if (free_buffers.empty()) return std::make_unique_for_overwrite<std::byte[]>(eager_bytes);
     auto buffer = std::move(free_buffers.back());
     free_buffers.pop_back();
     return buffer;

@@ -19,13 +19,17 @@ extern "C" const char* rocecoll_version();
 namespace rocecoll::python {
 namespace {
 
-std::vector<std::string> AlgorithmNamesOf(const std::string& name) {
+std::vector<std::string> AlgorithmNamesOf(const std::string& collective, uint32_t ranks) {
   for (const CollectiveTraits& traits : kCollectiveTraits) {
-    if (traits.name != name) continue;
-    const auto names = AlgorithmNames(traits.collective);
-    return {names.begin(), names.end()};
+    if (traits.name != collective) continue;
+    const ProgramRequest request{.collective = traits.collective, .ranks = ranks};
+    std::vector<std::string> names;
+    for (const std::string_view name : AlgorithmNames(traits.collective)) {
+      if (ranks == 0 || MakeProgram(request, name).ok()) names.emplace_back(name);
+    }
+    return names;
   }
-  RaiseInvalid("there is no collective \"" + name + "\"");
+  RaiseInvalid("there is no collective \"" + collective + "\"");
 }
 
 std::string DescribeDevicesFor(const OptionValues& values) {
@@ -43,6 +47,7 @@ void BindOptions(py::module_& module) {
   py::class_<Option>(module, "Option", "A row of the table; None as a value is \"auto\".")
       .def_readonly("name", &Option::name)
       .def_property_readonly("accepted", [](const Option& option) { return option.kind.accepted; })
+      .def_property_readonly("type", [](const Option& option) { return option.kind.type; })
       .def_readonly("default", &Option::default_value)
       .def_readonly("unit", &Option::unit)
       .def_readonly("doc", &Option::doc)
@@ -74,10 +79,8 @@ PYBIND11_MODULE(_core, module) {
   BindRuntime(module);
   BindGroup(module);
   BindOptions(module);
-  py::list stat_names;
-  for (const TransportStat& stat : kTransportStats) stat_names.append(stat.name);
-  module.attr("STAT_NAMES") = py::tuple(stat_names);
-  module.def("algorithm_names", &AlgorithmNamesOf, py::arg("collective"));
+  module.def("algorithm_names", &AlgorithmNamesOf, py::arg("collective"), py::arg("ranks") = 0,
+             "All of them, or those that so many ranks can use for blocks of one size.");
   module.def("describe_devices", &DescribeDevicesFor, py::arg("options") = OptionValues(),
              "One line for each port of each RDMA device, or why there are none.");
   module.def("take_log_entry", &TakeLogEntryWithin, py::arg("timeout_s"),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "python/errors.h"
+#include "runtime/runtime_owner.h"
 
 namespace py = pybind11;
 
@@ -34,12 +35,13 @@ void ShutDownAll() {
   live.clear();
 }
 
-py::dict StatsOf(const RuntimeObject& runtime) {
-  TransportStats stats;
-  {
-    const py::gil_scoped_release release;
-    stats = runtime.progress()->stats();
-  }
+template <typename Call>
+auto Unlocked(Call call) {
+  const py::gil_scoped_release release;
+  return call();
+}
+
+py::dict ByName(const TransportStats& stats) {
   py::dict result;
   for (const TransportStat& stat : kTransportStats) result[stat.name] = stats.*stat.value;
   return result;
@@ -58,17 +60,10 @@ RuntimeOptions OptionsFrom(const OptionValues& values) {
   return options.take();
 }
 
-RuntimeObject::RuntimeObject(const OptionValues& values, bool shared)
-    : options_(OptionsFrom(values)) {
-  if (shared) {
-    auto started = SharedRuntime(options_);
-    RaiseUnlessOk(started.status());
-    progress_ = started.take();
-  } else {
-    auto started = StartRuntime(options_);
-    RaiseUnlessOk(started.status());
-    progress_ = started.take();
-  }
+RuntimeObject::RuntimeObject(const OptionValues& values) : options_(OptionsFrom(values)) {
+  auto started = StartRuntime(options_);
+  RaiseUnlessOk(started.status());
+  progress_ = started.take();
   auto& live = LiveRuntimes();
   std::erase_if(live, [](const std::weak_ptr<Progress>& runtime) { return runtime.expired(); });
   live.push_back(progress_);
@@ -109,14 +104,15 @@ std::string OperationObject::status() const {
 
 void BindRuntime(py::module_& module) {
   py::class_<RuntimeObject>(module, "Runtime", "A socket, an engine and its progress thread.")
-      .def(py::init<const OptionValues&, bool>(), py::arg("options") = OptionValues(),
-           py::kw_only(), py::arg("shared") = false,
-           "Options by name, see option_table(). `shared`: the process's own runtime, "
-           "started with the options of whoever asks first.")
+      .def(py::init<const OptionValues&>(), py::arg("options") = OptionValues(),
+           "Options by name, see option_table().")
       .def_property_readonly(
           "address",
           [](const RuntimeObject& runtime) { return runtime.progress()->address().text(); })
-      .def("stats", &StatsOf)
+      .def("stats",
+           [](const RuntimeObject& runtime) {
+             return ByName(Unlocked([&] { return runtime.progress()->stats(); }));
+           })
       .def(
           "shutdown",
           [](const RuntimeObject& runtime, double limit_s) {
@@ -132,6 +128,12 @@ void BindRuntime(py::module_& module) {
       .def_property_readonly("done", &OperationObject::done)
       .def_property_readonly("status", &OperationObject::status,
                              "\"pending\", \"ok\", or the kind of its failure.");
+  // Of the process's runtime, whichever module started it.
+  module.def("process_stats",
+             [] { return ByName(Unlocked([] { return RuntimeOwner::instance().stats(); })); });
+  module.def(
+      "failed_groups", [] { return RuntimeOwner::instance().state().failed_groups; },
+      py::call_guard<py::gil_scoped_release>());
   py::module_::import("atexit").attr("register")(py::cpp_function(&ShutDownAll));
 }
 

@@ -14,7 +14,7 @@ namespace rocecoll::python {
 
 class RuntimeObject {
  public:
-  RuntimeObject(const OptionValues& values, bool shared);
+  explicit RuntimeObject(const OptionValues& values);
   ~RuntimeObject();
 
   const std::shared_ptr<Progress>& progress() const { return progress_; }

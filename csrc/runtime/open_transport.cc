@@ -10,7 +10,7 @@
 #include "transport/datagram/failover/failover_port.h"
 #include "transport/datagram/fault_port.h"
 #include "transport/datagram/udp/udp_port.h"
-#include "transport/rc/rc_transport.h"
+#include "transport/rc/rc_device.h"
 
 namespace rocecoll {
 namespace {
@@ -107,8 +107,10 @@ Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options) {
   if (!udp.ok()) return udp.status();
   RcOptions rc = options.rc;
   rc.expected = expected;
-  return std::unique_ptr<Transport>(std::make_unique<RcTransport>(
-      OverPort(udp.take(), options), device.ok() ? device.take() : nullptr, rc, why_not));
+  auto both = MakeRcTransport(OverPort(udp.take(), options), device.ok() ? device.take() : nullptr,
+                              rc, why_not);
+  if (!both.ok()) return both.status();
+  return std::unique_ptr<Transport>(both.take());
 }
 
 }  // namespace

@@ -91,8 +91,8 @@ std::string DefaultText(Field field, const char* unit) {
 std::vector<Option> GeneralOptions() {
   return {
       Row("transport", Choice({"udp", "ud", "rc", "auto"}), ROCECOLL_FIELD(transport), "",
-          "what carries the data: UDP, RoCE's unreliable datagrams or its reliable connections; "
-          "auto: rc between ranks that both have it, else UDP; alike on all ranks"),
+          "what carries the data: udp; RoCE's unreliable datagrams (ud) or reliable connections "
+          "(rc); auto: rc between ranks that both have it, else UDP; alike on all ranks"),
       PythonRow("socket_ifname",
                 AnyText("names or prefixes of interfaces separated by commas, =NAME for exactly "
                         "one, ^NAME to exclude, or networks such as 10.0.0.0/8"),
@@ -104,7 +104,8 @@ std::vector<Option> GeneralOptions() {
       Row("port_range", Ports(), ROCECOLL_FIELD(port_range), "",
           "UDP ports to take one from, one per process; 0: any free port"),
       Row("udp_max_datagram_bytes", Integer(576, 65507), ROCECOLL_FIELD(max_datagram_bytes),
-          "bytes", "largest datagram; the MTU of the route to a peer may lower it"),
+          "bytes",
+          "largest datagram; the MTU of the route to a peer or its receive buffer may lower it"),
       Row("udp_offload", Switch(), ROCECOLL_FIELD(segmentation_offload), "",
           "let the kernel cut and join datagrams (UDP_SEGMENT, UDP_GRO) where it can"),
       Row("socket_buffer_bytes", Integer(65536, 1 << 30), ROCECOLL_FIELD(socket_buffer_bytes),
@@ -118,18 +119,20 @@ std::vector<Option> GeneralOptions() {
           "faults to inject into what is sent, for tests, e.g. loss=0.05,seed=1"),
       AutoRow("peer_timeout", Number(0.1, 86400), ROCECOLL_FIELD(connection.peer_timeout), "s",
               "silence after which another rank counts as lost; auto: " +
-                  DefaultText(ROCECOLL_FIELD(connection.peer_timeout), "s") + " over udp, else " +
-                  TextOf(Load(kRocePeerTimeout, "s"))),
+                  DefaultText(ROCECOLL_FIELD(connection.peer_timeout), "s") + " s over udp, else " +
+                  TextOf(Load(kRocePeerTimeout, "s")) + " s"),
       AutoRow("spin_us", Number(0, 1e6), ROCECOLL_FIELD(progress.spin_time), "us",
               "busy polling before a wait blocks; auto: " +
                   DefaultText(ROCECOLL_FIELD(progress.spin_time), "us") +
-                  " if every local rank has a core, else 0"),
+                  " us if every local rank has a core, else 0"),
       Row("eager_bytes", Integer(0, 65536), ROCECOLL_FIELD(messenger.eager_bytes), "bytes",
           "messages up to this size go without asking the receiver; 0: what the transport prefers"),
       Row("lane_bytes", Integer(4096, 1 << 30), ROCECOLL_FIELD(engine.lane_bytes), "bytes",
           "large operations are pipelined in pieces of about this size; equal on all ranks"),
-      PythonRow("algorithm", Algorithms(), "",
-                "algorithms to use instead of those chosen by size; equal on all ranks"),
+      PythonRow(
+          "algorithm", Algorithms(), "",
+          "algorithms to use instead of those chosen by size, e.g. all_reduce:ring; equal on all "
+          "ranks"),
       PythonRow("trace",
                 AnyText("a path; %r or {rank} in it is the rank, which else goes before "
                         "the suffix"),
@@ -145,7 +148,9 @@ std::vector<Option> RoceOptions() {
           AnyText("names or prefixes of RDMA devices, each with an optional :PORT, separated by "
                   "commas; =NAME for exactly one, ^NAME to exclude"),
           ROCECOLL_FIELD(rdma.hca), "",
-          "RDMA devices that rc, ud and auto may use; empty: the one on the route to the others"),
+          "RDMA devices that rc, ud and auto may use, e.g. mlx5_0:1,mlx5_1 or ^rxe0; empty: the "
+          "one on "
+          "the route to the others"),
       AutoRow("ib_gid_index", Integer(0, 255), ROCECOLL_FIELD(rdma.gid_index), "",
               "entry of the port's GID table; auto: RoCE v2 with the address of the interface"),
       Row("ib_tc", Integer(0, 255), ROCECOLL_FIELD(rdma.traffic_class), "",
@@ -169,8 +174,9 @@ std::vector<Option> RoceOptions() {
 }
 
 Option ReplaceOption() {
-  Option option = PythonRow("replace", Backends(), "",
-                            "backends of torch whose process groups become groups of rocecoll");
+  Option option = PythonRow(
+      "replace", Backends(), "",
+      "backends of torch (gloo, nccl or both) whose process groups become groups of rocecoll");
   option.process_wide = true;
   return option;
 }

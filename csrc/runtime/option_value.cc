@@ -107,7 +107,7 @@ std::string TextOf(const OptionValue& value) {
 }
 
 OptionKind Switch() {
-  return {"0 or 1", [](std::string_view given) -> std::optional<OptionValue> {
+  return {"0 or 1", "bool", [](std::string_view given) -> std::optional<OptionValue> {
             const std::string text = Lower(given);
             if (text == "1" || text == "true" || text == "on") return true;
             if (text == "0" || text == "false" || text == "off") return false;
@@ -116,22 +116,22 @@ OptionKind Switch() {
 }
 
 OptionKind Integer(uint64_t low, uint64_t high) {
-  return {"a whole number from " + std::to_string(low) + " to " + std::to_string(high),
+  return {"a whole number from " + std::to_string(low) + " to " + std::to_string(high), "int",
           [low, high](std::string_view text) { return ParseNumber<uint64_t>(text, low, high); }};
 }
 
 OptionKind Number(double low, double high) {
-  return {"a number from " + NumberText(low) + " to " + NumberText(high),
+  return {"a number from " + NumberText(low) + " to " + NumberText(high), "float",
           [low, high](std::string_view text) { return ParseNumber<double>(text, low, high); }};
 }
 
 OptionKind AnyText(std::string accepted) {
-  return {std::move(accepted), [](std::string_view text) { return std::string(text); }};
+  return {std::move(accepted), "str", [](std::string_view text) { return std::string(text); }};
 }
 
 OptionKind Choice(const std::vector<std::string>& choices) {
   const std::string accepted = Joined(choices, " or ");
-  return {accepted, [choices](std::string_view text) -> std::optional<OptionValue> {
+  return {accepted, "str", [choices](std::string_view text) -> std::optional<OptionValue> {
             const auto found = std::ranges::find(choices, Lower(text));
             if (found == choices.end()) return {};
             return *found;
@@ -141,18 +141,21 @@ OptionKind Choice(const std::vector<std::string>& choices) {
 OptionKind IntegerChoice(const std::vector<uint64_t>& choices) {
   std::vector<std::string> texts(choices.size());
   std::ranges::transform(choices, texts.begin(), [](uint64_t n) { return std::to_string(n); });
-  return {Joined(texts, " or "), [choices](std::string_view text) -> std::optional<OptionValue> {
+  return {Joined(texts, " or "), "int",
+          [choices](std::string_view text) -> std::optional<OptionValue> {
             const auto value = ParseNumber<uint64_t>(text, 0, choices.back());
             if (!value || !std::ranges::count(choices, *value)) return {};
             return *value;
           }};
 }
 
-OptionKind Ports() { return {"LOW-HIGH with 1 <= LOW <= HIGH <= 65535, or 0", ParsePorts}; }
+OptionKind Ports() {
+  return {"LOW-HIGH with 1 <= LOW <= HIGH <= 65535, or 0", "tuple[int, int]", ParsePorts};
+}
 
 OptionKind Faults() {
   return {"loss=, duplicate=, reorder=, corrupt= (0 to 1), delay_us=, seed= separated by commas",
-          [](std::string_view text) -> std::optional<OptionValue> {
+          "str", [](std::string_view text) -> std::optional<OptionValue> {
             if (!ParseFaults(text)) return {};
             return std::string(text);
           }};
@@ -164,14 +167,14 @@ OptionKind Algorithms() {
     if (HasAlgorithms(traits)) collectives.emplace_back(traits.call);
   }
   return {"COLLECTIVE:ALGORITHM separated by commas; collectives: " + Joined(collectives, ", "),
-          [](std::string_view text) -> std::optional<OptionValue> {
+          "str", [](std::string_view text) -> std::optional<OptionValue> {
             if (!ParseAlgorithms(text)) return {};
             return std::string(text);
           }};
 }
 
 OptionKind Backends() {
-  return {"gloo, nccl or both separated by a comma",
+  return {"gloo, nccl or both separated by a comma", "str",
           [](std::string_view given) -> std::optional<OptionValue> {
             const std::string text = Lower(given);
             std::set<std::string> names;
@@ -184,7 +187,7 @@ OptionKind Backends() {
 }
 
 OptionKind OrAuto(const OptionKind& kind) {
-  return {"auto, or " + kind.accepted,
+  return {"auto, or " + kind.accepted, kind.type + " | None",
           [parse = kind.parse](std::string_view text) -> std::optional<OptionValue> {
             if (Lower(text) == "auto") return std::monostate();
             return parse(text);

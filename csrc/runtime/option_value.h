@@ -29,6 +29,7 @@ std::string TextOf(const OptionValue& value);
 // What an option accepts.
 struct OptionKind {
   std::string accepted;  // for messages
+  std::string type;      // of its values, in Python; text is taken, too
   // Of text without spaces around it; nothing where that is not acceptable.
   std::function<std::optional<OptionValue>(std::string_view)> parse;
 };

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/runtime.h"
 
-#include <unistd.h>
-
-#include <mutex>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -36,23 +33,6 @@ Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options) {
   } catch (const CheckFailure& failure) {
     return Status(StatusCode::kInternal, failure.what());
   }
-}
-
-Result<std::shared_ptr<Progress>> SharedRuntime(const RuntimeOptions& options) {
-  static std::mutex mutex;
-  static std::weak_ptr<Progress> shared;
-  static pid_t of_process = 0;
-  const std::lock_guard lock(mutex);
-  // In a forked child it is a copy of the parent's, without its thread and its descriptors.
-  if (of_process == getpid()) {
-    if (auto running = shared.lock(); running && !running->state().shut_down) return running;
-  }
-  auto started = StartRuntime(options);
-  if (!started.ok()) return started.status();
-  std::shared_ptr<Progress> running = started.take();
-  shared = running;
-  of_process = getpid();
-  return running;
 }
 
 Result<Address> ParseAddress(std::string_view text) { return ParseUdpAddress(text); }

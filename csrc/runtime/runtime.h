@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "engine/engine.h"
-#include "engine/progress.h"
+#include "engine/progress/progress.h"
 #include "runtime/option_value.h"
 #include "transport/rc/rc_options.h"
 #include "transport/rdma_options.h"
@@ -19,10 +19,10 @@ namespace rocecoll {
 
 // option_table.h sets these by name.
 struct RuntimeOptions {
-  std::string transport = "udp";     // udp, ud, rc or auto
-  std::string host = "127.0.0.1";    // numeric address that peers use; the socket binds to all
-  PortRange port_range;              // any port
-  size_t max_datagram_bytes = 8192;  // cap; the route's MTU may be less
+  std::string transport = "udp";       // udp, ud, rc or auto
+  std::string host = "127.0.0.1";      // numeric address that peers use; the socket binds to all
+  PortRange port_range;                // any port
+  size_t max_datagram_bytes = 65'000;  // cap; the route's MTU may be less
   size_t socket_buffer_bytes = 4 * 1024 * 1024;
   bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
   uint8_t dscp = 0;                  // of UDP packets
@@ -37,11 +37,8 @@ struct RuntimeOptions {
   ProgressOptions progress;
 };
 
-// A runtime of its own (tests run several ranks in one process).
+// Not the process's one, which runtime_owner.h has: tests run several ranks in one process.
 Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options);
-// The process's runtime: started by the first caller, with its options; ends with the last holder
-// or its shutdown(), whichever is first. A forked child starts its own.
-Result<std::shared_ptr<Progress>> SharedRuntime(const RuntimeOptions& options);
 // "192.0.2.1:4000" or "[2001:db8::1]:4000" to what Transport::open takes. Whatever carries the
 // data, a process is reached at its UDP port.
 Result<Address> ParseAddress(std::string_view text);

@@ -5,20 +5,25 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "runtime/option_table.h"
-#include "torch/backend/coalescing_backend.h"
-#include "torch/group_bindings.h"
-#include "torch/observing/recorder_module.h"
+#include "runtime/runtime_owner.h"
+#include "torch/backend/backend.h"
+#include "torch/bindings.h"
+#include "torch/process/completion_pool.h"
 #include "torch/process/errors.h"
 
 namespace rocecoll::torch_adapter {
 namespace {
 
 namespace py = pybind11;
+
+// What callbacks of the program may still take when it ends.
+constexpr Duration kDrainLimit = std::chrono::seconds(2);
 
 // Python's exceptions, in functions that torch's translators may not see.
 [[noreturn]] void Raise(const Status& status) {
@@ -32,20 +37,17 @@ T ValueOrRaise(Result<T> result) {
   return result.take();
 }
 
-std::shared_ptr<RuntimeHandle> Start(const OptionValues& settings) {
-  const RuntimeOptions options = ValueOrRaise(MakeRuntimeOptions(settings));
-  return std::make_shared<RuntimeHandle>(ValueOrRaise(SharedRuntime(options)), options);
+std::shared_ptr<Runtime> Start(const OptionValues& settings) {
+  return ValueOrRaise(RuntimeOwner::instance().start(settings));
 }
 
-py::dict Stats(RuntimeHandle& runtime) {
-  const TransportStats stats = runtime.progress().stats();
-  py::dict result;
-  for (const TransportStat& stat : kTransportStats) result[stat.name] = stats.*stat.value;
-  return result;
+void ShutDown() {
+  RuntimeOwner::instance().end();
+  CompletionPool::instance().drain(kDrainLimit);
 }
 
-c10::intrusive_ptr<CoalescingBackend> MakeBackend(
-    const std::shared_ptr<RuntimeHandle>& runtime, const std::string& name, const std::string& key,
+c10::intrusive_ptr<Backend> MakeBackend(
+    const std::shared_ptr<Runtime>& runtime, const std::string& name, const std::string& key,
     Rank rank, const std::vector<std::string>& addresses, const std::vector<uint64_t>& processes,
     const std::vector<std::string>& known_as, const std::vector<Rank>& global_ranks,
     std::chrono::milliseconds timeout, const std::string& algorithms, const Options& chosen) {
@@ -70,8 +72,7 @@ c10::intrusive_ptr<CoalescingBackend> MakeBackend(
   own->timeout = timeout;
   own->group_name = name;
   own->global_ranks_in_group.assign(global_ranks.begin(), global_ranks.end());
-  return c10::make_intrusive<CoalescingBackend>(runtime, std::move(group), *std::move(table),
-                                                std::move(own));
+  return c10::make_intrusive<Backend>(runtime, std::move(group), *std::move(table), std::move(own));
 }
 
 }  // namespace
@@ -80,29 +81,23 @@ PYBIND11_MODULE(_c10d, module) {
   py::module_::import("torch.distributed");  // registers the base classes
   const auto unlocked = py::call_guard<py::gil_scoped_release>();
 
-  py::class_<RuntimeHandle, std::shared_ptr<RuntimeHandle>>(module, "Runtime", py::module_local())
-      .def(py::init(&Start), py::arg("settings"), unlocked)
-      .def_property_readonly(
-          "address", [](RuntimeHandle& runtime) { return runtime.progress().address().text(); })
-      .def_property_readonly(
-          "process", [](RuntimeHandle& runtime) { return runtime.progress().address().process(); })
-      .def(
-          "has_groups", [](RuntimeHandle& runtime) { return runtime.state().groups > 0; }, unlocked)
-      .def(
-          "failed_groups", [](RuntimeHandle& runtime) { return runtime.state().failed_groups; },
-          unlocked)
-      .def("stats", &Stats)
-      .def("shutdown", &RuntimeHandle::shutdown, unlocked);
+  py::class_<Runtime, std::shared_ptr<Runtime>>(module, "Runtime", py::module_local())
+      .def_property_readonly("address",
+                             [](const Runtime& r) { return ProgressOf(r).address().text(); })
+      .def_property_readonly("process",
+                             [](const Runtime& r) { return ProgressOf(r).address().process(); })
+      .def_property_readonly("settings", &Runtime::settings);
+  module.def("start_runtime", &Start, py::arg("settings"), unlocked);
+  module.def("shut_down", &ShutDown, unlocked);
 
   BindGroups(module);
-  // Not module_local, and the class that is made: ProcessGroup._get_backend() gives it back.
-  py::class_<CoalescingBackend, c10d::Backend, c10::intrusive_ptr<CoalescingBackend>>(module,
-                                                                                      "Backend")
-      .def_property_readonly("options", &CoalescingBackend::getBackendOptions)
-      .def("split", &CoalescingBackend::split, py::arg("store"), py::arg("ranks"),
+  // Not module_local: ProcessGroup._get_backend() gives it back.
+  py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module, "Backend")
+      .def_property_readonly("options", &Backend::getBackendOptions)
+      .def("split", &Backend::split, py::arg("store"), py::arg("ranks"),
            py::arg("options") = nullptr)
       // torch calls it on ranks outside of a group that new_group() makes, where others split.
-      .def("perform_nocolor_split", [](CoalescingBackend&, const py::object& /*device*/) {});
+      .def("perform_nocolor_split", [](Backend&, const py::object& /*device*/) {});
   module.def("make_backend", &MakeBackend, py::kw_only(), py::arg("runtime"), py::arg("name"),
              py::arg("key"), py::arg("rank"), py::arg("addresses"), py::arg("processes"),
              py::arg("known_as"), py::arg("global_ranks"), py::arg("timeout"),

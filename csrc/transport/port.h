@@ -81,6 +81,11 @@ class DatagramPort {
   virtual void look_at_route(PeerHandle /*peer*/) {}
   // No network lies between us and this peer: only its receive buffer limits what may be in flight.
   virtual bool on_this_host(PeerHandle /*peer*/) const { return false; }
+  // limits().guaranteed_datagram_bytes, or more for a peer that is reached another way than the
+  // rest.
+  virtual size_t guaranteed_bytes(const Address& /*peer*/) const {
+    return limits().guaranteed_datagram_bytes;
+  }
   // Sends a prefix of the batch and returns its length; less than the whole when the port's own
   // buffers, which all peers share, are full (try again later; wait_handle does not announce room,
   // the caller retries on a timer). Nothing is lost then. What only concerns one peer never holds

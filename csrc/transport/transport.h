@@ -87,7 +87,7 @@ class Link {
   virtual ~Link() = default;
 
   virtual LinkId id() const = 0;
-  // Copies the frame (1 .. limits().max_frame_bytes) into a bounded queue; the peer gets frames in
+  // Copies the frame (1 .. max_frame_bytes) into a bounded queue; the peer gets frames in
   // order, each once. False: no room now, try again after the next poll(). Allowed before the peer
   // has answered, and a no-op returning true once the link is down.
   virtual bool send_frame(std::span<const std::byte> frame) = 0;
@@ -183,7 +183,11 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  virtual TransportLimits limits() const = 0;
+  virtual TransportLimits limits() const = 0;  // of links to whomever
+  // Of links between these peers and us; the same at their ends if they ask for the same processes.
+  virtual TransportLimits limits_towards(std::span<const Address> /*peers*/) const {
+    return limits();
+  }
   virtual Address address() const = 0;
   virtual MemoryDomain& memory() = 0;
   virtual TransportStats stats() const = 0;

@@ -5,8 +5,7 @@ bed       what a bed is, and a job for it
 beds      which there are, and which one `auto` means
 native    the host's own kernel
 uml       User-Mode Linux, built by uml_kernel
-qemu      an emulated machine that boots what qemu_kernel makes, with kernel_image, kernel_modules and
-          initramfs
+qemu      an emulated machine that boots what qemu_kernel makes
 guests    runs a job in one or two virtual machines of any kind, under warden
-roce      the tests that run in a bed
+roce      the tests that run in a bed; step_runner runs them, several at once
 """

@@ -65,6 +65,10 @@ class Bed(Protocol):
         """
         ...
 
+    def room(self) -> int:
+        """How many guests may run at once, in jobs of their own, without slowing each other down."""
+        ...
+
     def run(self, job: Job) -> int:
         """Runs the job to its end and leaves nothing behind, however it ends.
 

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import psutil
+
 from softroce_bed import warden, wire
 from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, BedError, Job, say
 from softroce_bed.console import Console
@@ -117,6 +119,13 @@ def control_directory(job: Job) -> Iterator[Path]:
         finally:
             if job.out is not None and (control / "out").is_dir():
                 shutil.copytree(control / "out", job.out, dirs_exist_ok=True)
+
+
+def room_for_guests(processors: int) -> int:
+    """How many guests with so many processors this machine has the processors and the memory for."""
+    memory_bytes: int = psutil.virtual_memory().available
+    room = min(len(os.sched_getaffinity(0)) // processors, memory_bytes // (Job.memory_mib << 20))
+    return max(1, room)
 
 
 def run_guests(machine: Machine, job: Job) -> int:

@@ -64,6 +64,9 @@ class Native:
     def setup(self) -> None:
         packages.install("bed")
 
+    def room(self) -> int:
+        return 1  # devices have names, and this kernel is theirs
+
     def run(self, job: Job) -> int:
         if job.guests != 1:
             raise BedError("the native bed is one kernel; two guests need --bed uml or qemu")

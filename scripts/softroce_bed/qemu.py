@@ -8,7 +8,7 @@ import shutil
 
 from softroce_bed import packages, qemu_kernel, wire
 from softroce_bed.bed import BedError, Job
-from softroce_bed.guests import Guest, Process, run_guests
+from softroce_bed.guests import Guest, Process, room_for_guests, run_guests
 
 NAME = "qemu"
 EMULATOR = "qemu-system-x86_64"
@@ -104,6 +104,9 @@ class Qemu:
             return
         packages.install("bed", self.name)
         qemu_kernel.make()
+
+    def room(self) -> int:
+        return room_for_guests(PROCESSORS)
 
     def run(self, job: Job) -> int:
         return run_guests(self, job)

@@ -8,6 +8,7 @@ it always did.
 from __future__ import annotations
 
 import contextlib
+import lzma
 import os
 import re
 import shutil
@@ -16,9 +17,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from softroce_bed import cache, kernel_image, kernel_modules
+from softroce_bed import cache
 from softroce_bed.bed import BedError, ImpossibleError, say
-from softroce_bed.initramfs import Initramfs
 
 METAPACKAGE = "linux-image-amd64"  # depends on the newest kernel of the release
 INIT = Path(__file__).resolve().parent / "qemu_init.sh"
@@ -39,6 +39,7 @@ MODULES = (
 )
 DOWNLOAD_LIMIT_S = 900
 UNPACK_SPACE_BYTES = 600 * 1000**2  # of which 72 MB stay
+XZ_MAGIC, ELF_MAGIC = b"\xfd7zXZ\0", b"\x7fELF"
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,16 @@ class Boot:
         return self.directory / "initramfs"
 
 
-def busybox() -> bytes:
+def busybox() -> Path:
     path = shutil.which("busybox")
     if path is None:
         raise BedError("there is no busybox on PATH: ./scripts/softroce setup --bed qemu")
-    return Path(path).read_bytes()
+    return Path(path)
 
 
 def content_hash() -> str:
     """Of everything but the kernel package that goes into the initramfs."""
-    return cache.short_hash(INIT.read_bytes(), busybox(), *MODULES)
+    return cache.short_hash(INIT.read_bytes(), busybox().read_bytes(), *MODULES)
 
 
 def newest_boot() -> Boot | None:
@@ -76,13 +77,13 @@ def newest_boot() -> Boot | None:
     return Boot(max(made, key=lambda path: path.stat().st_mtime)) if made else None
 
 
-def apt(*command: str, directory: Path | None = None) -> str:
-    """The output; raises BedError with apt's own words."""
+def tool(*command: str, directory: Path | None = None, words: str | None = None) -> str:
+    """Its output; `words` is its input. Raises BedError with the tool's own words."""
     run = subprocess.run(
         command,
         cwd=directory,
-        env={**os.environ, "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
+        env={**os.environ, "LC_ALL": "C", "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
+        input=words or "",
         capture_output=True,
         text=True,
         timeout=DOWNLOAD_LIMIT_S,
@@ -111,13 +112,13 @@ def kernel_package() -> tuple[str, str]:
     """Name and version of the newest, also if the mirror has replaced what apt knows of."""
     if os.geteuid() == 0:
         with contextlib.suppress(BedError):  # without a mirror there may still be apt's cache
-            apt("apt-get", "update", "-q")
-    if not candidate(apt("apt-cache", "policy", METAPACKAGE)):
+            tool("apt-get", "update", "-q")
+    if not candidate(tool("apt-cache", "policy", METAPACKAGE)):
         raise ImpossibleError(
             f"apt knows no package {METAPACKAGE}; on Debian `sudo apt-get update` helps"
         )
-    name = dependency(apt("apt-cache", "depends", METAPACKAGE))
-    version = candidate(apt("apt-cache", "policy", name))
+    name = dependency(tool("apt-cache", "depends", METAPACKAGE))
+    version = candidate(tool("apt-cache", "policy", name))
     if not version:
         raise BedError(f"apt knows no version of {name}; `sudo apt-get update` may help")
     return name, version
@@ -150,9 +151,9 @@ def unpacked_package(part: Path, package: str) -> Path:
         )
     unpacked = part / "unpacked"
     unpacked.mkdir()
-    apt("apt-get", "download", "-q", package, directory=part)
+    tool("apt-get", "download", "-q", package, directory=part)
     (archive,) = part.glob("*.deb")
-    apt("dpkg-deb", "--extract", str(archive), str(unpacked))
+    tool("dpkg-deb", "--extract", str(archive), str(unpacked))
     archive.unlink()
     return unpacked
 
@@ -160,27 +161,55 @@ def unpacked_package(part: Path, package: str) -> Path:
 def write_boot(boot: Boot, unpacked: Path) -> None:
     """Takes what is needed out of the package, and removes the rest."""
     (image,) = unpacked.glob("boot/vmlinuz-*")
-    (modules,) = [*unpacked.glob("lib/modules/*"), *unpacked.glob("usr/lib/modules/*")]
-    boot.kernel.write_bytes(kernel_image.bootable(image.read_bytes()))
-    boot.initramfs.write_bytes(initramfs(modules))
+    boot.kernel.write_bytes(bootable(image.read_bytes()))
+    root = unpacked / "initramfs"
+    for path in ("bin", "host", "modules"):
+        (root / path).mkdir(parents=True)
+    shutil.copy(busybox(), root / "bin")
+    (root / "bin" / "sh").symlink_to("busybox")
+    shutil.copy(INIT, root / "init")
+    (root / "init").chmod(0o755)
+    modules = [unpacked_module(path, root / "modules") for path in modules_in_order(unpacked)]
+    (root / "modules" / "order").write_text("".join(f"{name}\n" for name in modules))
+    # /dev/console, which takes root to make, is in every kernel's own initramfs.
+    names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
+    archive = ["busybox", "cpio", "-o", "-H", "newc", "-R", "0:0", "-F", str(boot.initramfs)]
+    tool(*archive, directory=root, words=names)
     shutil.rmtree(unpacked)
 
 
-def initramfs(modules: Path) -> bytes:
-    files = kernel_modules.module_files(modules)
-    loaded = kernel_modules.load_order(
-        MODULES,
-        kernel_modules.builtin_modules(modules),
-        lambda name: kernel_modules.module_content(files[name]),
-    )
-    result = Initramfs()
-    for path in ("bin", "dev", "host", "modules"):
-        result.directory(path)
-    result.console()
-    result.file("bin/busybox", busybox(), executable=True)
-    result.symlink("bin/sh", "busybox")
-    result.file("init", INIT.read_bytes(), executable=True)
-    for name, content in loaded.items():
-        result.file(f"modules/{name}", content)
-    result.file("modules/order", "".join(f"{name}\n" for name in loaded).encode())
-    return result.whole()
+def bootable(image: bytes) -> bytes:
+    """The kernel in a bzImage compressed by xz, as Debian 12's are; other images as they are.
+
+    Emulated, decompression takes about ten seconds. Looks where the kernel's own
+    scripts/extract-vmlinux does: wherever something begins like an archive and is one.
+    """
+    at = image.find(XZ_MAGIC)
+    while at >= 0:
+        archive = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        with contextlib.suppress(lzma.LZMAError):
+            kernel = archive.decompress(image[at:])
+            if archive.eof and kernel.startswith(ELF_MAGIC):
+                return kernel
+        at = image.find(XZ_MAGIC, at + 1)
+    return image
+
+
+def modules_in_order(unpacked: Path) -> list[Path]:
+    """MODULES and those that they need, each after what it needs; without those built in."""
+    if not (unpacked / "lib").exists():  # newer packages know no other directory than /usr
+        (unpacked / "lib").symlink_to("usr/lib")
+    (modules,) = unpacked.glob("lib/modules/*")
+    tool("depmod", "--basedir", str(unpacked), modules.name)
+    known = ["--dirname", str(unpacked), "--set-version", modules.name, "--config", "/dev/null"]
+    listing = tool("modprobe", *known, "--show-depends", "--all", *MODULES)
+    found = re.findall(r"^insmod (.+\.ko[.\w]*)", listing, re.MULTILINE)
+    return [Path(path) for path in dict.fromkeys(found)]
+
+
+def unpacked_module(module: Path, directory: Path) -> str:
+    """Its name in the directory. Decompressed here, because that is slow in a guest."""
+    content = module.read_bytes()
+    target = directory / module.name.removesuffix(".xz")
+    target.write_bytes(lzma.decompress(content) if module.suffix == ".xz" else content)
+    return target.name

@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests that run in a bed: one list, each on a freshly booted guest."""
+"""The tests that run in a bed: one list, each on a freshly booted guest. step_runner runs them."""
 
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import subprocess
-import time
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, Bed, BedError, Job
+from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, BedError
 
 ROOT = Path(__file__).resolve().parents[2]
 PINGPONG = "python scripts/softroce_bed/pingpong.py"
 # Limits are there to end what hangs, so they are far above what a step takes beside other work.
 STEP_LIMIT_S = 900
 PYTEST_LIMIT_S = 3600
-TEST_LIMIT_S = 600  # of one test of pytest
 REPORT_LIMIT_S = 300  # for pytest to report what has finished
 
 
@@ -120,98 +114,22 @@ def build_cpp_tests() -> None:
             )
 
 
+# What takes longest comes first, so that nothing is left to run alone at the end.
 ROCE_STEPS = (
-    cpp_step("queue pairs and datagrams of a device", "verbs_test"),
-    cpp_step("conformance", "conformance_test", CONFORMANCE),
+    roce_step("killed ranks, many links", "kills", "cycles"),
     *(
         cpp_step(f"conformance, {netem}", "conformance_test", CONFORMANCE, netem=netem)
-        for netem in ("loss 1%", "loss 5%", "delay 2ms", "duplicate 2%", "corrupt 1%")
+        for netem in ("loss 5%", "delay 2ms", "duplicate 2%", "corrupt 1%", "loss 1%")
     ),
-    roce_step("every collective, clean and with faults", "matrix"),
-    roce_step("what others see", "witness"),
-    roce_step("RoCE goes away", "failover"),
-    roce_step("killed ranks, many links", "kills", "cycles"),
     roce_step("training", "training_roce"),
+    cpp_step("conformance", "conformance_test", CONFORMANCE),
+    roce_step("every collective, clean and with faults", "matrix"),
+    roce_step("RoCE goes away", "failover"),
+    cpp_step("queue pairs and datagrams of a device", "verbs_test"),
+    roce_step("what others see", "witness"),
     apart_step("every collective, two guests", "together rc ud auto"),
     apart_step("a guest is killed under rc", "killed rc"),
     apart_step("a guest is killed under ud", "killed ud"),
 )
 
 STEPS = BED_STEPS + ROCE_STEPS
-
-
-def empty(results: Path) -> None:
-    """Makes the directory, or takes earlier results out of it; anything else stays untouched."""
-    if results.exists() and any(results.iterdir()) and not (results / "bed.xml").exists():
-        raise BedError(f"{results} has something in it that is no result of earlier tests")
-    shutil.rmtree(results, ignore_errors=True)
-    results.mkdir(parents=True)
-    write_cases([], results)
-
-
-def write_cases(cases: Iterable[ElementTree.Element], results: Path) -> None:
-    suite = ElementTree.Element("testsuite", name="softroce")
-    suite.extend(cases)
-    ElementTree.ElementTree(suite).write(results / "bed.xml")
-
-
-def skipped(name: str, reason: str) -> ElementTree.Element:
-    case = ElementTree.Element("testcase", classname="softroce", name=name)
-    ElementTree.SubElement(case, "skipped", message=reason)
-    return case
-
-
-def run_tests(bed: Bed, steps: Iterable[Step], results: Path) -> None:
-    """Says how each went; leaves JUnit XML in `results`, at any time of what has finished."""
-    cases: list[ElementTree.Element] = []
-    for step in steps:
-        if (step.virtual or step.guests > 1) and not bed.is_virtual:
-            cases.append(skipped(step.name, f"the {bed.name} bed is this machine's kernel"))
-            continue
-        print(f"softroce: {bed.name}: {step.name}", flush=True)
-        write_cases(
-            [*cases, failed(bed, step, "it was running when the tests were ended")], results
-        )
-        started = time.monotonic()
-        problem = run_step(bed, step, results)
-        seconds = time.monotonic() - started
-        verdict = f"FAILED: {problem}" if problem else "passed"
-        print(f"softroce: {bed.name}: {step.name}: {verdict} ({seconds:.1f} s)", flush=True)
-        if problem or not step.cases:
-            cases.append(failed(bed, step, problem) if problem else case_of(bed, step))
-    write_cases(cases, results)
-
-
-def case_of(bed: Bed, step: Step) -> ElementTree.Element:
-    return ElementTree.Element("testcase", classname=f"softroce.{bed.name}", name=step.name)
-
-
-def failed(bed: Bed, step: Step, problem: str) -> ElementTree.Element:
-    case = case_of(bed, step)
-    ElementTree.SubElement(case, "failure", message=problem)
-    return case
-
-
-def run_step(bed: Bed, step: Step, results: Path) -> str:
-    """What is wrong, or ""."""
-    out = results / re.sub(r"\W+", "_", step.name)
-    limits = {"PYTEST_TIMEOUT": TEST_LIMIT_S, "PYTEST_LIMIT_S": PYTEST_LIMIT_S}
-    job = Job(
-        command=("bash", "-c", step.command),
-        directory=ROOT,
-        environment=os.environ
-        | {name: str(limit_s * bed.patience) for name, limit_s in limits.items()},
-        guests=step.guests,
-        netem=step.netem,
-        limit_s=step.limit_s * bed.patience,
-        out=out if step.cases else None,
-    )
-    try:
-        status = bed.run(job)
-    except BedError as error:
-        return str(error)
-    if status == EXIT_LIMIT != step.status:
-        return f"ended at its limit of {job.limit_s:g} s"
-    if status != step.status:
-        return f"exit status {status}, not {step.status}"
-    return "no JUnit XML was left" if step.cases and not any(out.glob("*.xml")) else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from softroce_bed import packages, uml_kernel, wire
 from softroce_bed.bed import BedError, Job, say
-from softroce_bed.guests import Guest, Process, run_guests
+from softroce_bed.guests import Guest, Process, room_for_guests, run_guests
 
 NAME = "uml"
 MAPPINGS_LIMIT = Path("/proc/sys/vm/max_map_count")
@@ -68,6 +68,9 @@ class Uml:
             return
         packages.install("bed", self.name)
         uml_kernel.build()
+
+    def room(self) -> int:
+        return room_for_guests(processors=1)
 
     def run(self, job: Job) -> int:
         allow_mappings()

@@ -16,6 +16,14 @@ def job(*command: str, **changes: object) -> Job:
     return replace(plain, **changes)
 
 
+def is_gone(pid: int) -> bool:
+    """Ended, whether or not its parent has asked how."""
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # before it is opened, or read
+        return True
+
+
 class FakeMachine:
     """A guest that is a process of this machine. `boot` is what the shell does before the job."""
 
@@ -54,6 +62,9 @@ class FakeBed:
         if self.lacking:
             raise ImpossibleError(self.lacking)
         self.ready = True
+
+    def room(self) -> int:
+        return 1
 
     def run(self, job: Job) -> int:
         self.jobs.append(job)

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -38,10 +40,16 @@ def environment(**extra: str) -> dict[str, str]:
     }
 
 
+# Below those that Linux gives out, which somebody else might be given before the port is used.
+_ports = itertools.count(random.SystemRandom().randrange(12_000, 30_000))
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Another one at each call, and hardly one that other tests take meanwhile."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port := next(_ports)))
+            return port
 
 
 def run_programs(

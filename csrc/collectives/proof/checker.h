@@ -5,7 +5,7 @@
 //     transfers of a step under way at once, this also excludes deadlock: a step depends on nothing
 //     but earlier steps;
 //   - rule 3: nothing in flight overlaps what is received, and nothing undefined is sent;
-//   - work_blocks() and max_reduce_blocks() are what is used;
+//   - work_blocks is what is used;
 //   - the result: every contribution exactly once, in its place, and sums with the same operands in
 //     the same order on all ranks.
 #pragma once
@@ -18,7 +18,8 @@
 namespace rocecoll {
 
 struct CheckReport {
-  uint32_t steps = 0;  // in which some rank sends
+  uint32_t steps = 0;            // in which some rank sends
+  uint32_t reduced_at_once = 0;  // the most blocks of one RecvReduce, which wait in scratch
   // The largest over all ranks, of all steps together.
   uint64_t blocks_sent = 0;
   uint32_t messages_sent = 0;

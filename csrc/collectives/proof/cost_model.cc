@@ -10,7 +10,7 @@ class CostModel {
  public:
   CostModel(const Program& program, Collective collective, Rank root, const Partition& vector)
       : program_(program), collective_(collective), root_(root), vector_(vector) {
-    ROCECOLL_CHECK(vector.blocks() == program.ranks());
+    ROCECOLL_CHECK(vector.blocks() == program.ranks);
   }
 
   double step_us(Rank rank, uint32_t index, const CostParameters& parameters) const {
@@ -44,8 +44,8 @@ class CostModel {
   uint64_t bytes_of(Rank rank, const Blocks& blocks) const {
     const uint32_t available =
         blocks.buffer == Buffer::kWork
-            ? program_.work_blocks()
-            : BlocksIn(blocks.buffer, collective_, program_.ranks(), rank == root_);
+            ? program_.work_blocks
+            : BlocksIn(blocks.buffer, collective_, program_.ranks, rank == root_);
     // A whole vector, whatever the sizes of its blocks.
     if (blocks.count == vector_.blocks() && available == blocks.count) return vector_.total();
     uint64_t bytes = 0;
@@ -71,9 +71,9 @@ double EstimateCostUs(const Program& program, Collective collective, Rank root,
                       const Partition& vector, const CostParameters& parameters) {
   const CostModel model(program, collective, root, vector);
   double total_us = 0;
-  for (uint32_t index = 0; index < program.steps(); ++index) {
+  for (uint32_t index = 0; index < program.steps; ++index) {
     double slowest_us = 0;
-    for (Rank rank = 0; rank < program.ranks(); ++rank) {
+    for (Rank rank = 0; rank < program.ranks; ++rank) {
       slowest_us = std::max(slowest_us, model.step_us(rank, index, parameters));
     }
     total_us += slowest_us;

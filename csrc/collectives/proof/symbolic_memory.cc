@@ -29,8 +29,8 @@ Symbol Combine(const Symbol& left, const Symbol& right) {
 
 SymbolicMemory::SymbolicMemory(const Program& program, Collective collective, Rank root,
                                bool in_place)
-    : collective_(collective), ranks_(program.ranks()), root_(root), in_place_(in_place) {
-  lay_out(program.work_blocks());
+    : collective_(collective), ranks_(program.ranks), root_(root), in_place_(in_place) {
+  lay_out(program.work_blocks);
   fill();
 }
 

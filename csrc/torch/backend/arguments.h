@@ -9,7 +9,7 @@
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
 
-#include "engine/operation.h"
+#include "engine/operations/operation.h"
 
 namespace rocecoll::torch_adapter {
 

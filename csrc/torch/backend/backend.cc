@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/backend/backend.h"
 
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/grad_mode.h>
+
 #include <numeric>
 #include <utility>
 
 #include "torch/backend/arguments.h"
 #include "torch/process/errors.h"
+#include "torch/tensors/page_allocator.h"
+#include "torch/tensors/sparse_reduction.h"
 
 namespace rocecoll::torch_adapter {
 
@@ -13,13 +18,6 @@ using c10d::OpType;
 using std::chrono::milliseconds;
 
 namespace {
-
-Work::Call MakeCall(OpType type, const char* title) {
-  Work::Call call;
-  call.type = type;
-  call.title = title;
-  return call;
-}
 
 std::vector<Rank> GlobalRanks(const GroupSpec& group) {
   if (!group.global_ranks.empty()) return group.global_ranks;
@@ -30,16 +28,24 @@ std::vector<Rank> GlobalRanks(const GroupSpec& group) {
 
 }  // namespace
 
-Backend::Backend(std::shared_ptr<RuntimeHandle> runtime, GroupSpec group, AlgorithmTable algorithms,
+std::string Options::text() const {
+  std::string list;
+  for (const auto& [name, value] : values) {
+    list += (list.empty() ? "" : ", ") + name + "='" + TextOf(value) + "'";
+  }
+  return "Options(" + list + ")";
+}
+
+Backend::Backend(std::shared_ptr<Runtime> runtime, GroupSpec group, AlgorithmTable algorithms,
                  c10::intrusive_ptr<Options> options)
     : c10d::Backend(static_cast<int>(group.rank), static_cast<int>(group.addresses.size())),
       runtime_(std::move(runtime)),
       spec_(group),
-      algorithms_(std::move(algorithms)),
+      facts_{rank_, size_, std::move(algorithms)},
       global_ranks_(std::make_shared<const std::vector<Rank>>(GlobalRanks(group))),
       options_(std::move(options)),
       timeout_(std::chrono::duration_cast<milliseconds>(group.timeout)) {
-  Result<GroupId> added = runtime_->add_group(std::move(group));
+  Result<GroupId> added = ProgressOf(*runtime_).add_group(std::move(group));
   if (!added.ok()) Throw(added.status());
   group_ = added.value();
   init();
@@ -50,11 +56,11 @@ Backend::~Backend() { Backend::shutdown(); }
 void Backend::setTimeout(milliseconds timeout) {
   timeout_ = timeout;
   options_->timeout = timeout;
-  runtime_->progress().set_timeout(group_, Saturated(timeout));
+  ProgressOf(*runtime_).set_timeout(group_, Saturated(timeout));
 }
 
 c10d::ErrorType Backend::getError() {
-  switch (runtime_->progress().group_status(group_).code()) {
+  switch (ProgressOf(*runtime_).group_status(group_).code()) {
     case StatusCode::kOk:
       return c10d::ErrorType::SUCCESS;
     case StatusCode::kTimeout:
@@ -71,134 +77,111 @@ c10d::ErrorType Backend::getError() {
 }
 
 void Backend::abort() {
-  runtime_->progress().abort(
+  ProgressOf(*runtime_).abort(
       group_, Status(StatusCode::kAborted,
                      "rocecoll: the process group was aborted by rank " + std::to_string(rank_)));
 }
 
-void Backend::shutdown() { runtime_->remove_group(group_); }
-
-OperationSpec Backend::make_spec(Collective collective, milliseconds timeout) const {
-  OperationSpec spec;
-  spec.collective = collective;
-  if (timeout > milliseconds(0)) spec.timeout = Saturated(timeout);
-  spec.algorithm = algorithms_[static_cast<size_t>(collective)];
-  return spec;
+void Backend::shutdown() {
+  if (!runtime_->forked()) runtime_->progress().remove_group(group_);
 }
 
-Work::Ptr Backend::make_work(Work::Call call, const std::vector<OperationSpec>& specs,
-                             uint64_t batch) {
-  call.record = observe(call, specs, batch);
-  if (completion_hook_->is_set()) call.hook = completion_hook_;
-  return c10::make_intrusive<Work>(runtime_, rank_, std::move(call));
+void Backend::registerOnCompletionHook(
+    std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) {
+  completion_hook_->set(std::move(hook));
+  // What hasHooks() looks at.
+  onCompletionHook_ = [](const std::shared_ptr<c10d::WorkInfo>&) {};
 }
 
-void Backend::stage(Work::Call& call, std::vector<OperationSpec>& specs, Staging& staging) {
-  if (!staging.device) return;
-  call.device = staging.device->device();
-  staging.device->start(copy_streams_, specs);
+void Backend::waitForPendingWorks() { completion_hook_->wait_for_all(); }
+
+at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
+  constexpr const char* kFunction = "allocateTensor";
+  if (size < 0) Refuse(kFunction, "invalid tensor size: " + std::to_string(size));
+  if (!options.device().is_cpu()) {
+    Refuse(kFunction, "only CPU tensors are supported, got " + options.device().str());
+  }
+  return at::detail::empty_generic({size}, &PageAllocator::Instance(),
+                                   c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                   c10::typeMetaToScalarType(options.dtype()), std::nullopt);
 }
 
-Backend::WorkPtr Backend::launch(Work::Call call, std::vector<OperationSpec> specs,
-                                 const std::shared_ptr<Staging>& staging) {
-  stage(call, specs, *staging);
-  auto work = make_work(std::move(call), specs);
-  Work::Submit(group_, {work, std::move(specs), staging});
+void Backend::stage(Request& request) {
+  if (!request.staging->device) return;
+  request.call.device = request.staging->device->device();
+  request.staging->device->start(copy_streams_, request.specs);
+}
+
+Work::Launch Backend::make_work(Request request, uint64_t batch) {
+  stage(request);
+  request.call.record = observe(request, batch);
+  if (completion_hook_->is_set()) request.call.hook = completion_hook_;
+  return {c10::make_intrusive<Work>(runtime_, rank_, std::move(request.call)),
+          std::move(request.specs), std::move(request.staging)};
+}
+
+Backend::WorkPtr Backend::submit(Request request) {
+  Work::Launch launch = make_work(std::move(request));
+  Work::Ptr work = launch.work;
+  Work::Submit(group_, std::move(launch));
   return work;
 }
 
-Backend::WorkPtr Backend::all_reduce(const char* function, Tensors& tensors, Work::Call call,
-                                     const c10d::AllreduceOptions& options) {
-  auto staging = std::make_shared<Staging>();
-  std::vector<OperationSpec> specs;
-  specs.reserve(tensors.size());
-  for (const at::Tensor& tensor : tensors) {
-    OperationSpec spec = make_spec(Collective::kAllreduce, options.timeout);
-    spec.type = ToDataType(tensor.scalar_type());
-    SetReduction(function, options.reduceOp, spec);
-    spec.input = spec.output = EvenBuffer(tensor, ranks(), Access::kReadWrite, *staging);
-    specs.push_back(std::move(spec));
+Backend::WorkPtr Backend::add(Batch& batch, Request request) {
+  batch.admit(request);
+  const bool asynchronous = request.call.asynchronous;
+  batch.calls.push_back(make_work(std::move(request), batch.number));
+  return asynchronous ? batch.calls.back().work : nullptr;
+}
+
+Backend::WorkPtr Backend::endCoalescing() {
+  const auto batch = batches_.take();
+  TORCH_CHECK(batch != nullptr,
+              "ProcessGroupRocecoll::endCoalescing: this thread has started no batch");
+  if (batch->refused) {
+    batch->discard("rocecoll: another call of the same batch was refused");
+    std::rethrow_exception(batch->refused);
   }
-  call.inputs = call.results = tensors;
-  call.asynchronous = options.asyncOp;
-  return launch(std::move(call), std::move(specs), staging);
+  if (batch->calls.empty()) return nullptr;
+  Request whole(OpType::COALESCED, "rocecoll:coalesced", {}, std::move(batch->results), true);
+  // Started after its calls: it comes behind them on the stream that they store with.
+  if (batch->device) whole.staging->device = std::make_unique<DeviceStaging>(*batch->device);
+  stage(whole);
+  auto work = c10::make_intrusive<Work>(runtime_, rank_, std::move(whole.call));
+  Work::SubmitBatch(group_, work, std::move(whole.staging), std::move(batch->calls));
+  return work;
 }
 
 Backend::WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   if (!tensors.empty() && tensors[0].layout() != at::kStrided) {
     return allreduce_sparse(tensors, options);
   }
-  Single("allreduce", tensors);
-  return all_reduce("allreduce", tensors, MakeCall(OpType::ALLREDUCE, "rocecoll:all_reduce"),
-                    options);
+  return run(AllReduceRequest, tensors, options);
 }
 
-Backend::WorkPtr Backend::allreduce_coalesced(Tensors& tensors,
-                                              const c10d::AllreduceCoalescedOptions& options) {
-  constexpr const char* kFunction = "allreduce_coalesced";
-  if (tensors.empty()) Refuse(kFunction, "requires non-empty tensor list");
-  for (const at::Tensor& tensor : tensors) {
-    CheckTensor(kFunction, tensor, tensor.scalar_type());
-    if (tensor.scalar_type() != tensors[0].scalar_type()) {
-      Refuse(kFunction, "tensors must all have the same type");
-    }
+Backend::WorkPtr Backend::allreduce_sparse(Tensors& tensors,
+                                           const c10d::AllreduceOptions& options) {
+  // Its messages depend on what the other ranks have, so it cannot be sent with other calls.
+  if (batches_.find() != nullptr) {
+    return run([](const GroupFacts&) -> Request {
+      Refuse("allreduce", "a sparse tensor cannot be part of a batch");
+    });
   }
-  return all_reduce(kFunction, tensors,
-                    MakeCall(OpType::ALLREDUCE_COALESCED, "rocecoll:all_reduce_coalesced"),
-                    options);
-}
-
-Backend::WorkPtr Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
-  constexpr const char* kFunction = "broadcast";
-  CheckRoot(kFunction, options.rootRank, size_);
-  if (options.rootTensor < 0 || options.rootTensor >= static_cast<int64_t>(tensors.size())) {
-    Refuse(kFunction, "invalid root tensor: " + std::to_string(options.rootTensor));
-  }
-  const at::Tensor& tensor = Single(kFunction, tensors);
-  auto staging = std::make_shared<Staging>();
-  OperationSpec spec = make_spec(Collective::kBroadcast, options.timeout);
-  spec.type = ToDataType(tensor.scalar_type());
-  spec.root = static_cast<Rank>(options.rootRank);
-  const Access access = options.rootRank == rank_ ? Access::kRead : Access::kWrite;
-  spec.output = EvenBuffer(tensor, ranks(), access, *staging);
-  return launch({.type = OpType::BROADCAST,
-                 .title = "rocecoll:broadcast",
-                 .inputs = tensors,
-                 .results = tensors,
-                 .asynchronous = options.asyncOp},
-                {std::move(spec)}, staging);
-}
-
-Backend::WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  constexpr const char* kFunction = "reduce";
-  CheckRoot(kFunction, options.rootRank, size_);
-  if (options.rootTensor < 0 || options.rootTensor >= static_cast<int64_t>(tensors.size())) {
-    Refuse(kFunction, "invalid root tensor: " + std::to_string(options.rootTensor));
-  }
-  const at::Tensor& tensor = Single(kFunction, tensors);
-  auto staging = std::make_shared<Staging>();
-  OperationSpec spec = make_spec(Collective::kReduce, options.timeout);
-  spec.type = ToDataType(tensor.scalar_type());
-  spec.root = static_cast<Rank>(options.rootRank);
-  SetReduction(kFunction, options.reduceOp, spec);
-  const bool is_root = options.rootRank == rank_;
-  spec.input = EvenBuffer(tensor, ranks(), is_root ? Access::kReadWrite : Access::kRead, *staging);
-  if (is_root) spec.output = spec.input;
-  return launch({.type = OpType::REDUCE,
-                 .title = "rocecoll:reduce",
-                 .inputs = tensors,
-                 .results = tensors,
-                 .asynchronous = options.asyncOp},
-                {std::move(spec)}, staging);
-}
-
-Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions& options) {
-  return launch({.type = OpType::BARRIER,
-                 .title = "rocecoll:barrier",
-                 .inputs = {},
-                 .results = {},
-                 .asynchronous = options.asyncOp},
-                {make_spec(Collective::kBarrier, options.timeout)}, std::make_shared<Staging>());
+  Request request = SparseAllReduceRequest(facts_, tensors, options);
+  const at::NoGradGuard no_grad;
+  auto reduction =
+      std::make_shared<SparseReduction>(GroupView{runtime_, group_, static_cast<Rank>(rank_),
+                                                  facts_.ranks(), request.specs.front().timeout},
+                                        tensors[0]);
+  OperationPtr first = reduction->begin();
+  Work::Launch launch = make_work(std::move(request));
+  Work::Ptr work = launch.work;
+  Work::Run(group_, std::move(launch), std::move(first), *sparse_steps_,
+            [reduction, tensor = tensors[0]] {
+              const at::NoGradGuard no_grad_here;
+              at::Tensor(tensor).copy_(reduction->finish());
+            });
+  return work;
 }
 
 }  // namespace rocecoll::torch_adapter

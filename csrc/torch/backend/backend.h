@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The c10d backend "rocecoll": checks arguments, lays tensors out for the engine, submits. Contains
-// no algorithm and no state beyond its group. Tensors of the CPU and of accelerators.
+// The c10d backend "rocecoll": has requests built for what is called (requests.h), and submits them
+// at once or as a batch (batches.h). Contains no algorithm and no state beyond its group. Tensors
+// of the CPU and of accelerators.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -12,28 +12,43 @@
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <utility>
 #include <vector>
 
-#include "engine/operation.h"
 #include "runtime/option_value.h"
-#include "torch/backend/options.h"
+#include "runtime/runtime_owner.h"
+#include "torch/backend/batches.h"
+#include "torch/backend/requests.h"
 #include "torch/observing/recorder.h"
-#include "torch/process/runtime_handle.h"
-#include "torch/process/serial_queue.h"
+#include "torch/process/completion_pool.h"
 #include "torch/work/completion_hook.h"
 #include "torch/work/work.h"
 
 namespace rocecoll::torch_adapter {
 
-class Backend : public c10d::Backend {
+// rocecoll.Options: what init_process_group(pg_options=...) takes and Backend.options gives back.
+struct Options : c10d::Backend::Options {
+  explicit Options(OptionValues chosen)
+      : c10d::Backend::Options("rocecoll"), values(std::move(chosen)) {}
+  Options(const Options&) = default;
+
+  // "Options(lane_bytes='65536')", which in Python makes equal options.
+  std::string text() const;
+  bool same_choice(const Options& other) const {
+    return values == other.values && timeout == other.timeout;
+  }
+
+  // Options that were chosen; the others come from the environment.
+  const OptionValues values;
+};
+
+class Backend final : public c10d::Backend {
  public:
-  using Tensors = std::vector<at::Tensor>;
-  using TensorLists = std::vector<Tensors>;
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Options = torch_adapter::Options;  // instead of the base class's
 
   // Throws when the group cannot be added. `group.addresses` decides the number of ranks.
-  Backend(std::shared_ptr<RuntimeHandle> runtime, GroupSpec group, AlgorithmTable algorithms,
+  Backend(std::shared_ptr<Runtime> runtime, GroupSpec group, AlgorithmTable algorithms,
           c10::intrusive_ptr<Options> options);
   ~Backend() override;
 
@@ -58,38 +73,80 @@ class Backend : public c10d::Backend {
   // Of sparse COO tensors, SUM only: the coalesced sum, the same on every rank.
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_coalesced(Tensors& tensors,
-                              const c10d::AllreduceCoalescedOptions& options) override;
-  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
-  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+                              const c10d::AllreduceCoalescedOptions& options) override {
+    return run(AllReduceCoalescedRequest, tensors, options);
+  }
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    return run(BroadcastRequest, tensors, options);
+  }
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
+    return run(ReduceRequest, tensors, options);
+  }
   WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
-                    const c10d::AllgatherOptions& options) override;
+                    const c10d::AllgatherOptions& options) override {
+    return run(AllGatherRequest, outputs, inputs, options);
+  }
   WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
-                              const c10d::AllgatherOptions& options) override;
+                              const c10d::AllgatherOptions& options) override {
+    return run(AllGatherCoalescedRequest, outputs, inputs, options);
+  }
   WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
-                          const c10d::AllgatherOptions& options) override;
+                          const c10d::AllgatherOptions& options) override {
+    return run(AllGatherIntoRequest, output, input, options);
+  }
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::AllgatherOptions& options) override;
+                                          const c10d::AllgatherOptions& options) override {
+    return run(AllGatherIntoCoalescedRequest, outputs, inputs, options);
+  }
   WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
-                         const c10d::ReduceScatterOptions& options) override;
+                         const c10d::ReduceScatterOptions& options) override {
+    return run(ReduceScatterRequest, outputs, inputs, options);
+  }
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                               const c10d::ReduceScatterOptions& options) override;
+                               const c10d::ReduceScatterOptions& options) override {
+    return run(ReduceScatterFromRequest, output, input, options);
+  }
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::ReduceScatterOptions& options) override;
+                                          const c10d::ReduceScatterOptions& options) override {
+    return run(ReduceScatterFromCoalescedRequest, outputs, inputs, options);
+  }
   WorkPtr gather(TensorLists& outputs, Tensors& inputs,
-                 const c10d::GatherOptions& options) override;
+                 const c10d::GatherOptions& options) override {
+    return run(GatherRequest, outputs, inputs, options);
+  }
   WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
-                  const c10d::ScatterOptions& options) override;
+                  const c10d::ScatterOptions& options) override {
+    return run(ScatterRequest, outputs, inputs, options);
+  }
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
-                   const c10d::AllToAllOptions& options) override;
+                   const c10d::AllToAllOptions& options) override {
+    return run(AllToAllRequest, outputs, inputs, options);
+  }
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
                         std::vector<int64_t>& input_splits,
-                        const c10d::AllToAllOptions& options) override;
-  WorkPtr send(Tensors& tensors, int to, int tag) override;
-  WorkPtr recv(Tensors& tensors, int from, int tag) override;
-  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
-  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+                        const c10d::AllToAllOptions& options) override {
+    return run(AllToAllSplitRequest, output, input, output_splits, input_splits, options);
+  }
+  WorkPtr send(Tensors& tensors, int to, int tag) override {
+    return run(SendRequest, tensors, to, tag);
+  }
+  WorkPtr recv(Tensors& tensors, int from, int tag) override {
+    return run(RecvRequest, tensors, from, tag);
+  }
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override {
+    return run(RecvRequest, tensors, std::nullopt, tag);
+  }
+  WorkPtr barrier(const c10d::BarrierOptions& options) override {
+    return run(BarrierRequest, options);
+  }
   // Rank 0 names the ranks that did not come in time. Failing it fails the group.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+  bool supportsCoalescing() const override { return true; }
+  // A batch of this thread that was never ended is discarded.
+  void startCoalescing() override { batches_.open(); }
+  // One work for the whole batch; none if nothing was called.
+  WorkPtr endCoalescing() override;
 
   bool supportsSplitting() const override { return true; }
   bool supportsShrinking() const override { return true; }
@@ -104,55 +161,44 @@ class Backend : public c10d::Backend {
       const std::vector<int64_t>& ranks_to_exclude, int shrink_flags,
       const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
 
- protected:
-  // Every call ends here.
-  virtual WorkPtr launch(Work::Call call, std::vector<OperationSpec> specs,
-                         const std::shared_ptr<Staging>& staging);
-  // The part of launch() that tensors of an accelerator need, at the time of the call.
-  void stage(Work::Call& call, std::vector<OperationSpec>& specs, Staging& staging);
-  const std::shared_ptr<RuntimeHandle>& runtime() const { return runtime_; }
-  GroupId group() const { return group_; }
-  // The work of a call, counted and shown to whoever watches, in the caller's thread. Calls of one
-  // batch share its number; 0: no batch.
-  Work::Ptr make_work(Work::Call call, const std::vector<OperationSpec>& specs, uint64_t batch = 0);
-  const AlgorithmTable& algorithms() const { return algorithms_; }
-  // A backend of the same class for another group.
-  virtual c10::intrusive_ptr<Backend> make_alike(GroupSpec group,
-                                                 c10::intrusive_ptr<Options> options) const = 0;
-
  private:
+  // Sends what `build` makes of the arguments, or, where this thread has a batch open, adds it to
+  // that.
+  template <typename Build, typename... Arguments>
+  WorkPtr run(const Build& build, const Arguments&... arguments) {
+    Batch* batch = batches_.find();
+    if (batch == nullptr) return submit(build(facts_, arguments...));
+    try {
+      return add(*batch, build(facts_, arguments...));
+    } catch (...) {
+      batch->refuse(std::current_exception());
+      return nullptr;
+    }
+  }
+  WorkPtr submit(Request request);
+  WorkPtr add(Batch& batch, Request request);
+  // The part that tensors of an accelerator need at the time of the call.
+  void stage(Request& request);
+  // The work of a call and what it is to run, counted and shown to whoever watches, in the caller's
+  // thread. Calls of one batch share its number; 0: no batch.
+  Work::Launch make_work(Request request, uint64_t batch = 0);
   // Counts a call, shows it to the profiler and records it; null while nobody records.
-  CallRecordPtr observe(const Work::Call& call, const std::vector<OperationSpec>& specs,
-                        uint64_t batch = 0);
-  // An operation of `collective` with the caller's timeout and the chosen algorithm.
-  OperationSpec make_spec(Collective collective, std::chrono::milliseconds timeout) const;
-  void show_profiler(const Work::Call& call, const std::vector<OperationSpec>& specs,
-                     uint64_t sequence, bool message) const;
-  WorkPtr all_reduce(const char* function, Tensors& tensors, Work::Call call,
-                     const c10d::AllreduceOptions& options);
-  OperationSpec gather_into(const char* function, at::Tensor& output, at::Tensor& input,
-                            const c10d::AllgatherOptions& options, Staging& staging) const;
-  OperationSpec gather_list(const char* function, const Tensors& outputs, const at::Tensor& input,
-                            const c10d::AllgatherOptions& options, Staging& staging) const;
-  OperationSpec scatter_from(const char* function, at::Tensor& output, at::Tensor& input,
-                             const c10d::ReduceScatterOptions& options, Staging& staging) const;
-  // Without `peer`: from any rank.
-  WorkPtr point_to_point(c10d::OpType type, const char* title, Tensors& tensors,
-                         std::optional<int> peer, int tag);
+  CallRecordPtr observe(const Request& request, uint64_t batch = 0);
+  void show_profiler(const Request& request, uint64_t sequence, bool message) const;
   OperationPtr exchange_token(Collective collective, Rank peer);
   void report_to_rank_zero(Duration limit);
   void await_all_ranks(Duration limit, bool wait_all_ranks);
-  uint32_t ranks() const { return static_cast<uint32_t>(size_); }
   c10::intrusive_ptr<Backend> part(const char* function, const std::vector<Rank>& members,
                                    const c10::intrusive_ptr<c10d::Backend::Options>& options);
 
-  const std::shared_ptr<RuntimeHandle> runtime_;
+  const std::shared_ptr<Runtime> runtime_;
   const GroupSpec spec_;  // as it was made
-  const AlgorithmTable algorithms_;
+  const GroupFacts facts_;
   const std::shared_ptr<const std::vector<Rank>> global_ranks_;  // by group rank
   const std::shared_ptr<SerialQueue> sparse_steps_ = std::make_shared<SerialQueue>();
   const std::shared_ptr<CompletionHook> completion_hook_ = std::make_shared<CompletionHook>();
   const c10::intrusive_ptr<Options> options_;
+  Batches batches_;
   std::mutex parts_mutex_;
   std::map<std::vector<Rank>, uint64_t> parts_;  // groups made of these ranks so far
   GroupId group_ = 0;

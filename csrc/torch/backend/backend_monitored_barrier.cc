@@ -22,13 +22,13 @@ std::string Milliseconds(Duration limit) {
 }  // namespace
 
 OperationPtr Backend::exchange_token(Collective collective, Rank peer) {
-  OperationSpec spec = make_spec(collective, c10d::kUnsetTimeout);
+  OperationSpec spec = facts_.spec(collective, c10d::kUnsetTimeout);
   spec.root = peer;
   spec.user_tag = kToken;
   OperationBuffer& buffer = collective == Collective::kSend ? spec.input : spec.output;
   buffer.partition = Partition::Even(0, 1);  // a message without elements
   auto operation = std::make_shared<Operation>(std::move(spec), nullptr);
-  const Status status = runtime_->progress().submit(group_, operation, true);
+  const Status status = ProgressOf(*runtime_).submit(group_, operation, true);
   if (!status.ok()) Throw(status);
   return operation;
 }
@@ -36,13 +36,9 @@ OperationPtr Backend::exchange_token(Collective collective, Rank peer) {
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
   const milliseconds limit =
       options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
-  OperationSpec spec = make_spec(Collective::kBarrier, limit);
-  const CallRecordPtr record = observe({.type = c10d::OpType::BARRIER,
-                                        .title = "rocecoll:monitored_barrier",
-                                        .inputs = {},
-                                        .results = {},
-                                        .asynchronous = false},
-                                       {std::move(spec)});
+  Request request(c10d::OpType::BARRIER, "rocecoll:monitored_barrier", {}, {}, false);
+  request.specs.push_back(facts_.spec(Collective::kBarrier, limit));
+  const CallRecordPtr record = observe(request);
   if (record) record->start();
   try {
     if (rank_ == 0) {
@@ -61,7 +57,7 @@ void Backend::report_to_rank_zero(Duration limit) {
   Patience patience(MonotonicNow(), limit);
   exchange_token(Collective::kSend, 0);
   const OperationPtr answer = exchange_token(Collective::kRecv, 0);
-  Status status = runtime_->progress().wait(answer, patience);
+  Status status = ProgressOf(*runtime_).wait(answer, patience);
   if (status.ok()) return;
   if (!answer->done()) status = Status(StatusCode::kTimeout, "no answer in " + Milliseconds(limit));
   const Status shown(status.code(), "ProcessGroupRocecoll::monitoredBarrier: Rank " +
@@ -69,21 +65,21 @@ void Backend::report_to_rank_zero(Duration limit) {
                                         " successfully reached monitoredBarrier, but received "
                                         "errors while waiting for send/recv from rank 0: " +
                                         status.message());
-  runtime_->progress().abort(group_, shown);
+  ProgressOf(*runtime_).abort(group_, shown);
   Throw(shown);
 }
 
 void Backend::await_all_ranks(Duration limit, bool wait_all_ranks) {
   Patience patience(MonotonicNow(), limit);
   std::vector<OperationPtr> tokens;
-  for (Rank peer = 1; peer < ranks(); ++peer) {
+  for (Rank peer = 1; peer < facts_.ranks(); ++peer) {
     tokens.push_back(exchange_token(Collective::kRecv, peer));
   }
   std::string failed;
   Status status;
-  for (Rank peer = 1; peer < ranks(); ++peer) {
+  for (Rank peer = 1; peer < facts_.ranks(); ++peer) {
     const OperationPtr& token = tokens[peer - 1];
-    Status came = runtime_->progress().wait(token, patience);
+    Status came = ProgressOf(*runtime_).wait(token, patience);
     if (came.ok()) continue;
     if (limit == Duration{0}) {
       failed = "Rank 0 timed out in monitoredBarrier after 0 ms";
@@ -97,12 +93,12 @@ void Backend::await_all_ranks(Duration limit, bool wait_all_ranks) {
     if (!wait_all_ranks) break;
   }
   if (status.ok()) {
-    for (Rank peer = 1; peer < ranks(); ++peer) exchange_token(Collective::kSend, peer);
+    for (Rank peer = 1; peer < facts_.ranks(); ++peer) exchange_token(Collective::kSend, peer);
     return;
   }
   if (limit > Duration{0}) failed += " failed to pass monitoredBarrier in " + Milliseconds(limit);
   const Status shown(status.code(), "ProcessGroupRocecoll::monitoredBarrier: " + failed);
-  runtime_->progress().abort(group_, shown);
+  ProgressOf(*runtime_).abort(group_, shown);
   Throw(shown);
 }
 

@@ -53,11 +53,11 @@ int Stride(const std::vector<Rank>& ranks) {
 
 }  // namespace
 
-CallRecordPtr Backend::observe(const Work::Call& call, const std::vector<OperationSpec>& specs,
-                               uint64_t batch) {
+CallRecordPtr Backend::observe(const Request& request, uint64_t batch) {
+  const Work::Call& call = request.call;
   const bool message = c10d::isP2POp(call.type);
   const uint64_t sequence = message ? ++message_sequence_ : ++sequence_;
-  if (at::hasCallbacks()) show_profiler(call, specs, sequence, message);
+  if (at::hasCallbacks()) show_profiler(request, sequence, message);
   if (!Recorder::enabled()) return nullptr;
   auto record = std::make_shared<CallRecord>();
   RecordCaller(*record);
@@ -71,7 +71,7 @@ CallRecordPtr Backend::observe(const Work::Call& call, const std::vector<Operati
   record->batch = batch;
   record->bytes =
       std::max(Describe(call.inputs, record->inputs), Describe(call.results, record->outputs));
-  const OperationSpec& spec = specs.front();
+  const OperationSpec& spec = request.specs.front();
   if (NamesRank(spec.collective)) record->root = spec.any_source ? -1 : static_cast<int>(spec.root);
   if (message) record->tag = spec.user_tag;
   if (Reduces(spec.collective)) record->reduce_op = ToString(spec.reduce_op);
@@ -88,9 +88,9 @@ CallRecordPtr Backend::observe(const Work::Call& call, const std::vector<Operati
 }
 
 // torch.profiler's "record_param_comms", as torch's own backends emit it.
-void Backend::show_profiler(const Work::Call& call, const std::vector<OperationSpec>& specs,
-                            uint64_t sequence, bool message) const {
-  const OperationSpec& spec = specs.front();
+void Backend::show_profiler(const Request& request, uint64_t sequence, bool message) const {
+  const Work::Call& call = request.call;
+  const OperationSpec& spec = request.specs.front();
   const std::vector<at::Tensor>& typed = call.inputs.empty() ? call.results : call.inputs;
   const int stride = Stride(*global_ranks_);
   RECORD_PARAM_COMMS_DATA_WITH_ASYNC_OP(

@@ -59,7 +59,7 @@ c10::intrusive_ptr<c10d::Backend> Backend::shrink(
   const std::vector<Rank> excluded(ranks_to_exclude.begin(), ranks_to_exclude.end());
   CheckMembers("shrink", excluded, size_);
   std::vector<Rank> members;
-  for (Rank rank = 0; rank < ranks(); ++rank) {
+  for (Rank rank = 0; rank < facts_.ranks(); ++rank) {
     if (std::find(excluded.begin(), excluded.end(), rank) == excluded.end()) {
       members.push_back(rank);
     }
@@ -76,8 +76,7 @@ c10::intrusive_ptr<c10d::Backend> Backend::shrink(
 c10::intrusive_ptr<Backend> Backend::part(
     const char* function, const std::vector<Rank>& members,
     const c10::intrusive_ptr<c10d::Backend::Options>& options) {
-  using torch_adapter::Options;  // not the one of the base class
-  const auto& inherited = dynamic_cast<const Options&>(*options_);
+  const Options& inherited = *options_;
   const auto self = std::find(members.begin(), members.end(), static_cast<Rank>(rank_));
   if (self == members.end()) return nullptr;
   if (const auto* chosen = dynamic_cast<const Options*>(options.get());
@@ -105,7 +104,8 @@ c10::intrusive_ptr<Backend> Backend::part(
   }
   group.timeout = Saturated(own->timeout);
   group.messenger = spec_.messenger;
-  return make_alike(std::move(group), std::move(own));
+  return c10::make_intrusive<Backend>(runtime_, std::move(group), facts_.algorithms,
+                                      std::move(own));
 }
 
 }  // namespace rocecoll::torch_adapter

@@ -5,8 +5,6 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
 
-#include "torch/backend/options.h"
-
 namespace rocecoll::torch_adapter {
 
 ProcessGroup::ProcessGroup(c10::intrusive_ptr<c10d::Store> store,

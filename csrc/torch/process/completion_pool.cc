@@ -15,6 +15,19 @@ namespace {
 
 std::atomic<CompletionPool*> current{nullptr};
 
+// Until none is left, also of those that are queued meanwhile; each is run and dropped without the
+// lock.
+void RunAll(std::deque<std::function<void()>>& tasks, std::unique_lock<std::mutex>& lock) {
+  while (!tasks.empty()) {
+    std::function<void()> task = std::move(tasks.front());
+    tasks.pop_front();
+    lock.unlock();
+    task();
+    task = nullptr;
+    lock.lock();
+  }
+}
+
 }  // namespace
 
 CompletionPool& CompletionPool::instance() {
@@ -46,19 +59,25 @@ void CompletionPool::drain(std::chrono::nanoseconds limit) {
 void CompletionPool::serve() {
   std::unique_lock lock(mutex_);
   while (true) {
-    while (!tasks_.empty()) {
-      std::function<void()> task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      task();
-      task = nullptr;
-      lock.lock();
-    }
+    RunAll(tasks_, lock);
     ++idle_;
     if (idle_ == threads_) became_quiet_.notify_all();
     work_arrived_.wait(lock, [this] { return !tasks_.empty(); });
     --idle_;
   }
+}
+
+void SerialQueue::run(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    if (std::exchange(serving_, true)) return;
+  }
+  CompletionPool::instance().run([self = shared_from_this()] {
+    std::unique_lock lock(self->mutex_);
+    RunAll(self->tasks_, lock);
+    self->serving_ = false;
+  });
 }
 
 }  // namespace rocecoll::torch_adapter

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that complete futures which callers hold. Callbacks attached to a future run on the
-// thread that completes it, may take Python's lock, and may wait for another collective (DDP's
-// PowerSGD hook does): on the progress thread that would be a deadlock.
+// Threads that complete futures which callers hold, and queues whose tasks run there. Callbacks
+// attached to a future run on the thread that completes it, may take Python's lock, and may wait
+// for another collective (DDP's PowerSGD hook does): on the progress thread that would be a
+// deadlock.
 #pragma once
 
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 
 namespace rocecoll::torch_adapter {
@@ -37,6 +39,19 @@ class CompletionPool {
   std::deque<std::function<void()>> tasks_;
   size_t threads_ = 0;
   size_t idle_ = 0;
+};
+
+// Tasks that may block, one at a time in the order given, on a thread of the pool while there are
+// any.
+class SerialQueue : public std::enable_shared_from_this<SerialQueue> {
+ public:
+  // Must not throw. The queue lives until its tasks have run.
+  void run(std::function<void()> task);
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::function<void()>> tasks_;  // bounded by the operations in flight
+  bool serving_ = false;
 };
 
 }  // namespace rocecoll::torch_adapter

@@ -30,4 +30,12 @@ std::exception_ptr MakeException(const Status& status) {
 
 void Throw(const Status& status) { std::rethrow_exception(MakeException(status)); }
 
+Progress& ProgressOf(const Runtime& runtime) {
+  if (!runtime.forked()) return runtime.progress();
+  Throw(Status(StatusCode::kAborted,
+               "rocecoll: this process was forked from the one that made the process group, and "
+               "cannot use it (the thread and the connections stayed there). Start such a process "
+               "by the spawn or forkserver method and call init_process_group in it"));
+}
+
 }  // namespace rocecoll::torch_adapter

@@ -21,8 +21,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/operation.h"
-#include "engine/staged_memory.h"
+#include "engine/operations/operation.h"
+#include "engine/operations/staged_memory.h"
 
 namespace rocecoll::torch_adapter {
 

@@ -41,13 +41,13 @@ OperationPtr SparseReduction::submit(OperationSpec spec,
                                      const std::shared_ptr<Staging>& staging) const {
   spec.timeout = group_.timeout;
   auto operation = std::make_shared<Operation>(std::move(spec), staging);
-  const Status status = group_.runtime->progress().submit(group_.group, operation, true);
+  const Status status = ProgressOf(*group_.runtime).submit(group_.group, operation, true);
   if (!status.ok()) Throw(status);
   return operation;
 }
 
 void SparseReduction::wait(const OperationPtr& operation) const {
-  const Status status = group_.runtime->progress().wait(operation);
+  const Status status = ProgressOf(*group_.runtime).wait(operation);
   if (!status.ok()) Throw(status);
 }
 

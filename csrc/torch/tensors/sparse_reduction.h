@@ -11,15 +11,15 @@
 #include <memory>
 #include <vector>
 
-#include "engine/operation.h"
-#include "torch/process/runtime_handle.h"
+#include "engine/operations/operation.h"
+#include "runtime/runtime_owner.h"
 #include "torch/tensors/tensor_layout.h"
 
 namespace rocecoll::torch_adapter {
 
 // The group as an operation of several steps sees it; the backend may end meanwhile.
 struct GroupView {
-  std::shared_ptr<RuntimeHandle> runtime;
+  std::shared_ptr<Runtime> runtime;
   GroupId group = 0;
   Rank rank = 0;
   uint32_t ranks = 1;

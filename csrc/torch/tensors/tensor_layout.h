@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "collectives/data_type.h"
-#include "engine/operation.h"
+#include "engine/operations/operation.h"
 #include "torch/tensors/device_staging.h"
 
 namespace rocecoll::torch_adapter {

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
-#include "torch/process/serial_queue.h"
+#include "torch/process/completion_pool.h"
 
 namespace rocecoll::torch_adapter {
 

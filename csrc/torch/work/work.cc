@@ -43,7 +43,7 @@ Status WithOperation(const Status& status, const char* title) {
 
 }  // namespace
 
-Work::Work(std::shared_ptr<RuntimeHandle> runtime, int rank, Call call)
+Work::Work(std::shared_ptr<Runtime> runtime, int rank, Call call)
     : c10d::Work(rank, call.type, call.title, call.inputs),
       runtime_(std::move(runtime)),
       call_(std::move(call)),
@@ -73,7 +73,7 @@ void Work::Prepare(GroupId group, Launch launch, std::vector<OperationPtr>& oper
 }
 
 Status Work::submit_all(const std::vector<OperationPtr>& operations, size_t& accepted) const {
-  Progress& progress = runtime_->progress();
+  Progress& progress = ProgressOf(*runtime_);
   if (operations.size() > 1) return progress.submit_all(group_, operations, accepted);
   Status status = progress.submit(group_, operations[0], call_.asynchronous);
   accepted = status.ok() ? 1 : 0;
@@ -127,11 +127,12 @@ void Work::SubmitBatch(GroupId group, const Ptr& batch, std::shared_ptr<Staging>
   if (accepted == 0) Throw(WithOperation(status, refused));
 }
 
-void Work::Run(GroupId group, const Ptr& work, OperationPtr first, SerialQueue& queue,
+void Work::Run(GroupId group, Launch launch, OperationPtr first, SerialQueue& queue,
                std::function<void()> body) {
+  const Ptr work = std::move(launch.work);
   work->group_ = group;
   work->operations_.push_back(std::move(first));
-  work->staging_ = std::make_shared<Staging>();
+  work->staging_ = std::move(launch.staging);
   work->pending_ = 1;
   work->submitted_ = true;
   if (work->call_.record) work->call_.record->start();
@@ -251,13 +252,13 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   Patience patience(MonotonicNow(), bounded ? Saturated(timeout) : Duration::max());
   for (const OperationPtr& operation : operations_) {
     if (operation->done()) continue;
-    const Status status = runtime_->progress().wait(operation, patience);
+    const Status status = ProgressOf(*runtime_).wait(operation, patience);
     if (!operation->done()) {
       if (status.code() != StatusCode::kTimeout) Throw(status);
       ThrowTimedOut(call_.title, timeout);
     }
   }
-  if (!isCompleted()) runtime_->check_process();
+  if (!isCompleted()) ProgressOf(*runtime_);
   std::unique_lock lock(mutex_);
   while (!completed_) {
     const Instant now = MonotonicNow();
@@ -285,12 +286,12 @@ void Work::await_on_stream() const {
 }
 
 void Work::abort() {
-  runtime_->progress().abort(
+  ProgressOf(*runtime_).abort(
       group_, Status(StatusCode::kAborted, std::string(call_.title) + ": aborted by the user"));
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
-  if (!isCompleted()) runtime_->check_process();
+  if (!isCompleted()) ProgressOf(*runtime_);
   std::lock_guard lock(state_mutex_);
   future_shared_ = true;
   return future_;

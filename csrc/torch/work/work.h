@@ -15,10 +15,10 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
-#include "engine/operation.h"
+#include "engine/operations/operation.h"
+#include "runtime/runtime_owner.h"
 #include "torch/observing/recorder.h"
-#include "torch/process/runtime_handle.h"
-#include "torch/process/serial_queue.h"
+#include "torch/process/completion_pool.h"
 #include "torch/tensors/tensor_layout.h"
 #include "torch/work/completion_hook.h"
 
@@ -56,7 +56,7 @@ class Work : public c10d::Work {
     std::shared_ptr<Staging> staging;
   };
 
-  Work(std::shared_ptr<RuntimeHandle> runtime, int rank, Call call);
+  Work(std::shared_ptr<Runtime> runtime, int rank, Call call);
 
   // Submits the operations in order. Throws when they are refused with nothing sent; a refusal
   // after that completes the work with that error.
@@ -65,9 +65,10 @@ class Work : public c10d::Work {
   // the last of them, with the first error among them; `staging` is the batch's own.
   static void SubmitBatch(GroupId group, const Ptr& batch, std::shared_ptr<Staging> staging,
                           std::vector<Launch> members);
-  // Completes when `body`, which runs on `queue`, has returned or thrown. `first` has been
-  // submitted and gives the work its sequence number; the body waits for it.
-  static void Run(GroupId group, const Ptr& work, OperationPtr first, SerialQueue& queue,
+  // Instead of the launch's operations runs `body` on `queue`, and completes when that has returned
+  // or thrown. `first` has been submitted and gives the work its sequence number; the body waits
+  // for it.
+  static void Run(GroupId group, Launch launch, OperationPtr first, SerialQueue& queue,
                   std::function<void()> body);
   // Completes a work that will not be submitted.
   void discard(const Status& why);
@@ -105,7 +106,7 @@ class Work : public c10d::Work {
   Ptr batch() const { return batch_ == nullptr ? Ptr() : Ptr::reclaim_copy(batch_); }
   void await_on_stream() const;
 
-  const std::shared_ptr<RuntimeHandle> runtime_;
+  const std::shared_ptr<Runtime> runtime_;
   Call call_;
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
   const std::chrono::steady_clock::time_point started_;

@@ -43,8 +43,8 @@ using PathList = IntrusiveList<Endpoint, &Endpoint::path_hook>;
 
 // Outlives its endpoints, within bounds: see EndpointTable.
 struct PeerPath {
-  PeerPath(PeerHandle peer, uint64_t max_window_bytes, bool steered)
-      : peer(peer), path(max_window_bytes, steered) {}
+  PeerPath(PeerHandle peer, uint64_t max_window_bytes, bool crosses_network)
+      : peer(peer), path(max_window_bytes, crosses_network) {}
 
   const PeerHandle peer;
   std::string name;  // the peer's address

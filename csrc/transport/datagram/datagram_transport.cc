@@ -16,8 +16,9 @@ namespace {
 constexpr int kMaxBatches = 4;
 // Longest connect timeout, so that adding it to an instant cannot overflow.
 constexpr Duration kMaxTimeout = std::chrono::hours(24 * 365);
-// Copying a frame twice costs less than the round trip of a placed write up to about this size.
-constexpr size_t kMaxPreferredFrameBytes = 8192;
+// Copying a frame twice costs less than the round trip of a placed write, on loopback also beyond
+// this size: it bounds what waits for receives that are not posted yet.
+constexpr size_t kMaxPreferredFrameBytes = 32 * 1024;
 
 // What a connection counts itself, for as long as it lives.
 void AddCounts(TransportStats& total, const Connection& connection) {
@@ -42,9 +43,13 @@ DatagramTransport::~DatagramTransport() {
   port_->flush();
 }
 
-TransportLimits DatagramTransport::limits() const {
+TransportLimits DatagramTransport::limits_towards(std::span<const Address> peers) const {
+  size_t guaranteed = port_limits_.max_datagram_bytes;
+  for (const Address& peer : peers)
+    guaranteed = std::min(guaranteed, port_->guaranteed_bytes(peer));
+  if (peers.empty()) guaranteed = port_limits_.guaranteed_datagram_bytes;
   TransportLimits limits;
-  limits.max_frame_bytes = Connection::MaxFrameBytes(port_limits_.guaranteed_datagram_bytes);
+  limits.max_frame_bytes = Connection::MaxFrameBytes(guaranteed);
   limits.preferred_eager_bytes = std::min(limits.max_frame_bytes, kMaxPreferredFrameBytes);
   return limits;
 }
@@ -68,12 +73,13 @@ Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
   ConnectionOptions options = options_;
   options.max_datagram_bytes = port_->peer_limit(handle.value());
   options.min_datagram_bytes = port_limits_.min_datagram_bytes;
-  options.guaranteed_datagram_bytes = port_limits_.guaranteed_datagram_bytes;
+  options.guaranteed_datagram_bytes = port_->guaranteed_bytes(peer);
   options.connect_timeout = std::min(connect_timeout, kMaxTimeout);
-  const bool steered = !port_->on_this_host(handle.value());
+  const bool crosses_network = !port_->on_this_host(handle.value());
   PeerPath& path = table_.path(
       handle.value(),
-      steered ? CongestionController::kMaxWindow : port_limits_.receive_buffer_bytes, steered);
+      crosses_network ? CongestionController::kMaxWindow : port_limits_.receive_buffer_bytes,
+      crosses_network);
   path.name = peer.text();
   Endpoint& endpoint = table_.add(options, id, path, now_);
   endpoint.process = peer.process();
@@ -94,7 +100,7 @@ void DatagramTransport::notify(const Address& peer, std::span<const std::byte> n
 
 size_t DatagramTransport::poll(Instant now, std::span<Event> events) {
   now_ = std::max(now_, now);
-  if (const Duration pause = pauses_.on_call(now_); pause > Duration{0}) stand_still(pause);
+  notice_pause();
   closed_links_.clear();
   transmit();
   // What the last batch caused and the caller had no room for comes first: it may lend from the
@@ -115,9 +121,19 @@ size_t DatagramTransport::poll(Instant now, std::span<Event> events) {
   return count;
 }
 
+// Within poll().
+void DatagramTransport::tell_time() {
+  now_ = std::max(now_, port_->clock(now_));
+  notice_pause();
+}
+
 // What peers said in a pause of this process lies in the socket's buffer, and whoever was paused
-// with it said nothing: only from now on may silence be counted again.
-void DatagramTransport::stand_still(Duration pause) {
+// with it said nothing: only from now on may silence be counted again. Within poll(), at any move
+// of the time: a process is stopped anywhere.
+void DatagramTransport::notice_pause() {
+  const Duration pause = pauses_.on_call(now_);
+  pauses_.expect(now_, now_);
+  if (pause == Duration{0}) return;
   table_.for_each_path([&](PeerPath& path) {
     path.path.on_pause(now_, pause);
     for (Endpoint* e = path.endpoints.front(); e != nullptr; e = PathList::next(*e)) {
@@ -207,7 +223,8 @@ bool DatagramTransport::transmit_from(Endpoint& endpoint) {
   TxDatagram datagram;
   tell_time();  // round trips begin now, not when this poll did
   update_mtu(endpoint.path);
-  while (batch_.has_room()) {
+  const size_t largest = endpoint.connection.largest_datagram();
+  while (batch_.has_room(largest)) {
     if (!endpoint.connection.poll_transmit(now_, batch_.space(), datagram)) return false;
     datagram.to = endpoint.path.peer;
     batch_.add(datagram, &endpoint);

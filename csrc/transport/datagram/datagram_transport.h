@@ -36,7 +36,8 @@ class DatagramTransport final : public Transport {
   DatagramTransport(const DatagramTransport&) = delete;
   DatagramTransport& operator=(const DatagramTransport&) = delete;
 
-  TransportLimits limits() const override;
+  TransportLimits limits() const override { return limits_towards({}); }
+  TransportLimits limits_towards(std::span<const Address> peers) const override;
   Address address() const override { return port_->address().of_process(process_); }
   MemoryDomain& memory() override { return memory_; }
   TransportStats stats() const override;
@@ -77,8 +78,8 @@ class DatagramTransport final : public Transport {
   void take_hints();
 
   // -- datagram_transport.cc
-  void tell_time() { now_ = std::max(now_, port_->clock(now_)); }
-  void stand_still(Duration pause);
+  void tell_time();
+  void notice_pause();
   void touch(Endpoint& endpoint);
   void wake_waiting(PeerPath& path);
   void run_timers();
@@ -99,7 +100,7 @@ class DatagramTransport final : public Transport {
   PlainMemoryDomain memory_;
   TransportStats stats_;  // but for what connections count
   Instant now_{};         // of the latest call that told the time
-  PauseDetector pauses_;  // between calls of poll()
+  PauseDetector pauses_;  // between calls of poll(), and within one
 
   EndpointTable table_;
   DeadlineHeap<Endpoint, &Endpoint::deadline> deadlines_;    // current for all that settled

@@ -20,7 +20,7 @@ class EndpointTable {
   static constexpr size_t kMaxIdlePaths = 1024;
 
   // The path to the peer, made at first, with this window and steering (see CongestionController).
-  PeerPath& path(PeerHandle peer, uint64_t max_window_bytes, bool steered);
+  PeerPath& path(PeerHandle peer, uint64_t max_window_bytes, bool crosses_network);
   // Null if there is none.
   PeerPath* find_path(PeerHandle peer) const;
 

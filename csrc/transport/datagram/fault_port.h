@@ -38,6 +38,9 @@ class FaultPort final : public DatagramPort {
   void remove_peer(PeerHandle peer) override;
   size_t peer_limit(PeerHandle peer) const override { return inner_->peer_limit(peer); }
   void look_at_route(PeerHandle peer) override { inner_->look_at_route(peer); }
+  size_t guaranteed_bytes(const Address& peer) const override {
+    return inner_->guaranteed_bytes(peer);
+  }
   // Takes the whole batch: what the inner port has no room for waits among the delayed.
   size_t send(std::span<const TxDatagram> batch) override;
   // These are only lost, as often as others.

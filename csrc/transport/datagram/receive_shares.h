@@ -25,7 +25,8 @@ class ReceiveShares {
   static constexpr uint64_t kMostLooks = 64;
 
   ReceiveShares(size_t buffer_bytes, size_t max_datagram_bytes)
-      : buffer_bytes_(buffer_bytes), least_bytes_(2 * max_datagram_bytes) {}
+      : buffer_bytes_(buffer_bytes),
+        least_bytes_(2 * std::min(max_datagram_bytes, Connection::kModestDatagramBytes)) {}
 
   void on_datagram(Instant now, Endpoint& endpoint, size_t bytes) {
     if (bytes < kBulkBytes) return;

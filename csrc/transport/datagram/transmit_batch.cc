@@ -24,9 +24,10 @@ TransmitBatch::TransmitBatch(DatagramPort& port, TransportStats& stats)
       // Room for a whole batch of frames, which are all header, and the gaps between them.
       arena_(kBatchBytes + max_datagram_bytes_ + max_datagrams_ * kHeaderAlignment) {}
 
-bool TransmitBatch::has_room() const {
+bool TransmitBatch::has_room(size_t datagram_bytes) const {
+  ROCECOLL_CHECK(datagram_bytes <= max_datagram_bytes_);
   return !blocked_ && datagrams_.size() < max_datagrams_ &&
-         (datagrams_.empty() || bytes_ + max_datagram_bytes_ <= kBatchBytes);
+         (datagrams_.empty() || bytes_ + datagram_bytes <= kBatchBytes);
 }
 
 std::span<std::byte> TransmitBatch::space() {
@@ -35,9 +36,10 @@ std::span<std::byte> TransmitBatch::space() {
 }
 
 void TransmitBatch::add(const TxDatagram& datagram, const Endpoint* owner) {
-  ROCECOLL_CHECK(has_room() && datagram.header.data() == arena_.data() + arena_used_);
+  const size_t size = datagram.header.size() + datagram.payload.size();
+  ROCECOLL_CHECK(has_room(size) && datagram.header.data() == arena_.data() + arena_used_);
   arena_used_ += RoundUp(datagram.header.size(), kHeaderAlignment);
-  bytes_ += datagram.header.size() + datagram.payload.size();
+  bytes_ += size;
   datagrams_.push_back(datagram);
   owners_.push_back(owner);
 }

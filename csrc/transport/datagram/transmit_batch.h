@@ -19,8 +19,8 @@ class TransmitBatch {
  public:
   TransmitBatch(DatagramPort& port, TransportStats& stats);
 
-  // False: send() first.
-  bool has_room() const;
+  // For a datagram of at most so many bytes. False: send() first.
+  bool has_room(size_t datagram_bytes) const;
   // Where the next datagram's header may be built, at least as large as the largest datagram.
   std::span<std::byte> space();
   // `datagram.header` lies in space().

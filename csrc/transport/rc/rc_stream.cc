@@ -87,7 +87,7 @@ void RcStream::destroy() {
 }
 
 bool RcStream::push_frame(std::span<const std::byte> frame) {
-  ROCECOLL_CHECK(!frame.empty() && frame.size() <= kMaxFrameBytes);
+  ROCECOLL_CHECK(!frame.empty() && frame.size() <= FastPath::kMaxFrameBytes);
   if (queued_frames_ == kMaxQueuedFrames) return false;
   Message message;
   message.size = StreamHeader::kWireBytes + frame.size();
@@ -178,7 +178,7 @@ Status RcStream::add_part_request(Message& message) {
       add_request(last ? SendRequest::Kind::kWriteWithImmediate : SendRequest::Kind::kWrite,
                   {write.lease.data + offset, size}, write.lease.local_key);
   request.remote_address = write.to.base + offset;
-  request.remote_key = RemoteKey(write.to);
+  request.remote_key = static_cast<uint32_t>(write.to.key);
   message.posted += size;
   if (!last) return {};
   request.immediate = ExposedNumber(write.to);

@@ -17,17 +17,24 @@
 #include <span>
 #include <vector>
 
-#include "transport/rc/rc_wire.h"
-#include "transport/rc/rc_write.h"
+#include "transport/fast_path.h"
 #include "transport/rc/receive_pool.h"
 #include "transport/rc/registered_memory.h"
+#include "transport/rc/stream_header.h"
 #include "transport/rdma.h"
 
 namespace rocecoll {
 
+struct RcWrite {
+  uint32_t number = 0;  // within the link
+  RemoteSlice to;       // the lower half of its key is the remote key
+  LocalSlice from;
+  RegisteredMemory::Lease lease;  // from the first request on
+  size_t parts_left = 0;
+};
+
 class RcStream {
  public:
-  static constexpr size_t kMaxFrameBytes = ReceivePool::kBufferBytes - StreamHeader::kWireBytes;
   static constexpr size_t kMaxQueuedFrames = 64;
   // Receive requests that a stream with this many credits may take at once.
   static constexpr uint32_t kBareCredits = 4;

@@ -7,30 +7,65 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
+#include "transport/fast_path.h"
 #include "transport/rc/block_pool.h"
+#include "transport/rc/stream_header.h"
 #include "transport/rdma.h"
 
 namespace rocecoll {
 
 class ReceivePool {
  public:
-  static constexpr size_t kBufferBytes = 4096;  // a frame and its stream header
+  // A frame and its stream header.
+  static constexpr size_t kBufferBytes = FastPath::kMaxFrameBytes + StreamHeader::kWireBytes;
 
   ReceivePool(RdmaDevice& device, BlockPool& blocks) : device_(device), blocks_(blocks) {}
-  // The device's receive queue must be gone or empty by then: with the device, see RcTransport.
+  // The device's receive queue must be gone or empty by then: with the device, see RcDevice.
   ~ReceivePool() = default;
   ReceivePool(const ReceivePool&) = delete;
   ReceivePool& operator=(const ReceivePool&) = delete;
 
   // Makes sure that `count` more messages find a buffer, until release(count).
-  Status reserve(uint32_t count);
-  void release(uint32_t count);
-  std::span<const std::byte> received(uint64_t id, size_t bytes) const;
+  Status reserve(uint32_t count) {
+    if (reserved_ + count > device_.limits().max_receive_requests) {
+      return Status(StatusCode::kNetwork, "the shared receive queue of " + device_.description() +
+                                              " is full with " + std::to_string(reserved_) +
+                                              " requests");
+    }
+    while (buffers_.size() < reserved_ + count) {
+      const BlockPool::Block block = blocks_.take(kBufferBytes);
+      if (!block) return blocks_.refusal();
+      buffers_.push_back(block);
+      post(buffers_.size() - 1);
+    }
+    reserved_ += count;
+    return {};
+  }
+  void release(uint32_t count) {
+    ROCECOLL_CHECK(reserved_ >= count);
+    reserved_ -= count;
+  }
+  std::span<const std::byte> received(uint64_t id, size_t bytes) const {
+    ROCECOLL_CHECK(id < buffers_.size() && bytes <= kBufferBytes);
+    return {buffers_[id].data, bytes};
+  }
   // The buffer of a completed request may be received into again.
-  void repost(uint64_t id);
+  void repost(uint64_t id) {
+    ROCECOLL_CHECK(id < buffers_.size());
+    post(id);
+  }
 
  private:
-  void post(uint64_t id);
+  void post(uint64_t id) {
+    refused_.push_back(id);
+    while (!refused_.empty()) {
+      const BlockPool::Block& buffer = buffers_[refused_.back()];
+      const ReceiveRequest request{refused_.back(), {buffer.data, kBufferBytes}, buffer.local_key};
+      if (device_.post_receives({&request, 1}) == 0) return;
+      refused_.pop_back();
+    }
+  }
 
   RdmaDevice& device_;
   BlockPool& blocks_;

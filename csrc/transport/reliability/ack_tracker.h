@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/range_set.h"
 #include "base/time.h"
 #include "transport/reliability/frame_wire.h"
@@ -26,12 +28,35 @@ class AckTracker {
 
   bool is_duplicate(uint64_t number) const { return number < floor_ || received_.contains(number); }
   // `arrived_at` may lie before what has been built in the meantime: the process was busy.
-  void on_received(Instant arrived_at, uint64_t number, size_t bytes, bool eliciting, bool at_once);
+  void on_received(Instant arrived_at, uint64_t number, size_t bytes, bool eliciting,
+                   bool at_once) {
+    ROCECOLL_CHECK(!is_duplicate(number));
+    // Out of order: a packet is late or missing, which the peer should know (RFC 9000, 13.2.1).
+    const bool in_order = received_.empty() || number == received_.back().end;
+    if (received_.empty() || number >= received_.back().end) largest_at_ = arrived_at;
+    received_.insert(number, number + 1);
+    if (received_.ranges().size() > kMaxRanges) raise_floor(received_.front().end);
+    if (received_.back().end > kMaxSpan) raise_floor(received_.back().end - kMaxSpan);
+    ROCECOLL_CHECK(received_.ranges().size() <= kMaxRanges);
+    if (!eliciting) return;
+    if (!pending()) deadline_ = arrived_at + max_ack_delay_;
+    ++unacknowledged_packets_;
+    unacknowledged_bytes_ += bytes;
+    if (at_once || !in_order || unacknowledged_packets_ >= kPacketsPerAck ||
+        unacknowledged_bytes_ >= kBytesPerAck) {
+      deadline_ = std::min(deadline_, arrived_at);
+    }
+  }
 
   // Whether a packet that asks for an acknowledgement, before on_received(), was marked. True if
   // marks begin with it: the sender should know (RFC 8257 section 3.2; RFC 9000, 13.2.1), while of
   // every further one, and of their end, it learns soon enough.
-  bool on_mark(bool marked);
+  bool on_mark(bool marked) {
+    const bool begins = marked && !latest_marked_;
+    latest_marked_ = marked;
+    if (marked) ++marked_packets_;
+    return begins;
+  }
 
   // The peer awaits no acknowledgement of packets below `number`: their holes need no more room.
   void on_settled(uint64_t number) { raise_floor(number); }
@@ -43,11 +68,27 @@ class AckTracker {
   // Whether anything arrived at all, so that an acknowledgement can be built.
   bool any() const { return !received_.empty(); }
   // The newest ranges, at most `max_ranges`.
-  void build(Instant now, size_t max_ranges, AckFrame& ack) const;
-  void on_ack_sent();
+  void build(Instant now, size_t max_ranges, AckFrame& ack) const {
+    ROCECOLL_CHECK(any());
+    ROCECOLL_CHECK(max_ranges >= 1 && max_ranges <= kMaxAckRanges);
+    const auto ranges = received_.ranges();
+    ack.delay = now - largest_at_;
+    ack.marked_packets = marked_packets_;
+    ack.range_count = std::min(max_ranges, ranges.size());
+    for (size_t i = 0; i < ack.range_count; ++i) ack.ranges[i] = ranges[ranges.size() - 1 - i];
+  }
+  void on_ack_sent() {
+    unacknowledged_packets_ = 0;
+    unacknowledged_bytes_ = 0;
+    deadline_ = kNever;
+  }
 
  private:
-  void raise_floor(uint64_t floor);
+  void raise_floor(uint64_t floor) {
+    if (floor <= floor_) return;
+    received_.erase(0, floor);
+    floor_ = floor;
+  }
 
   Duration max_ack_delay_;
   uint32_t marked_packets_;

@@ -317,6 +317,7 @@ uint64_t Connection::retransmitted_packets() const { return impl_->lost_packets;
 uint64_t Connection::marked_packets() const { return impl_->marked_packets; }
 uint64_t Connection::packets_invalid() const { return impl_->invalid_packets; }
 size_t Connection::max_frame_bytes() const { return MaxFrameBytes(impl_->guaranteed_datagram); }
+size_t Connection::largest_datagram() const { return impl_->largest_datagram(); }
 void Connection::set_receive_window(uint64_t bytes) { impl_->receive_window = bytes; }
 Instant Connection::next_deadline() const { return impl_->next_deadline(); }
 void Connection::on_timeout(Instant now) { impl_->on_timeout(now); }

@@ -44,6 +44,10 @@ struct ConnectionOptions {
 
 class Connection {
  public:
+  // Datagrams are no larger than a part of the peer's receive window, so that losing one costs
+  // little of it and its acknowledgement comes while others are on their way. This size they may
+  // have in any window.
+  static constexpr size_t kModestDatagramBytes = 8192;
   // `path` is shared by all connections to the same peer process and outlives them.
   // `local_id` is random, not zero and unique in the process.
   Connection(const ConnectionOptions& options, const LinkId& link, uint64_t local_id, Path& path,
@@ -98,6 +102,7 @@ class Connection {
   // Drops all lent memory at once. Afterwards only the closing handshake goes on, until finished().
   void close(Instant now, const Status& why);
   size_t max_frame_bytes() const;
+  size_t largest_datagram() const;  // that poll_transmit() may build as things are
   // What max_frame_bytes() says of a connection whose datagrams may always have this size.
   static size_t MaxFrameBytes(size_t datagram_bytes);
   // How many bytes in flight towards us the peer may have; advertised in acknowledgements.

@@ -106,7 +106,7 @@ struct Connection::Impl {
   bool may_send_content(Instant now) const;
   bool window_nearly_used() const;
   bool close_sendable() const { return closing.close_due && !send_queue.has_pending(); }
-  size_t datagram_limit() const { return path.mtu.size(); }
+  size_t datagram_limit() const;
   size_t largest_datagram() const { return std::max(path.mtu.limit(), guaranteed_datagram); }
 
   const ConnectionOptions options;

@@ -13,8 +13,15 @@ constexpr size_t kMinDataBytes = 128;
 // Acknowledgements that a full window asks for, if its size alone does not bring them: a sender
 // that hears of its window in one piece sends it in one piece (draft-ietf-quic-ack-frequency).
 constexpr uint64_t kPingsPerWindow = 4;
+constexpr uint64_t kDatagramsPerWindow = 8;
 
 }  // namespace
+
+// Of full datagrams.
+size_t Connection::Impl::datagram_limit() const {
+  const uint64_t part = peer_window / kDatagramsPerWindow;
+  return std::min<uint64_t>(path.mtu.size(), std::max<uint64_t>(part, kModestDatagramBytes));
+}
 
 // A connection with nothing in flight may always send one packet, whatever is advertised: the
 // answer updates the window. And two beyond the path's window, which others may have used up.
@@ -165,7 +172,11 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   if (probes_due > 0 && !has_content()) ping_due = true;
   const auto control = space.first(header + body.size());
   ROCECOLL_CHECK(control.size() + payload.size() <= limit);
-  SealPacket(control, payload);
+  if (path.crosses_network || payload.empty()) {
+    SealPacket(control, payload);
+  } else {
+    SealControl(control);
+  }
   packet.bytes = static_cast<uint32_t>(control.size() + payload.size());
   packet.state = elicits ? SentPacket::State::kInFlight : SentPacket::State::kNotTracked;
   packet.asks_at_once = packet.asks_at_once || packet.close || ping;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/check.h"
 #include "base/time.h"
 #include "transport/reliability/path.h"
 
@@ -35,14 +36,55 @@ class Liveness {
     established_ = true;
     since_ = now;
   }
-  void on_hint(Instant now, const Path& path);
+  void on_hint(Instant now, const Path& path) {
+    if (hinted_at_ && !hinted(path)) hinted_at_.reset();
+    // Hints before our first probe are about earlier packets and say nothing new.
+    if (hinted_at_ && hint_probes_ > 0 && now < *hinted_at_ + kSingleHintSilence) {
+      hint_repeated_ = true;
+      return;
+    }
+    if (hinted_at_ && hint_probes_ == 0) return;
+    hinted_at_ = now;
+    hint_repeated_ = false;
+    hint_probes_ = 0;
+  }
   // As Path::on_pause().
-  void on_pause(Duration length);
+  void on_pause(Duration length) {
+    since_ += length;
+    if (hinted_at_) *hinted_at_ += length;
+  }
 
   enum class Verdict : uint8_t { kQuiet, kProbe, kSilent, kUnreachable };
   // Advances; call at deadline(). After kProbe a probe must be sent.
-  Verdict check(Instant now, Path& path);
-  Instant deadline(const Path& path) const;
+  Verdict check(Instant now, Path& path) {
+    if (hinted_at_ && path.last_heard > *hinted_at_) hinted_at_.reset();
+    if (hinted_at_) {
+      ROCECOLL_CHECK(now >= *hinted_at_);
+      if (now >= hint_verdict_at()) return Verdict::kUnreachable;
+      if (hint_probes_ < kHintProbes && now >= *hinted_at_ + hint_probes_ * kHintProbeInterval) {
+        ++hint_probes_;
+        return Verdict::kProbe;
+      }
+    }
+    if (now >= heard_at(path) + longest_silence()) return Verdict::kSilent;
+    if (established_ && now >= ping_at(path)) {
+      path.last_ping = now;
+      ROCECOLL_CHECK(ping_at(path) > now);
+      return Verdict::kProbe;
+    }
+    return Verdict::kQuiet;
+  }
+  Instant deadline(const Path& path) const {
+    Instant at = kNever;
+    if (hinted(path)) {
+      at = hint_verdict_at();
+      if (hint_probes_ < kHintProbes) {
+        at = std::min(at, *hinted_at_ + hint_probes_ * kHintProbeInterval);
+      }
+    }
+    at = std::min(at, heard_at(path) + longest_silence());
+    return established_ ? std::min(at, ping_at(path)) : at;
+  }
   // The peer was last heard then, or is waited for since.
   Instant heard_at(const Path& path) const { return std::max(path.last_heard, since_); }
   // The silence that is death.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/time.h"
 #include "transport/reliability/rtt_estimator.h"
 #include "transport/reliability/sent_packets.h"
@@ -26,17 +27,35 @@ class LossDetector {
   // `number`, in flight or declared lost before, was acknowledged. Call for each newly acknowledged
   // packet in any order, then detect().
   void on_acknowledged(Instant now, uint64_t number, const SentPacket& packet,
-                       const RttEstimator& rtt);
+                       const RttEstimator& rtt) {
+    ROCECOLL_CHECK(packet.sent_at <= now);
+    ROCECOLL_CHECK(packet.state != SentPacket::State::kNotTracked);
+    if (packet.state == SentPacket::State::kLost) on_spurious(now, rtt);
+    acknowledged_end_ = std::max(acknowledged_end_, number + 1);
+  }
   // Marks lost packets and calls `on_lost(number, packet)` for each.
   template <typename OnLost>
   void detect(Instant now, const RttEstimator& rtt, SentPackets& sent, OnLost on_lost);
   // When detect() may find more although no acknowledgement comes.
   Instant deadline() const { return deadline_; }
   bool reordering_seen() const { return reordering_seen_; }
-  Duration reordering_window(const RttEstimator& rtt) const;
+  Duration reordering_window(const RttEstimator& rtt) const {
+    const Duration step = std::max(rtt.min_rtt() / 4, kGranularity);
+    // RFC 8985 caps it at one round trip; ours are so short that hosts reorder by several.
+    return std::min<Duration>(step * widening_, std::max(4 * rtt.smoothed(), step));
+  }
 
  private:
-  void on_spurious(Instant now, const RttEstimator& rtt);
+  // A packet called lost had only been late, which is what DSACK tells TCP (RFC 8985 section 6.2,
+  // step 4): from now on only time counts, and more of it for each round trip that shows this.
+  void on_spurious(Instant now, const RttEstimator& rtt) {
+    reordering_seen_ = true;
+    const bool new_round = now - last_widened_ >= rtt.smoothed();
+    if (!new_round) return;
+    if (now - last_widened_ >= rtt.smoothed() * kRoundsToNarrow) widening_ = 1;
+    widening_ = std::min(widening_ + 1, kMaxWidening);
+    last_widened_ = now;
+  }
   Duration loss_delay(const RttEstimator& rtt) const {
     return std::max(rtt.smoothed(), rtt.latest()) + reordering_window(rtt);
   }

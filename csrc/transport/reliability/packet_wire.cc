@@ -21,21 +21,33 @@ uint32_t PacketCrc(std::span<const std::byte> header_and_control,
   return payload.empty() ? crc : Crc32c(payload, crc);
 }
 
+// How many bytes of the datagram the CRC is of; nullopt if the header is not among them, or it is
+// more than there are.
+std::optional<size_t> CoveredBytes(std::span<const std::byte> datagram) {
+  if (datagram.size() < kPacketHeaderBytes) return std::nullopt;
+  ByteReader reader(datagram.subspan(kCoveredOffset));
+  const size_t covered = reader.Read<uint16_t>();
+  if (covered == 0) return datagram.size();
+  if (covered < kPacketHeaderBytes || covered > datagram.size()) return std::nullopt;
+  return covered;
+}
+
 }  // namespace
 
 std::optional<PacketHeader> ParsePacketHeader(std::span<const std::byte> datagram) {
   ByteReader reader(datagram);
   const auto version = reader.Read<uint8_t>();
   const auto type = EnumeratorOf<PacketType, 1>(reader.Read<uint8_t>());
-  const auto zero = reader.Read<uint16_t>();
+  const auto covered = reader.Read<uint16_t>();
   const auto key_epoch = reader.Read<uint32_t>();
   PacketHeader header;
   header.connection_id = reader.Read<uint64_t>();
   header.packet_number = reader.Read<uint64_t>();
   reader.ReadBytes(kIntegrityBytes);
-  if (!reader.ok() || version != kProtocolVersion || !type || zero != 0 || key_epoch != 0) {
+  if (!reader.ok() || version != kProtocolVersion || !type || key_epoch != 0) {
     return std::nullopt;
   }
+  if (covered != 0 && (type != PacketType::kPacket || !CoveredBytes(datagram))) return std::nullopt;
   header.type = *type;
   return header;
 }
@@ -66,7 +78,7 @@ size_t WritePacketHeader(std::span<std::byte> to, const PacketHeader& header) {
   ByteWriter writer(to);
   writer.Write(kProtocolVersion);
   writer.Write(static_cast<uint8_t>(header.type));
-  writer.Write(uint16_t{0});
+  writer.Write(uint16_t{0});  // covered: all
   writer.Write(uint32_t{0});
   writer.Write(header.connection_id);
   writer.Write(header.packet_number);
@@ -82,12 +94,19 @@ void SealPacket(std::span<std::byte> header_and_control, std::span<const std::by
   writer.WriteBytes(std::span(kZeroIntegrity).subspan(sizeof(crc)));
 }
 
+void SealControl(std::span<std::byte> header_and_control) {
+  ROCECOLL_CHECK(header_and_control.size() <= UINT16_MAX);
+  StoreLe(&header_and_control[kCoveredOffset], static_cast<uint16_t>(header_and_control.size()));
+  SealPacket(header_and_control, {});
+}
+
 bool VerifyPacket(std::span<const std::byte> datagram) {
-  if (datagram.size() < kPacketHeaderBytes) return false;
+  const std::optional<size_t> covered = CoveredBytes(datagram);
+  if (!covered) return false;
   ByteReader reader(datagram.subspan(kIntegrityOffset, kIntegrityBytes));
   const auto crc = reader.Read<uint32_t>();
   const bool rest_is_zero = reader.Read<uint32_t>() == 0 && reader.Read<uint64_t>() == 0;
-  return rest_is_zero && crc == PacketCrc(datagram, {});
+  return rest_is_zero && crc == PacketCrc(datagram.first(*covered), {});
 }
 
 }  // namespace rocecoll

@@ -4,11 +4,12 @@
 //   offset  size  field
 //        0     1  version, kProtocolVersion
 //        1     1  type, PacketType
-//        2     2  zero
+//        2     2  covered: how many bytes from the start the CRC is of, at least the header; zero
+//                 for all of them. Other than zero only in PACKET
 //        4     4  key epoch, zero (authentication will count it)
 //        8     8  destination connection id; zero but in PACKET, RESET and NOT_OPEN
 //       16     8  packet number, never reused within a connection; zero but in INIT and PACKET
-//       24    16  integrity: CRC32C of the whole datagram with these 16 bytes as zero, then 12 zero
+//       24    16  integrity: CRC32C of what is covered with these 16 bytes as zero, then 12 zero
 //                 bytes. A 128-bit authentication tag will take the same place.
 //       40        body: sub-frames (INIT, PACKET: reliability/frame_wire.h), the notice, the
 //                 process (NOT_OPEN), or what datagram/path_wire.h says (HELLO, PROBE)
@@ -25,6 +26,7 @@ namespace rocecoll {
 
 inline constexpr uint8_t kProtocolVersion = 1;
 inline constexpr size_t kPacketHeaderBytes = 40;
+inline constexpr size_t kCoveredOffset = 2;
 inline constexpr size_t kIntegrityOffset = 24;
 inline constexpr size_t kIntegrityBytes = 16;
 
@@ -68,6 +70,10 @@ std::optional<NotOpenBody> ParseNotOpenBody(std::span<const std::byte> datagram)
 size_t WritePacketHeader(std::span<std::byte> to, const PacketHeader& header);
 // CRC32C over `header_and_control` then `payload`, stored into the integrity field.
 void SealPacket(std::span<std::byte> header_and_control, std::span<const std::byte> payload);
+// The same for a payload that never leaves this host: memory that both ends share carries it, and
+// the CRC would be of no use. Says in the header that it covers
+// `header_and_control` alone.
+void SealControl(std::span<std::byte> header_and_control);
 bool VerifyPacket(std::span<const std::byte> datagram);
 
 }  // namespace rocecoll

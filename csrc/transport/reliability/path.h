@@ -12,12 +12,13 @@
 namespace rocecoll {
 
 struct Path {
-  explicit Path(uint64_t max_window_bytes, bool steered = true)
-      : congestion(max_window_bytes, steered) {}
+  explicit Path(uint64_t max_window_bytes, bool crosses_a_network = true)
+      : congestion(max_window_bytes, crosses_a_network), crosses_network(crosses_a_network) {}
 
   RttEstimator rtt;
   CongestionController congestion;
   PathMtu mtu;
+  const bool crosses_network;  // else nothing but this host's memory lies between the two ends
   Instant last_heard{};
   Instant last_ping{};  // a heartbeat on any of its connections
   // The latest word of the network that the peer cannot be reached.

@@ -3,9 +3,11 @@
 // in which they were scheduled, so a run is a function of its inputs alone.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <queue>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -18,13 +20,27 @@ class EventQueue {
 
   Instant now() const { return now_; }
   // An instant that has passed counts as now.
-  void schedule(Instant at, Callback callback);
+  void schedule(Instant at, Callback callback) {
+    entries_.push(Entry{std::max(at, now_), next_sequence_++, std::move(callback)});
+  }
   // When the next event is due; kNever when there is none.
-  Instant next_time() const;
+  Instant next_time() const { return entries_.empty() ? kNever : entries_.top().at; }
   // Moves the clock to the next event and runs it. False when there is none.
-  bool run_next();
+  bool run_next() {
+    if (entries_.empty()) return false;
+    now_ = entries_.top().at;
+    // The order of the queue depends on the two numbers only, which moving from leaves in place.
+    Callback callback = std::move(const_cast<Entry&>(entries_.top()).callback);
+    entries_.pop();
+    callback();
+    return true;
+  }
   // Runs all events due at or before `until`, then moves the clock there (never backwards).
-  void run_until(Instant until);
+  void run_until(Instant until) {
+    while (next_time() <= until && run_next()) {
+    }
+    now_ = std::max(now_, until);
+  }
 
  private:
   struct Entry {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -40,6 +41,8 @@ class SimPort final : public DatagramPort {
   // What peer_limit() says of `endpoint` from now on, within limits(): the MTU of its route.
   void set_peer_limit(uint32_t endpoint, size_t bytes) { peer_limits_[endpoint] = bytes; }
   void set_health(Status health) { health_ = std::move(health); }
+  // What clock() says from now on, for time that passes while a call is served.
+  void set_clock(std::function<Instant(Instant)> clock) { clock_ = std::move(clock); }
 
   PortLimits limits() const override;
   Address address() const override { return SimAddress(endpoint_); }
@@ -49,6 +52,7 @@ class SimPort final : public DatagramPort {
   size_t send(std::span<const TxDatagram> batch) override;
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
+  Instant clock(Instant told) const override { return clock_ ? clock_(told) : told; }
   void release(std::span<const RxDatagram> batch) override;
   bool poll_unreachable(UnreachableHint& hint) override;
   void flush() override {}
@@ -79,6 +83,7 @@ class SimPort final : public DatagramPort {
   size_t send_room_ = SIZE_MAX;
   std::set<uint32_t> refused_;
   Status health_;
+  std::function<Instant(Instant)> clock_;
 };
 
 }  // namespace rocecoll

@@ -2,6 +2,8 @@
 #include "base/crc32c.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <string_view>
 #include <vector>
@@ -18,34 +20,63 @@ std::vector<std::byte> RandomBytes(size_t size, uint64_t seed) {
   return bytes;
 }
 
-TEST(Crc32c, MatchesThePublishedVectors) {
-  const std::string_view digits = "123456789";
-  EXPECT_EQ(Crc32c(std::as_bytes(std::span(digits))), 0xe3069283u);
-  // RFC 3720 appendix B.4.
-  std::vector<std::byte> block(32, std::byte{0});
-  EXPECT_EQ(Crc32c(block), 0x8a9136aau);
-  block.assign(32, std::byte{0xff});
-  EXPECT_EQ(Crc32c(block), 0x62a8ab43u);
-  for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<std::byte>(i);
-  EXPECT_EQ(Crc32c(block), 0x46dd794eu);
-  EXPECT_EQ(Crc32cPortable(block), 0x46dd794eu);
+uint32_t ByTables(std::span<const std::byte> bytes, uint32_t previous = 0) {
+  return UsableCrc32cKernels().back().function(bytes, previous);
 }
 
-TEST(Crc32c, EqualsThePortableVersionForEveryShortLengthAndAlignment) {
-  const auto bytes = RandomBytes(1100, 1);
-  for (size_t offset = 0; offset < 9; ++offset) {
-    for (size_t size = 0; size + offset <= bytes.size(); size += size < 300 ? 1 : 37) {
-      const auto part = std::span(bytes).subspan(offset, size);
-      ASSERT_EQ(Crc32c(part), Crc32cPortable(part)) << offset << " " << size;
+TEST(Crc32c, MatchesThePublishedVectors) {
+  for (const Crc32cKernel& kernel : UsableCrc32cKernels()) {
+    SCOPED_TRACE(kernel.name);
+    const std::string_view digits = "123456789";
+    EXPECT_EQ(kernel.function(std::as_bytes(std::span(digits)), 0), 0xe3069283u);
+    // RFC 3720 appendix B.4.
+    std::vector<std::byte> block(32, std::byte{0});
+    EXPECT_EQ(kernel.function(block, 0), 0x8a9136aau);
+    block.assign(32, std::byte{0xff});
+    EXPECT_EQ(kernel.function(block, 0), 0x62a8ab43u);
+    for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<std::byte>(i);
+    EXPECT_EQ(kernel.function(block, 0), 0x46dd794eu);
+  }
+}
+
+TEST(Crc32c, EveryKernelEqualsTheTablesForEveryShortLengthAndAlignment) {
+  const auto bytes = RandomBytes(1500, 1);
+  for (const Crc32cKernel& kernel : UsableCrc32cKernels()) {
+    for (size_t offset = 0; offset < 9; ++offset) {
+      for (size_t size = 0; size + offset <= bytes.size(); size += size < 700 ? 1 : 37) {
+        const auto part = std::span(bytes).subspan(offset, size);
+        const auto previous = static_cast<uint32_t>(offset * 0x9e3779b9);
+        ASSERT_EQ(kernel.function(part, previous), ByTables(part, previous))
+            << kernel.name << " " << offset << " " << size;
+      }
     }
   }
 }
 
-TEST(Crc32c, EqualsThePortableVersionForLongBuffers) {
-  for (size_t size : {8192u, 24575u, 24576u, 24577u, 65507u, 100000u}) {
+TEST(Crc32c, EveryKernelEqualsTheTablesForLongBuffers) {
+  for (size_t size : {8192u, 24575u, 24576u, 24577u, 65000u, 65507u, 100000u}) {
     const auto bytes = RandomBytes(size, size);
-    EXPECT_EQ(Crc32c(bytes), Crc32cPortable(bytes)) << size;
+    for (const Crc32cKernel& kernel : UsableCrc32cKernels()) {
+      EXPECT_EQ(kernel.function(bytes, 1), ByTables(bytes, 1)) << kernel.name << " " << size;
+    }
   }
+}
+
+// A buffer that ends with its page: no kernel reads past it.
+TEST(Crc32c, NoKernelReadsPastTheEnd) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const pages =
+      mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(mprotect(static_cast<std::byte*>(pages) + page, page, PROT_NONE), 0);
+  const std::span<const std::byte> all(static_cast<const std::byte*>(pages), page);
+  for (const Crc32cKernel& kernel : UsableCrc32cKernels()) {
+    for (size_t size = 0; size <= page; ++size) {
+      const auto part = all.last(size);
+      ASSERT_EQ(kernel.function(part, 7), ByTables(part, 7)) << kernel.name << " " << size;
+    }
+  }
+  munmap(pages, 2 * page);
 }
 
 TEST(Crc32c, ContinuesFromAnyCut) {

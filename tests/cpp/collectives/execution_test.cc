@@ -153,7 +153,7 @@ class Execution : public testing::TestWithParam<NamedAlgorithm> {
     for (const Rank root : RootsOf(collective(), ranks)) {
       c.root = root;
       const auto program = Make(collective(), GetParam().name, ranks, root);
-      if (program == nullptr) continue;
+      if (!program) continue;
       for (c.lanes = 1; c.lanes <= kMaxLanes; ++c.lanes) {
         for (const bool in_place : {false, true}) {
           c.in_place = in_place;
@@ -244,7 +244,7 @@ TEST(Bits, AllreduceIsTheSameOnAllRanks) {
   for (const std::string_view name : AlgorithmNames(Collective::kAllreduce)) {
     for (uint32_t ranks = 2; ranks <= 16; ++ranks) {
       const auto program = Make(Collective::kAllreduce, name, ranks);
-      if (program == nullptr) continue;
+      if (!program) continue;
       Random random(ranks);
       std::vector<std::vector<float>> data(ranks);
       ReferenceExecutor<float> executor(*program);

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,11 +30,11 @@ inline std::vector<Rank> RootsOf(Collective collective, uint32_t ranks) {
   return roots;
 }
 
-// Null where the algorithm is not offered for this number of ranks.
-inline std::unique_ptr<Program> Make(Collective collective, std::string_view name, uint32_t ranks,
-                                     Rank root = 0) {
-  auto program = MakeProgram({.collective = collective, .ranks = ranks, .root = root}, name);
-  return program.ok() ? program.take() : nullptr;
+// Nothing where the algorithm is not offered for this number of ranks.
+inline std::optional<Program> Make(Collective collective, std::string_view name, uint32_t ranks,
+                                   Rank root = 0) {
+  const auto program = MakeProgram({.collective = collective, .ranks = ranks, .root = root}, name);
+  return program.ok() ? std::optional(program.value()) : std::nullopt;
 }
 
 struct NamedAlgorithm {

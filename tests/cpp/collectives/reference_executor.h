@@ -18,7 +18,7 @@ template <typename T>
 class ReferenceExecutor {
  public:
   explicit ReferenceExecutor(const Program& program)
-      : program_(program), buffers_(program.ranks() * 3) {}
+      : program_(program), buffers_(program.ranks * 3) {}
 
   void bind(Rank rank, Buffer buffer, T* data, Partition partition) {
     bound(rank, buffer) = {data, std::move(partition)};
@@ -46,8 +46,8 @@ class ReferenceExecutor {
   }
 
   void run_lane(bool work_like_input) {
-    const uint32_t ranks = program_.ranks();
-    const uint32_t work_blocks = program_.work_blocks();
+    const uint32_t ranks = program_.ranks;
+    const uint32_t work_blocks = program_.work_blocks;
     std::vector<std::vector<T>> work(ranks);
     for (Rank rank = 0; rank < ranks && work_blocks > 0; ++rank) {
       uint64_t largest = 0;
@@ -62,11 +62,11 @@ class ReferenceExecutor {
       work[rank].assign(partition.total(), static_cast<T>(-77));
       bind(rank, Buffer::kWork, work[rank].data(), partition);
     }
-    for (uint32_t index = 0; index < program_.steps(); ++index) run_step(index);
+    for (uint32_t index = 0; index < program_.steps; ++index) run_step(index);
   }
 
   void run_step(uint32_t index) {
-    const uint32_t ranks = program_.ranks();
+    const uint32_t ranks = program_.ranks;
     std::map<std::pair<Rank, Rank>, std::deque<std::vector<T>>> messages;
     std::vector<Step> steps;
     for (Rank rank = 0; rank < ranks; ++rank) {

@@ -16,7 +16,7 @@ constexpr uint64_t kKiB = 1024;
 std::string Chosen(Collective collective, uint32_t ranks, uint64_t bytes, bool uniform = true) {
   const auto program =
       MakeProgram({.collective = collective, .ranks = ranks, .bytes = bytes, .uniform = uniform});
-  return program.ok() ? std::string(program.value()->name()) : program.status().message();
+  return program.ok() ? std::string(program.value().name) : program.status().message();
 }
 
 TEST(Selector, AllreduceGoesFromLatencyToBandwidth) {
@@ -89,7 +89,7 @@ TEST(Selector, TheRootDoesNotMatter) {
     for (const uint64_t bytes : {uint64_t{1}, 100 * kKiB}) {
       const auto first = MakeProgram({collective, 8, 0, bytes, true});
       const auto last = MakeProgram({collective, 8, 7, bytes, true});
-      EXPECT_EQ(first.value()->name(), last.value()->name());
+      EXPECT_EQ(first.value().name, last.value().name);
     }
   }
 }

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "conformance/worlds.h"
 #include "runtime/open_transport.h"
-#include "transport/rc/rc_transport.h"
+#include "transport/rc/rc_device.h"
 
 namespace rocecoll {
 
@@ -45,8 +45,8 @@ class DeviceWorld final : public RealTimeWorld {
     }
   }
   bool carries(const LinkId& link) override {
-    if (const auto* rc = dynamic_cast<const RcTransport*>(nodes[link.local].transport)) {
-      return rc->links_on_roce() > 0;
+    if (const auto* rc = dynamic_cast<const DualTransport*>(nodes[link.local].transport)) {
+      return rc->links_on_path() > 0;
     }
     // A UD port is hidden behind its transport, but says when a pair of ranks goes over to it.
     while (auto entry = TakeLogEntry(Duration{0})) said_ += entry->text + "\n";

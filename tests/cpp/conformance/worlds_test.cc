@@ -15,6 +15,7 @@
 #include "conformance/sim_transport_world.h"
 #include "datagram/failover_world.h"
 #include "datagram/transport_world.h"
+#include "dual/memory_world.h"
 #include "rc/rc_world.h"
 
 namespace rocecoll {
@@ -114,8 +115,13 @@ std::vector<WorldKind> MakeWorlds() {
   worlds.push_back(OverSimulatedUd("ud_mixed", true));
   const SimRdmaOptions wire{.bytes_per_second = 2e9, .max_jitter = std::chrono::microseconds(20)};
   worlds.push_back(OverSimulatedRdma("rc", {.rdma = wire}));
-  worlds.push_back(
-      OverSimulatedRdma("rc_striped", {.rc = {.queue_pairs_per_connection = 4}, .rdma = wire}));
+  worlds.push_back({"memory", [](const WorldSpec& spec) {
+                      return std::make_unique<MemoryWorld>(spec.nodes, spec.seed,
+                                                           ConnectionOf(spec));
+                    }});
+  RcOptions striped;
+  striped.queue_pairs_per_connection = 4;
+  worlds.push_back(OverSimulatedRdma("rc_striped", {.rc = striped, .rdma = wire}));
   worlds.push_back(OverSimulatedRdma("rc_mixed", {.rdma = wire, .without_device = {0}}));
   worlds.push_back(OverLoopback("udp4", {.host = "127.0.0.1"}));
   worlds.push_back(OverLoopback("udp6", {.host = "::1", .segmentation_offload = false}));

@@ -2,7 +2,9 @@
 // Opening, closing, death and strangers at datagram transports.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "datagram/transport_world.h"
@@ -142,6 +144,25 @@ TEST(DatagramLifecycle, APauseOfAllIsNobodysSilence) {
   ASSERT_TRUE(world.run([&] { return !world[0].links[a].down.empty(); }, seconds(15)));
   EXPECT_GE(world.now() - resumed, seconds(9));
   EXPECT_LE(world.now() - resumed, milliseconds(10100));
+}
+
+// All are stopped while one of them is at work.
+TEST(DatagramLifecycle, APauseWithinACallIsNobodysSilence) {
+  for (const Duration pause : {milliseconds(9990), milliseconds(12000)}) {
+    SimWorld world(2);
+    Link* a = world.open(0, 1);
+    Link* b = world.open(1, 0);
+    world.run_for(seconds(2));
+    bool stops = true;
+    world.ports[0]->set_clock([&](Instant told) {
+      if (std::exchange(stops, false)) world.queue.run_until(told + pause);
+      return std::max(told, world.queue.now());
+    });
+    world.run_for(seconds(20));
+    EXPECT_FALSE(stops);
+    EXPECT_TRUE(world[0].links[a].down.empty()) << a->status().message();
+    EXPECT_TRUE(world[1].links[b].down.empty()) << b->status().message();
+  }
 }
 
 TEST(DatagramLifecycle, APauseOfOneIsSilenceForTheOther) {

@@ -23,7 +23,7 @@ TEST(UdpMtu, ARouteThatShrinksLowersTheLimitAndLosesNothingOnLoopback) {
     auto a = OpenUdp("127.0.0.1");
     auto b = OpenUdp("127.0.0.1");
     const PeerHandle to = a->add_peer(b->address()).value();
-    EXPECT_EQ(a->peer_limit(to), 8192u);
+    EXPECT_EQ(a->peer_limit(to), a->limits().max_datagram_bytes);
     ASSERT_TRUE(rocecoll::Run("ip link set lo mtu 1500"));
     // Segments of a size that the route does not take any more: the kernel refuses the message.
     const std::vector<std::vector<std::byte>> bodies(20, Pattern(8192, 1));
@@ -43,7 +43,7 @@ TEST(UdpMtu, ASmallRouteToOnePeerLeavesTheOthersTheirTrains) {
     auto wide = OpenUdp("127.0.0.3");
     if (!a->limits().segmentation_offload) return;
     const PeerHandle to = a->add_peer(narrow->address()).value();
-    EXPECT_EQ(a->peer_limit(to), 8192u);
+    EXPECT_EQ(a->peer_limit(to), a->limits().max_datagram_bytes);
     ASSERT_TRUE(rocecoll::Run("ip route add local 127.0.0.2 dev lo table local mtu 1500"));
     const std::vector<std::vector<std::byte>> bodies(7, Pattern(8192, 1));
     SendTo(*a, *narrow, bodies);

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/staged_memory.h"
+#include "engine/operations/staged_memory.h"
 
 namespace rocecoll {
 

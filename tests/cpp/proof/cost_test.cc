@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/arithmetic.h"
 #include "collectives/program_list.h"
 #include "collectives/proof/checker.h"
 #include "collectives/proof/cost_model.h"
@@ -14,7 +15,7 @@ namespace {
 
 CheckReport ReportOf(Collective collective, std::string_view name, uint32_t ranks) {
   const auto program = Make(collective, name, ranks);
-  if (program == nullptr) {
+  if (!program) {
     ADD_FAILURE() << name << " of " << ranks;
     return {};
   }
@@ -65,6 +66,24 @@ TEST(Counts, DoublingAndHalving) {
     const CheckReport folded = ReportOf(Collective::kAllreduce, "recursive_doubling", ranks);
     EXPECT_EQ(folded.steps, FloorLog2(ranks) + 2);
   }
+}
+
+// The last column of docs/algorithms.md's table.
+TEST(Counts, ReducedAtOnce) {
+  const auto reduced = [](Collective collective, std::string_view name, uint32_t ranks) {
+    return ReportOf(collective, name, ranks).reduced_at_once;
+  };
+  for (const uint32_t ranks : {2u, 3u, 7u, 8u, 33u}) {
+    EXPECT_EQ(reduced(Collective::kAllreduce, "recursive_doubling", ranks), ranks);
+    EXPECT_EQ(reduced(Collective::kAllreduce, "circulant", ranks), ranks / 2);
+    EXPECT_EQ(reduced(Collective::kAllreduce, "ring", ranks), 1u);
+    EXPECT_EQ(reduced(Collective::kReduceScatter, "circulant", ranks), ranks / 2);
+    EXPECT_EQ(reduced(Collective::kReduceScatter, "ring", ranks), 1u);
+    EXPECT_EQ(reduced(Collective::kReduce, "binomial", ranks), ranks);
+    EXPECT_EQ(reduced(Collective::kReduce, "reduce_scatter_gather", ranks), ranks / 2);
+    EXPECT_EQ(reduced(Collective::kAllgather, "circulant", ranks), 0u);
+  }
+  EXPECT_EQ(reduced(Collective::kAllreduce, "halving_doubling", 16), 8u);
 }
 
 TEST(Counts, TreesAndExchanges) {
@@ -149,16 +168,16 @@ TEST(Cost, TheChoiceBySizeIsNearTheBest) {
         for (uint64_t bytes = 64; bytes <= 256 << 20; bytes *= 4) {
           double best_us = 0;
           for (const std::string_view name : AlgorithmNames(collective)) {
-            if (Make(collective, name, ranks) == nullptr) continue;
+            if (!Make(collective, name, ranks)) continue;
             const double us = CostUs(collective, name, ranks, bytes, parameters);
             if (best_us == 0 || us < best_us) best_us = us;
           }
           const auto chosen =
               MakeProgram({.collective = collective, .ranks = ranks, .bytes = bytes});
-          const double us = CostUs(collective, chosen.value()->name(), ranks, bytes, parameters);
+          const double us = CostUs(collective, chosen.value().name, ranks, bytes, parameters);
           EXPECT_LE(us, 1.6 * best_us)
-              << ToString(collective) << " " << chosen.value()->name() << ", " << ranks
-              << " ranks, " << bytes << " bytes, alpha " << parameters.alpha_us;
+              << ToString(collective) << " " << chosen.value().name << ", " << ranks << " ranks, "
+              << bytes << " bytes, alpha " << parameters.alpha_us;
         }
       }
     }

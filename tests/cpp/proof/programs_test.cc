@@ -16,10 +16,10 @@ class EveryProgram : public testing::TestWithParam<NamedAlgorithm> {
     int checked = 0;
     for (const Rank root : RootsOf(collective, ranks)) {
       const auto program = Make(collective, name, ranks, root);
-      if (program == nullptr) continue;
+      if (!program) continue;
       for (const bool in_place : {false, true}) {
         const Status status = CheckProgram(*program, collective, root, in_place).status();
-        EXPECT_TRUE(status.ok()) << program->name() << ", " << ranks << " ranks, root " << root
+        EXPECT_TRUE(status.ok()) << program->name << ", " << ranks << " ranks, root " << root
                                  << (in_place ? ", in place: " : ": ") << status.message();
       }
       ++checked;
@@ -48,10 +48,10 @@ TEST_P(EveryProgram, IsRightForAThousandRanks) {
 // The engine sizes scratch by these, and the step loop runs on every rank alike.
 TEST_P(EveryProgram, AsksOnlyForStepsItHas) {
   const auto program = Make(GetParam().collective, GetParam().name, 8, 1);
-  ASSERT_NE(program, nullptr);
-  EXPECT_EQ(program->ranks(), 8u);
-  EXPECT_EQ(program->name(), GetParam().name);
-  EXPECT_THROW(program->step(0, program->steps()), CheckFailure);
+  ASSERT_TRUE(program.has_value());
+  EXPECT_EQ(program->ranks, 8u);
+  EXPECT_EQ(program->name, GetParam().name);
+  EXPECT_THROW(program->step(0, program->steps), CheckFailure);
   EXPECT_THROW(program->step(8, 0), CheckFailure);
 }
 

@@ -56,7 +56,7 @@ class Traffic {
 
  private:
   static constexpr size_t kFrames = 300;
-  static Bytes Frame(size_t i) { return RandomBytes(1 + i * 37 % RcStream::kMaxFrameBytes, i); }
+  static Bytes Frame(size_t i) { return RandomBytes(1 + i * 37 % FastPath::kMaxFrameBytes, i); }
   static void send(Link& link, size_t& sent) {
     while (sent < kFrames && link.send_frame(Frame(sent))) ++sent;
   }
@@ -107,7 +107,7 @@ TEST(RcPath, FewCreditsAreEnough) {
     EXPECT_TRUE(pair.run([&] { return traffic.done(); })) << credits;
     traffic.check();
     EXPECT_EQ(pair.transports[0]->stats().packets_retransmitted, 0u);
-    EXPECT_EQ(pair.transports[0]->links_on_roce(), 1u);
+    EXPECT_EQ(pair.transports[0]->links_on_path(), 1u);
   }
 }
 
@@ -122,7 +122,7 @@ TEST(RcPath, PeerWithoutDeviceIsReachedOverUdp) {
     traffic.start();
     EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
     traffic.check();
-    EXPECT_TRUE(Contains(RcWorld::log(), "UDP: the peer says: no RDMA device"));
+    EXPECT_TRUE(Contains(RcWorld::log(), "): UDP: the peer says: no RDMA device"));
   }
 }
 
@@ -144,7 +144,9 @@ TEST(RcPath, UnprovenPathIsAnErrorWithoutFailover) {
   pair.fabric.cut(0, 1);
   EXPECT_TRUE(pair.run([&] { return !pair.at_a().down.empty(); }));
   EXPECT_EQ(pair.at_a().down.front().code(), StatusCode::kNetwork);
-  EXPECT_NE(pair.at_a().down.front().message().find("failover"), std::string::npos);
+  const std::string& why = pair.at_a().down.front().message();
+  EXPECT_TRUE(why.starts_with("RoCE does not carry ranks 0 and 1 (")) << why;
+  EXPECT_TRUE(why.ends_with("; UDP would, but failover is switched off")) << why;
 }
 
 TEST(RcPath, BrokenQueuePairIsReplaced) {
@@ -154,7 +156,7 @@ TEST(RcPath, BrokenQueuePairIsReplaced) {
     options.rc.queue_pairs_per_connection = 1 + step % 3;
     options.rc.first_number = FirstNumber(step);
     Pair pair(options);
-    ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+    ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
     Traffic traffic(pair);
     traffic.start();
     pair.run([&] { return traffic.done(); }, std::chrono::microseconds(3 + 20 * step));
@@ -162,7 +164,7 @@ TEST(RcPath, BrokenQueuePairIsReplaced) {
     EXPECT_TRUE(pair.run([&] { return traffic.done(); })) << step;
     traffic.check();
     pair.run_for(milliseconds(1));
-    EXPECT_EQ(pair.transports[0]->links_on_roce(), 1u) << step;
+    EXPECT_EQ(pair.transports[0]->links_on_path(), 1u) << step;
   }
 }
 
@@ -174,7 +176,7 @@ TEST(RcPath, LostPathGoesOnOverUdp) {
     options.rc.first_number = FirstNumber(step);
     options.wire.loss = step % 2 == 0 ? 0 : 0.02;
     Pair pair(options);
-    ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+    ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
     Traffic traffic(pair);
     traffic.start();
     pair.run([&] { return traffic.done(); }, std::chrono::microseconds(3 + 20 * step));
@@ -186,37 +188,38 @@ TEST(RcPath, LostPathGoesOnOverUdp) {
     EXPECT_TRUE(pair.run([&] { return traffic.done(); })) << step;
     traffic.check();
   }
-  EXPECT_TRUE(Contains(RcWorld::log(), "goes on over UDP"));
+  EXPECT_TRUE(Contains(RcWorld::log(), "): goes on over UDP: "));
 }
 
 TEST(RcPath, ForeverFailingQueuePairsEndInUdp) {
   RcWorldOptions options;
   options.rc.max_recoveries = 3;
   Pair pair(options);
-  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
   for (size_t i = 1; i <= 4; ++i) {
     pair.fabric.break_queue_pair(0, pair.queue_pair(0));
     ASSERT_TRUE(pair.a->send_frame(RandomBytes(10, i)));
     EXPECT_TRUE(pair.run([&] { return pair.at_b().frames.size() == i; })) << i;
-    EXPECT_EQ(pair.transports[0]->links_on_roce(), i < 4 ? 1u : 0u) << i;
+    EXPECT_EQ(pair.transports[0]->links_on_path(), i < 4 ? 1u : 0u) << i;
     EXPECT_EQ(pair.at_b().frames.back(), RandomBytes(10, i));
   }
 }
 
 TEST(RcPath, UnregistrableMemoryGoesOverUdp) {
   Pair pair;
-  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
   pair.fabric.refusals(1).registrations = true;
   Traffic traffic(pair, 600'000, 4);
   traffic.start();
   EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
   traffic.check();
-  EXPECT_TRUE(Contains(RcWorld::log(), "cannot be registered"));
+  EXPECT_TRUE(Contains(RcWorld::log(),
+                       "): memory cannot be registered, so that large messages go over UDP: "));
 }
 
 TEST(RcPath, DeadPeerIsNamedSoon) {
   Pair pair;
-  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
   const Instant died = pair.queue.now();
   pair.fabric.kill(1);
   pair.kill(1);
@@ -236,8 +239,8 @@ TEST(RcPath, APauseOfAllRanksIsNoFailureOfRoce) {
     pair.run([] { return false; }, seconds(8), {0, 1});
     EXPECT_TRUE(pair.run(
         [&] {
-          return pair.transports[0]->links_on_roce() == 1 &&
-                 pair.transports[1]->links_on_roce() == 1;
+          return pair.transports[0]->links_on_path() == 1 &&
+                 pair.transports[1]->links_on_path() == 1;
         },
         seconds(2)))
         << step;
@@ -248,7 +251,7 @@ TEST(RcPath, LeavingDeliversWhatWasAccepted) {
   for (const bool early : {false, true}) {
     Pair pair;
     if (!early) {
-      ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+      ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
     }
     for (int i = 0; i < 50; ++i) ASSERT_TRUE(pair.a->send_frame(RandomBytes(3000, i)));
     pair.a->close({});
@@ -269,7 +272,7 @@ TEST(RcPath, NothingTouchesMemoryAfterClose) {
       RcWorldOptions options;
       options.rdma.bytes_per_second = 1e9;
       Pair pair(options);
-      ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_roce() == 1; }));
+      ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
       Bytes source = RandomBytes(500'000, 1);
       Bytes target(500'000);
       const RemoteSlice slice = pair.b->expose({target.data(), target.size(), kUnregistered}, 1);

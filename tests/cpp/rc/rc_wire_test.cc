@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages of an RC link: what is written is read, and nothing else is.
-#include "transport/rc/rc_wire.h"
-
 #include <gtest/gtest.h>
 
 #include "rc/rc_world.h"
+#include "transport/dual/dual_wire.h"
 
 namespace rocecoll {
 namespace {
@@ -13,27 +12,27 @@ Address SomeAddress(uint8_t fill, size_t size) {
   return {std::vector<std::byte>(size, std::byte{fill}), ""};
 }
 
-RcOffer SomeOffer(size_t queue_pairs) {
-  RcOffer offer;
+DualOffer SomeOffer(size_t queue_pairs) {
+  DualOffer offer;
   offer.generation = 7;
-  offer.credits = 16;
+  offer.ends.credits = 16;
   offer.received = {1, 2, 3, 4, 5, 6, 7, uint64_t{1} << 40};
   for (size_t i = 0; i < queue_pairs; ++i) {
-    offer.addresses.push_back(SomeAddress(static_cast<uint8_t>(i), 1 + i * 9));
+    offer.ends.addresses.push_back(SomeAddress(static_cast<uint8_t>(i), 1 + i * 9));
   }
   if (queue_pairs == 0) offer.reason = "no device";
   return offer;
 }
 
 TEST(RcWire, OffersTravelWhole) {
-  for (size_t queue_pairs = 0; queue_pairs <= kMaxQueuePairsPerLink; ++queue_pairs) {
-    const RcOffer sent = SomeOffer(queue_pairs);
+  for (size_t queue_pairs = 0; queue_pairs <= FastPath::kMaxStreams; ++queue_pairs) {
+    const DualOffer sent = SomeOffer(queue_pairs);
     const auto got = ParseOffer(WriteOffer(sent));
     ASSERT_TRUE(got) << queue_pairs;
     EXPECT_EQ(got->generation, sent.generation);
-    EXPECT_EQ(got->credits, sent.credits);
+    EXPECT_EQ(got->ends.credits, sent.ends.credits);
     EXPECT_EQ(got->received, sent.received);
-    EXPECT_TRUE(got->addresses == sent.addresses);
+    EXPECT_TRUE(got->ends.addresses == sent.ends.addresses);
     EXPECT_EQ(got->reason, sent.reason);
   }
 }

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "conformance/world.h"
 #include "transport/datagram/datagram_transport.h"
-#include "transport/rc/rc_transport.h"
+#include "transport/rc/rc_device.h"
 #include "transport/sim/sim_network.h"
 #include "transport/sim/sim_port.h"
 #include "transport/sim/sim_rdma.h"
@@ -42,7 +42,7 @@ class RcWorld : public VirtualWorld {
       auto device = fabric.add_device(options.limits);
       has_device.push_back(std::ranges::count(options.without_device, i) == 0);
       if (!has_device.back()) device = nullptr;
-      auto rc = std::make_unique<RcTransport>(std::move(control), std::move(device), options.rc);
+      auto rc = MakeRcTransport(std::move(control), std::move(device), options.rc).take();
       transports.push_back(rc.get());
       add(std::move(rc));
     }
@@ -57,8 +57,8 @@ class RcWorld : public VirtualWorld {
   }
   bool carries(const LinkId& link) override {
     // Nodes without a device have no link on RoCE; the others tell only how many they have.
-    if (!has_device[link.local]) return transports[link.local]->links_on_roce() == 0;
-    return !has_device[link.remote] || transports[link.local]->links_on_roce() > 0;
+    if (!has_device[link.local]) return transports[link.local]->links_on_path() == 0;
+    return !has_device[link.remote] || transports[link.local]->links_on_path() > 0;
   }
   // Breaks queue pairs, or changes what works between and at the nodes; the last occasion of a run
   // may leave anything as it is.
@@ -98,7 +98,7 @@ class RcWorld : public VirtualWorld {
   EventQueue queue;
   SimNetwork network;
   SimRdmaFabric fabric;
-  std::vector<RcTransport*> transports;
+  std::vector<DualTransport*> transports;
   std::vector<bool> has_device;
 
  private:

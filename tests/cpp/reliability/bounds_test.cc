@@ -98,6 +98,31 @@ TEST(Bounds, AFrameOfTheGreatestSizeFitsWhateverElseIsDue) {
   }
 }
 
+// So that several are on their way, and few bytes are lost with one.
+TEST(Bounds, DatagramsAreAPartOfThePeersReceiveWindow) {
+  for (const auto& [window, most] : {std::pair{2'000'000u, 65'000u},
+                                     {400'000u, 50'000u},
+                                     {100'000u, 12'500u},
+                                     {20'000u, 8192u},
+                                     {1000u, 8192u}}) {
+    ConnectionOptions options;
+    options.max_datagram_bytes = 65'000;
+    ConnectionPair pair(1, {}, options);
+    pair.at(1).set_receive_window(window);
+    ASSERT_TRUE(pair.establish());
+    size_t largest = 0;
+    pair.on_sent = [&](int from, std::span<const std::byte> bytes) {
+      if (from == 0) largest = std::max(largest, bytes.size());
+    };
+    auto source = TestBytes(300'000, 1);
+    std::vector<std::byte> target(source.size());
+    ASSERT_TRUE(pair.at(0).write(pair.at(1).expose(SliceOf(target), 1), SliceOf(source), 1));
+    ASSERT_TRUE(pair.run_until([&] { return pair.end(0).written.size() == 1; }));
+    EXPECT_EQ(source, target);
+    EXPECT_EQ(largest, most) << window;
+  }
+}
+
 TEST(Unexpose, TakesMemoryBackThatNothingWasWrittenTo) {
   ConnectionPair pair(1);
   ASSERT_TRUE(pair.establish());

@@ -39,13 +39,17 @@ TEST(PacketWire, RefusesWhatIsNotOurs) {
   EXPECT_FALSE(with(0, 2));
   EXPECT_FALSE(with(1, 0));
   EXPECT_FALSE(with(1, 8));
-  EXPECT_FALSE(with(2, 1));
+  EXPECT_FALSE(with(2, kPacketHeaderBytes - 1));
+  EXPECT_TRUE(with(2, kPacketHeaderBytes));
+  EXPECT_FALSE(with(2, kPacketHeaderBytes + 1));
+  EXPECT_FALSE(with(3, 1));
   EXPECT_FALSE(with(4, 1));
 }
 
 TEST(PacketWire, SealCoversHeaderAndPayloadAndEveryBit) {
   for (size_t payload_size : {0u, 1u, 1000u}) {
     auto control = TestBytes(kPacketHeaderBytes + 30, 1);
+    WritePacketHeader(control, {PacketType::kPacket, 1, 1});
     const auto payload = TestBytes(payload_size, 2);
     SealPacket(control, payload);
     std::vector<std::byte> datagram = control;
@@ -60,6 +64,24 @@ TEST(PacketWire, SealCoversHeaderAndPayloadAndEveryBit) {
     datagram.push_back(std::byte{0});
     EXPECT_FALSE(VerifyPacket(datagram));
   }
+}
+
+TEST(PacketWire, SealOfControlCoversAllButThePayload) {
+  auto datagram = TestBytes(kPacketHeaderBytes + 30 + 100, 1);
+  WritePacketHeader(datagram, {PacketType::kPacket, 1, 1});
+  SealControl(std::span(datagram).first(kPacketHeaderBytes + 30));
+  ASSERT_TRUE(ParsePacketHeader(datagram));
+  ASSERT_TRUE(VerifyPacket(datagram));
+  for (size_t bit = 0; bit < datagram.size() * 8; ++bit) {
+    const auto mask = static_cast<std::byte>(1u << (bit % 8));
+    datagram[bit / 8] ^= mask;
+    ASSERT_EQ(VerifyPacket(datagram), bit / 8 >= kPacketHeaderBytes + 30) << bit;
+    datagram[bit / 8] ^= mask;
+  }
+  // Only packets of a connection have a payload.
+  datagram[1] = static_cast<std::byte>(PacketType::kNotice);
+  EXPECT_FALSE(ParsePacketHeader(datagram));
+  EXPECT_FALSE(VerifyPacket(std::span(datagram).first(kPacketHeaderBytes + 29)));
 }
 
 TEST(PacketWire, InitBodyOfALiveConnectionParses) {

@@ -8,7 +8,7 @@
 
 #include <future>
 
-#include "engine/progress.h"
+#include "engine/progress/progress.h"
 #include "runtime/runtimes.h"
 #include "transport/datagram/datagram_transport.h"
 #include "transport/datagram/udp/udp_port.h"

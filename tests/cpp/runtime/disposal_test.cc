@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/disposer.h"
+#include "engine/progress/disposer.h"
 #include "runtime/runtime.h"
 #include "runtime/runtimes.h"
 
@@ -105,6 +105,27 @@ TEST(Disposer, LetsGoOnAThreadOfItsOwnAndDrains) {
   std::future<std::thread::id> by = dropped.get_future();
   ASSERT_EQ(by.wait_for(Duration{0}), std::future_status::ready);
   EXPECT_NE(by.get(), std::this_thread::get_id());
+}
+
+TEST(Disposer, DrainsWithoutALimit) {
+  std::promise<void> drained;
+  bool early = false;
+  // Gives a drain() that does not wait the time to return before it.
+  struct Slow {
+    ~Slow() {
+      const auto state = drained.get_future().wait_for(std::chrono::milliseconds(100));
+      early = state == std::future_status::ready;
+    }
+    std::promise<void>& drained;
+    bool& early;
+  };
+  Disposer disposer;
+  Owners owners{std::make_shared<Slow>(drained, early)};
+  disposer.let_go(owners);
+  disposer.drain(Duration::max());
+  drained.set_value();
+  disposer.drain(kLong);
+  EXPECT_FALSE(early);
 }
 
 // As when a runtime's last holder is what one of its operations kept alive.

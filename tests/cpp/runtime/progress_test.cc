@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who drives the engine, over real UDP on loopback: waits from several threads, operations that
 // nobody waits for, the order of completion, shutting down.
-#include "engine/progress.h"
+#include "engine/progress/progress.h"
 
 #include <array>
 #include <atomic>
@@ -221,17 +221,6 @@ TEST(Progress, CountsTheGroupsThatExistAndThoseThatFailed) {
   EXPECT_EQ(counts(), std::pair(size_t{1}, size_t{1}));
   runtimes[0].remove_group(runtimes.group(0));
   EXPECT_EQ(counts(), std::pair(size_t{0}, size_t{0}));
-}
-
-TEST(SharedRuntime, StartsAnewAfterItsShutdown) {
-  const auto first = SharedRuntime({});
-  ASSERT_TRUE(first.ok()) << first.status().message();
-  EXPECT_EQ(SharedRuntime({}).value(), first.value());
-  first.value()->shutdown(Duration{0});
-  const auto second = SharedRuntime({});
-  ASSERT_TRUE(second.ok()) << second.status().message();
-  EXPECT_NE(second.value(), first.value());
-  EXPECT_FALSE(second.value()->state().shut_down);
 }
 
 // The receiver has never spoken to the sender, and comes when the sender's process is gone.

@@ -319,6 +319,9 @@ def test_idle_costs_no_cpu() -> None:
 def test_names() -> None:
     assert "fault" in [option.name for option in core.option_table()]
     assert "ring" in core.algorithm_names("allreduce")
+    assert "halving_doubling" in core.algorithm_names("allreduce", 4)
+    assert "halving_doubling" not in core.algorithm_names("allreduce", 3)
+    assert core.algorithm_names("alltoall", 3) == core.algorithm_names("alltoall")
     assert core.version()
     with pytest.raises(core.InvalidArgumentError):
         core.algorithm_names("alldance")

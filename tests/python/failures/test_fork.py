@@ -20,7 +20,8 @@ def test_children(tmp_path: Path) -> None:
     environments = [environment(RANK=str(rank)) for rank in range(2)]
     for result in run_programs([command, command], environments):
         assert result.returncode == 0, result.stdout
-        assert result.stdout.splitlines() == [
+        lines = [line for line in result.stdout.splitlines() if "has waited" not in line]
+        assert lines == [  # but what the log says on a slow machine
             "use the group: 0 all refused",
             "begin anew: 0 sum 1.0",
             "leave at once: 0 ",

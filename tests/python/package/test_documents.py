@@ -4,61 +4,42 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+import option_docs
 import pytest
 from launch import ROOT, torchrun
 
-from rocecoll._core import STAT_NAMES, Option
-from rocecoll.options import table, variable
+import rocecoll
+from rocecoll.options import table
 
 pytestmark = pytest.mark.quick
 
 
-# How the README puts a default that stands for no choice at all.
-NO_CHOICE = {
-    "socket_ifname": "",
-    "ib_hca": "",
-    "port_range": "any",
-    "algorithm": "by size",
-    "fault": "none",
-    "replace": "none",
-}
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [(option_docs.README, option_docs.readme), (option_docs.STUB, option_docs.stub)],
+    ids=["README", "stub"],
+)
+def test_options_are_described_as_in_their_table(path: Path, written: Callable[[], str]) -> None:
+    assert path.read_text() == written(), "run: python scripts/option_docs.py"
 
 
-def option_rows() -> dict[str, str]:
-    """The default by variable, from the README's table."""
-    rows = re.findall(
-        r"^\| `(ROCECOLL_\w+)` \|([^|]*)\| \S[^|]* \|$",
-        (ROOT / "README.md").read_text(),
-        re.MULTILINE,
-    )
-    assert len(rows) == len(dict(rows)), "a variable is listed twice"
-    return {variable: default.strip() for variable, default in rows}
-
-
-def test_readme_lists_every_option() -> None:
-    assert sorted(option_rows()) == sorted(map(variable, table()))
-
-
-@pytest.mark.parametrize("option", table().values(), ids=lambda option: option.name)
-def test_readme_has_the_default(option: Option) -> None:
-    """Value and unit; the unit is left out where the variable's name ends in it, and of auto."""
-    listed = option_rows()[variable(option.name)]
-    if option.name in NO_CHOICE:
-        assert not option.default or option.default == (0, 0)
-        assert listed == NO_CHOICE[option.name]
-        return
-    value, _, unit = listed.strip("`").partition(" ")
-    assert option.read(value, "README.md") == option.default
-    named = option.name.endswith(f"_{option.unit}")
-    assert unit == ("" if named or value == "auto" else option.unit)
+def test_default_of_an_option_in_the_readme() -> None:
+    texts = {name: option_docs.default_text(option) for name, option in table().items()}
+    assert texts["transport"] == "`udp`"
+    assert texts["failover"] == "`1`"
+    assert texts["spin_us"] == "`auto`"
+    assert texts["ib_mtu"] == "`4096` bytes"
+    assert texts["lane_bytes"] == "`516096`"
+    assert texts["port_range"] == texts["trace"] == ""
 
 
 def test_every_counter_is_explained() -> None:
     text = (ROOT / "docs" / "observability.md").read_text().partition("## Counters")[2]
     named = re.findall(r"`((?:bytes|packets)_\w+)`", text.partition("\n## ")[0])
-    assert sorted(set(named)) == sorted(STAT_NAMES)
+    assert sorted(set(named)) == sorted(rocecoll.stats())
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])

@@ -191,6 +191,27 @@ def test_spinning_needs_a_core_for_every_local_rank(monkeypatch: pytest.MonkeyPa
     assert runtime_settings(forced, "::1", local_ranks=3)["spin_us"] == 7
 
 
+def test_ranks_that_are_pinned_each_have_their_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    masks = {0: {3}, os.getppid(): {0, 1, 2, 3}}
+    monkeypatch.setattr(os, "sched_getaffinity", masks.__getitem__)
+    settings = resolve()
+    assert runtime_settings(settings, "::1", local_ranks=4)["spin_us"] is None
+    assert runtime_settings(settings, "::1", local_ranks=5)["spin_us"] == 0
+    masks[os.getppid()] = {3}  # all of them on one
+    assert runtime_settings(settings, "::1", local_ranks=2)["spin_us"] == 0
+
+
+def test_a_launcher_that_has_ended_pins_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def affinity(process: int) -> set[int]:
+        if process != 0:
+            raise ProcessLookupError
+        return {0, 1}
+
+    monkeypatch.setattr(os, "sched_getaffinity", affinity)
+    assert runtime_settings(resolve(), "::1", local_ranks=2)["spin_us"] is None
+    assert runtime_settings(resolve(), "::1", local_ranks=3)["spin_us"] == 0
+
+
 def test_local_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options.local_ranks(5) == 5
     monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "3")

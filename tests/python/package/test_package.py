@@ -92,10 +92,10 @@ def test_settings_change_between_groups_but_not_under_one() -> None:
     code = (
         GROUP
         + """
-import warnings
-from rocecoll import runtime
+import psutil, warnings
 def port():
-    return int(runtime._runtime.address.rpartition(":")[2])
+    [socket] = psutil.Process().net_connections("udp")
+    return socket.laddr.port
 once(pg_options=rocecoll.Options(port_range="42400-42449"))
 first = port()
 once(pg_options=rocecoll.Options(port_range="42450-42499"))
@@ -110,6 +110,49 @@ print([str(w.message) for w in caught if "keeps its settings" in str(w.message)]
     output = run_program([sys.executable, "-c", code]).splitlines()
     assert output[0] == "True"
     assert "exist: lane_bytes changed" in output[1]
+
+
+@pytest.mark.quick
+def test_settings_change_after_fork() -> None:
+    """The child has no group in its way, and no warning; the parent's runtime stays as it is."""
+    code = (
+        GROUP
+        + """
+import os, sys, warnings
+warnings.filterwarnings("error", "rocecoll keeps")
+dist.init_process_group("rocecoll", store=dist.HashStore(), rank=0, world_size=1)
+child = os.fork()
+if child == 0:
+    dist.destroy_process_group()
+    sys.exit(once(pg_options=rocecoll.Options(lane_bytes=8192)) != [1.0, 1.0, 1.0])
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+dist.new_group([0], backend="rocecoll")
+"""
+    )
+    assert run_program([sys.executable, "-c", code]) == "0\n"
+
+
+@pytest.mark.quick
+def test_at_the_end_of_the_program() -> None:
+    """What runs after rocecoll has shut down finds its counters, and cannot begin again."""
+    code = (
+        "import atexit\natexit.register(lambda: end())\n"
+        + GROUP
+        + """
+def end():
+    print(rocecoll.stats() == before)
+    try:
+        once()
+    except RuntimeError as error:
+        print(error)
+once()
+before = rocecoll.stats()
+"""
+    )
+    assert run_program([sys.executable, "-c", code]).splitlines() == [
+        "True",
+        "rocecoll: the runtime has been shut down",
+    ]
 
 
 @pytest.mark.quick

@@ -48,7 +48,8 @@ RULES = [
         | {
             "csrc/base/b.h": '#include <vector>\n#include "collectives/c.h"\n',
             "csrc/collectives/c.h": '#include "base/a.h"\n#include "base/missing.h"\n',
-            "csrc/engine/e.h": '#include "messenger/messenger.h"\n#include "transport/sim/s.h"\n',
+            "csrc/engine/e.h": '#include "engine/groups/g.h"\n#include "transport/sim/s.h"\n',
+            "csrc/engine/groups/g.h": '#include "messenger/messenger.h"\n#include "engine/e.h"\n',
             "csrc/transport/datagram/d.h": '#include "transport/reliability/path.h"\n'
             '#include "messenger/messenger.h"\n',
             "csrc/transport/sim/s.h": '#include "transport/port.h"\n'
@@ -61,6 +62,7 @@ RULES = [
             "csrc/base/b.h:2: base includes collectives/c.h",
             'csrc/collectives/c.h:2: "base/missing.h" names no file',
             "csrc/engine/e.h:2: engine includes transport/sim/s.h",
+            "csrc/engine/groups/g.h:2: groups includes engine/e.h",
             "csrc/nowhere/n.h:1: is in no layer",
             "csrc/torch/t.h:1: torch includes python/p.h",
             "csrc/transport/datagram/d.h:2: datagram includes messenger/messenger.h",
@@ -86,8 +88,8 @@ RULES = [
         cpp_rules.clocks_have_owners,
         {
             "csrc/engine/engine.cc": "x();\nauto t = std::chrono::steady_clock::now();\n",
-            "csrc/engine/progress.cc": "auto t = std::chrono::steady_clock::now();\n",
-            "csrc/engine/engine_lock.h": "Instant MonotonicNow();\n",
+            "csrc/engine/progress/progress.cc": "auto t = std::chrono::steady_clock::now();\n",
+            "csrc/engine/progress/engine_lock.h": "Instant MonotonicNow();\n",
             "csrc/runtime/runtime.cc": "port(MonotonicNow);\nport(MonotonicNow());\n",
             "csrc/torch/work/work.cc": "auto t = steady_clock::now();\n",
             "csrc/torch/work/work_queue.cc": "auto t = steady_clock::now();\n",
@@ -129,7 +131,9 @@ RULES = [
             "            int b = 2);\n  void forgotten() { live(); }\n"
             "  void inherited() override;\n  bool operator==(const A&) const;\n};\n",
             "csrc/base/a.cc": "void A::live() const {}\nint* A::dead(int a, int b) { return b; }\n"
-            "void A::inherited() {}\nint x = kUsed;\n",
+            "void A::inherited() {}\nint x = kUsed;\nint y = Whole();\n",
+            "csrc/base/b.h": "inline int Part() { return 1; }\n"
+            "inline int Whole() {\n  return Part();\n}\n",
         },
         [
             "csrc/base/a.h:4: nothing uses kDead",

@@ -20,27 +20,33 @@ MAY_INCLUDE = {
     "datagram": {"base", "transport", "reliability"},
     "udp": {"base", "transport"},
     "failover": {"base", "transport", "reliability", "datagram"},
-    "rc": {"base", "transport"},
+    "dual": {"base", "transport"},
+    "rc": {"base", "transport", "dual"},
     "sim": {"base", "transport"},
     "verbs": {"base", "transport"},
     "messenger": {"base", "transport"},
-    "engine": {"base", "transport", "messenger", "collectives"},
+    "tags": {"base", "transport", "messenger"},
+    "operations": {"base", "transport", "messenger", "collectives"},
+    "groups": {"base", "transport", "messenger", "collectives", "tags", "operations"},
+    "engine": {"base", "transport", "operations", "groups"},
+    "progress": {"base", "transport", "operations", "groups", "engine"},
     "runtime": {
         "base",
         "transport",
-        "messenger",
         "collectives",
         "engine",
+        "progress",
         "reliability",
         "datagram",
         "udp",
         "failover",
+        "dual",
         "rc",
     },
-    "python": {"base", "transport", "messenger", "collectives", "engine", "runtime"},
 }
-# What the adapter may include of the core, and its own rooms from the lowest to the modules.
-OF_THE_CORE = {"base", "transport", "messenger", "collectives", "engine", "runtime"}
+# What the bindings may include of the core, and the adapter's own rooms from the lowest to the modules.
+OF_THE_CORE = {"base", "transport", "collectives", "operations", "engine", "progress", "runtime"}
+MAY_INCLUDE["python"] = OF_THE_CORE
 TORCH_ROOMS = ("process", "tensors", "observing", "work", "backend", "torch")
 for height, room in enumerate(TORCH_ROOMS):
     MAY_INCLUDE[room] = OF_THE_CORE | set(TORCH_ROOMS[:height])
@@ -55,7 +61,7 @@ CORE = tuple(
 # bindings measure what they wait for.
 CLOCK_OWNERS = re.compile(
     r"^csrc/(base/(wall|monotonic)_clock|transport/datagram/udp/udp_(port|receiver)"
-    r"|engine/(progress|engine_lock)\w*|torch/\w+/(work|recorder|backend_monitored_barrier))\.(h|cc)$"
+    r"|engine/progress/(progress|engine_lock)\w*|torch/\w+/(work|recorder|backend_monitored_barrier))\.(h|cc)$"
 )
 CLOCK = (
     r"\b(clock_gettime|steady_clock|system_clock|high_resolution_clock|gettimeofday)\b"
@@ -73,7 +79,7 @@ BANNED = (
 )
 # What a header declares: functions (with a type before the name), and constants.
 DECLARATION = re.compile(
-    r"^[ \t]*(?!return\b|else\b|using\b|friend\b)"
+    r"^(?![ \t]*(?:return|else|using|friend)\b)[ \t]*"
     r"(?:[\w:<>,&*\[\]() ]*[\w>\]&*]\s[&*]?(?P<function>\w+)\([^;{}]*(?:\{\}[^;{}]*)*[;{]"
     r"|(?:inline |static )*constexpr [\w:<>, ]+ (?P<constant>k\w+)\b)",
     re.MULTILINE,

@@ -130,7 +130,7 @@ void FailoverPort::on_probe(Peer& from, const RxDatagram& datagram) {
 PathHello FailoverPort::own_hello(PathMessage message, bool knows_receiver) const {
   PathHello hello;
   hello.message = message;
-  if (ud_) hello.port = ud_healthy_ ? PathHello::Port::kUsable : PathHello::Port::kDown;
+  if (ud_) hello.port = ud_watch_.health().ok() ? PathHello::Port::kUsable : PathHello::Port::kDown;
   hello.knows_receiver = knows_receiver;
   if (ud_) hello.address = ud_->address();
   hello.datagram_bytes = static_cast<uint32_t>(own_ud_bytes_);

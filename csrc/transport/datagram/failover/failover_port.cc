@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/datagram/failover/failover_port.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -46,7 +42,8 @@ Result<std::unique_ptr<FailoverPort>> FailoverPort::Make(std::unique_ptr<Datagra
   }
   std::unique_ptr<FailoverPort> port(
       new FailoverPort(std::move(udp), std::move(ud), options, std::move(clock)));
-  const Status status = port->make_wait_handle();
+  const WaitHandle ud_wait = port->ud_ ? port->ud_->wait_handle() : WaitHandle{};
+  const Status status = port->wait_.join(port->udp_->wait_handle(), ud_wait);
   if (!status.ok()) return status;
   return port;
 }
@@ -59,24 +56,6 @@ FailoverPort::FailoverPort(std::unique_ptr<DatagramPort> udp, std::unique_ptr<Da
       clock_(std::move(clock)),
       own_ud_bytes_(ud_ ? ud_->limits().max_datagram_bytes : 0),
       ud_burst_(ud_ ? std::max<size_t>(ud_->limits().max_burst, 1) : 0) {}
-
-Status FailoverPort::make_wait_handle() {
-  wait_handle_ = udp_->wait_handle();
-  const int ud_fd = ud_ ? ud_->wait_handle().fd : -1;
-  if (ud_fd < 0) return {};
-  epoll_fd_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-  for (const int fd : {wait_handle_.fd, ud_fd}) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (!epoll_fd_.valid() || (fd >= 0 && epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0)) {
-      return Status(StatusCode::kNetwork,
-                    std::string("cannot wait for a UDP and a UD port at once (epoll): ") +
-                        std::strerror(errno));
-    }
-  }
-  wait_handle_.fd = epoll_fd_;
-  return {};
-}
 
 PortLimits FailoverPort::limits() const {
   PortLimits limits = udp_->limits();
@@ -157,7 +136,7 @@ FailoverPort::Way FailoverPort::choose(const TxDatagram& datagram) {
   if (!to.choice.uses_ud()) {
     if (!to.choice.idle()) {
       to.choice.on_traffic();
-    } else if (ud_healthy_ && !to.starting && IsOfConnection(datagram)) {
+    } else if (ud_watch_.health().ok() && !to.starting && IsOfConnection(datagram)) {
       to.starting = true;
       starting_.push_back(&to);
     }
@@ -282,15 +261,12 @@ void FailoverPort::release(std::span<const RxDatagram> batch) {
 }
 
 void FailoverPort::check_health() {
-  if (now_ < health_at_) return;
-  health_at_ = now_ + kHealthInterval;
-  const Status health = ud_->health();
-  if (health.ok() == ud_healthy_) return;
-  ud_healthy_ = health.ok();
+  if (!ud_watch_.due(now_) || !ud_watch_.look(now_, ud_->health())) return;
+  const Status& health = ud_watch_.health();
   size_t affected = 0;
   for (const auto& [index, peer] : peers_) {
     if (peer->choice.uses_ud()) ++affected;
-    if (ud_healthy_) {
+    if (health.ok()) {
       peer->choice.on_own_port_up(now_);
     } else {
       peer->choice.on_own_port_down();
@@ -298,7 +274,7 @@ void FailoverPort::check_health() {
     service(*peer);
   }
   const std::string port = "the RoCE port " + ud_->address().text();
-  if (ud_healthy_) {
+  if (health.ok()) {
     Log(Severity::kInfo, port + " is up again");
   } else if (options_.failover) {
     Log(Severity::kWarning, port + " is down (" + health.message() + "); the traffic with " +

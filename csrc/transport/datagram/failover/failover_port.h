@@ -14,10 +14,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/descriptor.h"
 #include "transport/datagram/answer_limiter.h"
 #include "transport/datagram/deadline_heap.h"
 #include "transport/datagram/failover/path_choice.h"
+#include "transport/health_watch.h"
+#include "transport/joined_wait.h"
 #include "transport/port.h"
 
 namespace rocecoll {
@@ -64,6 +65,9 @@ class FailoverPort final : public DatagramPort {
   void look_at_route(PeerHandle peer) override { udp_->look_at_route(peer); }
   // Never with a UD port: the pair may change over to it.
   bool on_this_host(PeerHandle peer) const override { return !ud_ && udp_->on_this_host(peer); }
+  size_t guaranteed_bytes(const Address& peer) const override {
+    return std::min(udp_->guaranteed_bytes(peer), kUdDatagramBytes);
+  }
   size_t send(std::span<const TxDatagram> batch) override;
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
@@ -71,7 +75,7 @@ class FailoverPort final : public DatagramPort {
   void release(std::span<const RxDatagram> batch) override;
   bool poll_unreachable(UnreachableHint& hint) override;
   void flush() override;
-  WaitHandle wait_handle() override { return wait_handle_; }
+  WaitHandle wait_handle() override { return wait_.handle(); }
   bool arm() override;
   Instant next_deadline() const override;
 
@@ -102,7 +106,6 @@ class FailoverPort final : public DatagramPort {
 
   FailoverPort(std::unique_ptr<DatagramPort> udp, std::unique_ptr<DatagramPort> ud,
                const FailoverOptions& options, Clock clock);
-  Status make_wait_handle();
 
   // -- failover_port.cc
   Peer& peer(PeerHandle handle) const;
@@ -135,12 +138,10 @@ class FailoverPort final : public DatagramPort {
   const Clock clock_;
   const size_t own_ud_bytes_;
   const size_t ud_burst_;
-  WaitHandle wait_handle_;
-  Descriptor epoll_fd_;
+  JoinedWait wait_;
   FailoverCounts counts_;
   Instant now_{};  // of the latest receive()
-  Instant health_at_{};
-  bool ud_healthy_ = true;
+  HealthWatch ud_watch_{kHealthInterval};
 
   std::unordered_map<uint32_t, std::unique_ptr<Peer>> peers_;  // by the handle's index
   std::unordered_map<Address, Peer*, AddressHash> by_udp_;

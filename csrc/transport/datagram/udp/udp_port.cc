@@ -140,6 +140,13 @@ bool UdpPort::on_this_host(PeerHandle peer) const {
   return peers_[peer.index].destination.endpoint.is_loopback();
 }
 
+// Ranks of one host reach each other over loopback whatever address others are told.
+size_t UdpPort::guaranteed_bytes(const Address& peer) const {
+  const Result<UdpEndpoint> endpoint = ToUdpEndpoint(peer);
+  const bool loopback = endpoint.ok() && endpoint.value().is_loopback();
+  return loopback ? max_datagram_bytes_ : limits().guaranteed_datagram_bytes;
+}
+
 void UdpPort::drain_errors() {
   too_large_.clear();
   socket_.drain_errors(unreachable_, too_large_);

@@ -30,6 +30,7 @@ class UdpPort final : public DatagramPort {
   size_t peer_limit(PeerHandle peer) const override;
   void look_at_route(PeerHandle peer) override;
   bool on_this_host(PeerHandle peer) const override;
+  size_t guaranteed_bytes(const Address& peer) const override;
   size_t send(std::span<const TxDatagram> batch) override { return sender_.send(batch); }
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;

@@ -15,8 +15,8 @@
 namespace rocecoll {
 namespace {
 
-// When a call brought coalesced datagrams, the next ones ask for this many buffers only, so that
-// what is copied stays in the cache until it is placed.
+// When a call brought large or coalesced datagrams, receive() returns, and the next call asks for
+// this many buffers only, so that what is copied stays in the cache until it is placed.
 constexpr size_t kCoalescedMessages = 4;
 constexpr size_t kCoalescedBytes = 32 * 1024;
 
@@ -57,7 +57,7 @@ size_t UdpReceiver::receive(std::span<RxDatagram> batch) {
   while (more) {
     more = fetch();
     count += hand_out(batch.subspan(count));
-    more = more && count < batch.size();
+    more = more && count < batch.size() && messages_per_call_ == kMaxMessages;
   }
   return count;
 }

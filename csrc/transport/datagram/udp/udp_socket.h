@@ -29,7 +29,7 @@ struct UdpPortOptions {
   std::string host = "127.0.0.1";
   uint16_t port_low = 0;  // 0, 0: any port
   uint16_t port_high = 0;
-  size_t max_datagram_bytes = 8192;  // cap; the route's MTU may be less
+  size_t max_datagram_bytes = 65'000;  // cap; the route's MTU may be less
   size_t socket_buffer_bytes = 4 * 1024 * 1024;
   bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
   uint8_t dscp = 0;                  // differentiated services code point (RFC 2474), 6 bits

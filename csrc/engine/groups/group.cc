@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/groups/group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/operations/fingerprint.h"
+
+namespace rocecoll {
+
+Group::Group(Transport& transport, ScratchPool& scratch, const EngineOptions& options,
+             GroupSpec spec, std::vector<OperationPtr>& completed)
+    : transport_(transport),
+      options_(options),
+      spec_(std::move(spec)),
+      completed_(completed),
+      messenger_(std::in_place, transport, spec_.key, spec_.rank, spec_.addresses, spec_.messenger),
+      context_{*messenger_, scratch, spec_.rank, static_cast<uint32_t>(spec_.addresses.size()),
+               options.max_lanes_in_flight},
+      last_sequence_(options.first_number),
+      numbers_(static_cast<uint32_t>(options.first_number)),
+      any_source_(*messenger_, numbers_, context_.ranks, spec_.rank),
+      retirement_(*messenger_, numbers_, options.max_idle_tag_runs),
+      watch_(spec_) {}
+
+Group::~Group() {
+  messenger_.reset();  // before the memory that is lent to it
+  for (auto& running : running_) running->execution.end();
+}
+
+uint64_t Group::next_tag(const OperationSpec& spec) {
+  if (spec.any_source) return kNoTag;
+  switch (spec.collective) {
+    case Collective::kSend: {
+      if (retirement_.holds(spec.root, spec.user_tag)) return kNoTag;
+      const uint64_t tag = numbers_.take_send(spec.root, spec.user_tag);
+      retirement_.on_send(spec.root);
+      return tag;
+    }
+    case Collective::kRecv:
+      any_source_.look_again();
+      return numbers_.take_receive(spec.root, spec.user_tag);
+    default:
+      return last_sequence_;
+  }
+}
+
+Status Group::check(const OperationSpec& spec) const {
+  return status_.ok() ? CheckOperation(spec, spec_.rank, context_.ranks) : status_;
+}
+
+Status Group::submit(Instant now, OperationPtr operation) {
+  const OperationSpec& spec = operation->spec();
+  if (Status status = check(spec); !status.ok()) return status;
+  if (pending_ >= options_.max_pending_operations) {
+    return Status(StatusCode::kUnsupported, "rocecoll: group \"" + spec_.name + "\" has " +
+                                                std::to_string(pending_) +
+                                                " operations pending; wait for some first");
+  }
+  // From any source: for now, some other rank's.
+  const Rank root = spec.any_source ? (spec_.rank == 0 ? 1 : 0) : spec.root;
+  auto plan = MakePlan(spec, root, context_.ranks, options_);
+  if (!plan.ok()) return plan.status();
+  const bool collective = !IsPointToPoint(spec.collective);
+  operation->source_ = root;
+  operation->sequence_ = collective ? ++last_sequence_ : ++last_point_to_point_;
+  Entry entry;
+  entry.plan = plan.take();
+  entry.fingerprint = MakeFingerprint(spec, entry.plan, operation->sequence_);
+  entry.tag_operation = next_tag(spec);
+  entry.order = ++last_order_;
+  entry.submitted = now;
+  watch_.begin(now);
+  entry.deadline = After(now, spec.timeout > Duration{0} ? spec.timeout : spec_.timeout);
+  entry.operation = std::move(operation);
+  earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
+  ++pending_;
+  if (collective) {
+    queue_.push_back(std::move(entry));
+    admit(now);
+    return {};
+  }
+  const uint32_t user_tag = spec.user_tag;
+  const bool any_source = spec.any_source;
+  const bool held = !any_source && entry.tag_operation == kNoTag;
+  const uint32_t index = place(std::move(entry));
+  if (any_source) {
+    any_source_.add(now, index, user_tag);
+  } else if (held) {
+    held_sends_.push_back(index);
+  } else {
+    begin(now, index);
+  }
+  return {};
+}
+
+bool Group::admit(Instant now) {
+  bool admitted = false;
+  while (!queue_.empty() && collectives_.size() < std::max(options_.max_operations_in_flight, 1u)) {
+    Entry entry = std::move(queue_.front());
+    queue_.pop_front();
+    begin(now, place(std::move(entry)));
+    admitted = true;
+  }
+  return admitted;
+}
+
+uint32_t Group::place(Entry entry) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(running_.size()));
+    running_.push_back(std::make_unique<Running>(context_));
+  }
+  const uint32_t index = free_.back();
+  free_.pop_back();
+  running_[index]->entry = std::move(entry);
+  return index;
+}
+
+void Group::begin(Instant now, uint32_t index) {
+  Running& running = *running_[index];
+  if (is_collective(running.entry)) collectives_.push_back(index);
+  if (running.entry.operation->spec().staged != nullptr) staged_.push_back(index);
+  running.execution.begin(running.entry.operation->spec(), std::move(running.entry.plan),
+                          running.entry.fingerprint, running.entry.tag_operation,
+                          uint64_t{index} << 32);
+  running.execution.start_lanes(now);
+  if (running.execution.done()) finish(index);
+}
+
+// Receives from any source become receives from the rank whose message came first.
+bool Group::bind_any_source(Instant now) {
+  bool bound = false;
+  while (const auto match = any_source_.match()) {
+    bound = true;
+    Entry& entry = running_[match->index]->entry;
+    const OperationSpec& spec = entry.operation->spec();
+    entry.operation->source_ = match->source;
+    entry.tag_operation = numbers_.take_receive(match->source, spec.user_tag);
+    auto plan = MakePlan(spec, match->source, context_.ranks, options_);
+    ROCECOLL_CHECK(plan.ok());  // as it was for another rank
+    entry.plan = plan.take();
+    begin(now, match->index);
+  }
+  return bound;
+}
+
+bool Group::retire_tags(Instant now) {
+  if (!retirement_.step([this](Rank peer, bool sends) { return open_tags(peer, sends); })) {
+    return false;
+  }
+  // In the order of posting, also those of equal tags.
+  for (const uint32_t index : std::exchange(held_sends_, {})) {
+    Entry& entry = running_[index]->entry;
+    entry.tag_operation = next_tag(entry.operation->spec());
+    if (entry.tag_operation == kNoTag) {
+      held_sends_.push_back(index);
+    } else {
+      begin(now, index);
+    }
+  }
+  return true;
+}
+
+std::vector<uint32_t> Group::open_tags(Rank peer, bool sends) const {
+  std::vector<uint32_t> tags;
+  const Collective kind = sends ? Collective::kSend : Collective::kRecv;
+  for (const auto& running : running_) {
+    const OperationPtr& operation = running->entry.operation;
+    if (operation == nullptr || operation->spec().collective != kind) continue;
+    if (running->entry.tag_operation == kNoTag || operation->source() != peer) continue;
+    tags.push_back(operation->spec().user_tag);
+  }
+  std::ranges::sort(tags);
+  return tags;
+}
+
+void Group::finish(uint32_t index) {
+  Running& running = *running_[index];
+  running.execution.end();
+  if (is_collective(running.entry)) std::erase(collectives_, index);
+  if (!staged_.empty()) std::erase(staged_, index);
+  OperationPtr operation = std::move(running.entry.operation);
+  running.entry = {};
+  free_.push_back(index);
+  complete(std::move(operation), Status());
+}
+
+void Group::complete(OperationPtr operation, const Status& status) {
+  operation->status_ = status;
+  completed_.push_back(std::move(operation));
+  --pending_;
+}
+
+bool Group::on_event(Instant now, const Event& event) {
+  return messenger_.has_value() && messenger_->on_event(now, event);
+}
+
+void Group::on_incoming(Instant now, Rank peer) {
+  if (peer >= context_.ranks || peer == spec_.rank) return;
+  if (status_.ok()) {
+    messenger_->accept(now, peer);
+  } else if (!notice_.empty()) {
+    // It has missed the notice and comes to a group that is over. It asks again if this is lost.
+    transport_.notify(spec_.addresses[peer], notice_);
+  }
+}
+
+bool Group::step(Instant now) {
+  if (!status_.ok()) return flood(now);
+  messenger_->flush(now);
+  bool moved = any_source_.used() && bind_any_source(now);
+  MessageCompletion completion;
+  while (messenger_->poll(completion)) {
+    moved = true;
+    const auto index = static_cast<uint32_t>(completion.token >> 32);
+    ROCECOLL_CHECK(index < running_.size() && running_[index]->entry.operation != nullptr);
+    Execution& execution = running_[index]->execution;
+    execution.on_message_complete(now, static_cast<uint32_t>(completion.token));
+    if (execution.done()) finish(index);
+  }
+  if (messenger_->failure() != nullptr) {
+    fail_from_messenger();
+    return true;
+  }
+  if (messenger_->lost() != nullptr) {
+    fail_from_lost();
+    return true;
+  }
+  if (retire_tags(now)) moved = true;
+  if (!retirement_.offence().empty()) {
+    fail(StatusCode::kNetwork, text().peer(retirement_.offender()) + " " + retirement_.offence());
+    return true;
+  }
+  if (any_source_.used() && fail_from_any_source()) return true;
+  if (start_lanes(now, collectives_)) moved = true;  // scratch may have become free
+  if (!staged_.empty()) {
+    if (start_lanes(now, staged_)) moved = true;  // input may have come
+    if (fail_from_staging()) return true;
+  }
+  if (admit(now)) moved = true;
+  if (now >= next_timeout()) check_deadlines(now);
+  if (now >= watch_.next_look() && status_.ok()) look_at_waits(now);
+  return moved || !status_.ok();
+}
+
+// Of running operations, while `indices` loses those that end.
+bool Group::start_lanes(Instant now, const std::vector<uint32_t>& indices) {
+  bool started = false;
+  for (size_t i = 0; i < indices.size();) {
+    const uint32_t index = indices[i];
+    Execution& execution = running_[index]->execution;
+    if (execution.lanes_waiting() && execution.start_lanes(now)) started = true;
+    if (execution.done()) {
+      finish(index);
+    } else {
+      ++i;
+    }
+  }
+  return started;
+}
+
+void Group::check_deadlines(Instant now) {
+  earliest_deadline_ = kNever;
+  for (const auto& running : running_) {
+    if (running->entry.operation == nullptr) continue;
+    earliest_deadline_ = std::min(earliest_deadline_, running->entry.deadline);
+  }
+  for (const Entry& entry : queue_) {
+    earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
+  }
+  if (now >= earliest_deadline_) {
+    fail_from_deadline(now);
+  } else {
+    roll_call_.end();  // what was late has been done after all
+  }
+}
+
+void Group::on_pause(Duration length) {
+  for (const auto& running : running_) {
+    running->entry.deadline = After(running->entry.deadline, length);
+    running->entry.submitted += length;
+  }
+  for (Entry& entry : queue_) {
+    entry.deadline = After(entry.deadline, length);
+    entry.submitted += length;
+  }
+  earliest_deadline_ = After(earliest_deadline_, length);
+  if (roll_call_.active()) roll_call_.on_pause(length);
+}
+
+Instant Group::next_deadline() const {
+  if (!status_.ok()) return floods_left_ > 0 ? next_flood_ : kNever;
+  Instant next = std::min({next_timeout(), messenger_->next_deadline(), watch_.next_look()});
+  for (const uint32_t index : staged_) {
+    next = std::min(next, running_[index]->execution.next_deadline());
+  }
+  return next;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ranks a group has, and how they reach each other.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/rank.h"
+#include "base/time.h"
+#include "messenger/messenger.h"
+#include "transport/transport.h"
+
+namespace rocecoll {
+
+struct GroupSpec {
+  std::string name;  // for messages
+  GroupKey key;
+  Rank rank = 0;
+  std::vector<Address> addresses;  // by group rank, as this rank reaches them
+  // By group rank, as other hosts reach them, for messages; empty: as this rank does.
+  std::vector<std::string> known_as;
+  std::vector<Rank> global_ranks;  // by group rank; empty: the same numbers
+  Duration timeout = std::chrono::minutes(30);
+  MessengerOptions messenger;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/operations/execution.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/arithmetic.h"
+#include "collectives/reduce.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr size_t kScratchAlignment = 64;
+
+size_t AlignUp(size_t bytes) { return RoundUp(bytes, kScratchAlignment); }
+
+// As collectives/collective.h has it.
+Partition WorkPartition(const OperationSpec& spec, const Partition& input, const Partition& output,
+                        uint32_t work_blocks) {
+  if (work_blocks == 0) return {};
+  if (Reduces(spec.collective)) {
+    ROCECOLL_CHECK(input.blocks() == work_blocks);
+    return input.packed();
+  }
+  const uint64_t largest = std::max(input.max_block(), output.max_block());
+  return Partition::Strided(work_blocks, largest, largest);
+}
+
+bool Posts(const Transfer& transfer) {
+  return transfer.kind == Transfer::Kind::kSend || transfer.kind == Transfer::Kind::kRecv ||
+         transfer.kind == Transfer::Kind::kRecvReduce;
+}
+
+// Which of the messages between the two ranks, in this direction and step, the transfer is.
+uint32_t NumberToPeer(const Step& step, uint32_t index) {
+  const bool sends = step[index].kind == Transfer::Kind::kSend;
+  uint32_t number = 0;
+  for (uint32_t i = 0; i < index; ++i) {
+    const bool same_direction = Posts(step[i]) && (step[i].kind == Transfer::Kind::kSend) == sends;
+    if (same_direction && step[i].peer == step[index].peer) ++number;
+  }
+  return number;
+}
+
+void Copy(std::byte* to, const std::byte* from, size_t bytes) {
+  if (to != from && bytes > 0) std::memmove(to, from, bytes);
+}
+
+// Calls pair(to, from, elements) for pieces that are contiguous on both sides.
+template <typename Pair>
+void ForEachPair(const BoundBuffer& to, const Blocks& to_blocks, const BoundBuffer& from,
+                 const Blocks& from_blocks, size_t element_bytes, Pair&& pair) {
+  const auto at = [&](const BoundBuffer& buffer, const ElementRange& range) {
+    return buffer.base + range.offset * element_bytes;
+  };
+  const Extent whole_to = Measure(to.partition, to_blocks);
+  const Extent whole_from = Measure(from.partition, from_blocks);
+  ROCECOLL_CHECK(whole_to.elements == whole_from.elements);
+  if (whole_to.elements == 0) return;
+  if (whole_to.segments == 1 && whole_from.segments == 1) {
+    pair(at(to, whole_to.first), at(from, whole_from.first), whole_to.elements);
+    return;
+  }
+  for (uint32_t i = 0; i < to_blocks.count; ++i) {
+    const ElementRange a = to.partition.block(to_blocks.at(i, to.partition.blocks()));
+    const ElementRange b = from.partition.block(from_blocks.at(i, from.partition.blocks()));
+    ROCECOLL_CHECK(a.count == b.count);
+    if (a.count > 0) pair(at(to, a), at(from, b), a.count);
+  }
+}
+
+}  // namespace
+
+void Execution::begin(const OperationSpec& spec, Plan plan, const Fingerprint& fingerprint,
+                      uint64_t tag_operation, uint64_t token_base) {
+  spec_ = &spec;
+  plan_ = std::move(plan);
+  fingerprint_ = fingerprint;
+  tag_operation_ = tag_operation;
+  token_base_ = token_base;
+  element_bytes_ = SizeOf(spec.type);
+  next_lane_ = 0;
+  lanes_done_ = 0;
+  lanes_running_ = 0;
+  const size_t slots = std::min(plan_.lanes, std::max(context_.max_lanes_in_flight, 1u));
+  if (lanes_.size() < slots) lanes_.resize(slots);
+  lay_out();
+  if (spec.staged != nullptr) staging_.begin(spec, context_.rank, plan_.lanes);
+}
+
+bool Execution::has_private_output() const {
+  return HasScratchOutput(spec_->collective, context_.rank == spec_->root);
+}
+
+bool Execution::divides_output() const {
+  return Reduces(spec_->collective) && spec_->reduce_op == ReduceOp::kAvg && context_.ranks > 1 &&
+         !scales_input() && !has_private_output();
+}
+
+void Execution::lay_out() {
+  Lane& lane = lanes_.front();
+  lane.index = 0;
+  bind(lane);
+  layout_ = {};
+  layout_.work = AlignUp(buffer(lane, Buffer::kWork).partition.total() * element_bytes_);
+  if (spec_->collective == Collective::kBarrier) {
+    layout_.input = kScratchAlignment;
+    layout_.output = kScratchAlignment;
+  } else {
+    const size_t input = AlignUp(buffer(lane, Buffer::kInput).partition.total() * element_bytes_);
+    if (has_private_output()) layout_.output = input;
+    if (needs_input_copy()) layout_.input = input;
+  }
+  for (uint32_t i = 0; i < plan_.program.steps; ++i) {
+    lane.step = plan_.program.step(context_.rank, i);
+    layout_.step = std::max(layout_.step, step_scratch(lane));
+  }
+}
+
+size_t Execution::step_scratch(const Lane& lane) const {
+  size_t bytes = 0;
+  for (const Transfer& transfer : lane.step) {
+    if (!Posts(transfer)) continue;
+    const Extent extent = Measure(buffer(lane, transfer.blocks.buffer).partition, transfer.blocks);
+    bytes += message_scratch(transfer, extent);
+  }
+  return bytes;
+}
+
+size_t Execution::message_scratch(const Transfer& transfer, const Extent& extent) const {
+  const bool needed = transfer.kind == Transfer::Kind::kRecvReduce || extent.segments > 1;
+  return needed ? AlignUp(extent.elements * element_bytes_) : 0;
+}
+
+void Execution::bind(Lane& lane) {
+  const auto bind_user = [&](Buffer which, const OperationBuffer& from) {
+    buffer(lane, which) = {static_cast<std::byte*>(from.data),
+                           LanePartition(*spec_, from.partition, lane.index, plan_.lanes),
+                           kUnregistered};
+  };
+  bind_user(Buffer::kInput, spec_->input);
+  bind_user(Buffer::kOutput, spec_->output);
+  BoundBuffer& input = buffer(lane, Buffer::kInput);
+  BoundBuffer& output = buffer(lane, Buffer::kOutput);
+  if (spec_->collective == Collective::kBarrier) {
+    input.partition = Partition::Even(1, 1);
+    output.partition = Partition::Even(1, 1);
+  } else if (has_private_output()) {
+    output.partition = input.partition.packed();
+  }
+  buffer(lane, Buffer::kWork) = {
+      nullptr, WorkPartition(*spec_, input.partition, output.partition, plan_.program.work_blocks),
+      kUnregistered};
+}
+
+void Execution::bind_scratch(Lane& lane) {
+  std::byte* next = lane.scratch.data + layout_.step;
+  const auto take = [&](Buffer which, size_t bytes) {
+    if (bytes == 0) return;
+    buffer(lane, which).base = next;
+    buffer(lane, which).registration = lane.scratch.registration;
+    next += bytes;
+  };
+  take(Buffer::kWork, layout_.work);
+  take(Buffer::kOutput, layout_.output);
+  if (!needs_input_copy()) take(Buffer::kInput, layout_.input);
+}
+
+// What is scaled first is a copy: the output where it holds the whole vector, else scratch. The
+// program then runs in place on it.
+void Execution::prepare_input(Lane& lane) {
+  if (!scales_input()) return;
+  BoundBuffer& input = buffer(lane, Buffer::kInput);
+  BoundBuffer scaled = buffer(lane, Buffer::kOutput);
+  if (needs_input_copy()) {
+    scaled = {lane.scratch.data + layout_.step + layout_.work + layout_.output,
+              input.partition.packed(), lane.scratch.registration};
+  }
+  const Blocks all = Blocks::Run(Buffer::kInput, 0, context_.ranks);
+  ForEachPair(scaled, all, input, all, element_bytes_,
+              [&](std::byte* to, const std::byte* from, uint64_t elements) {
+                Copy(to, from, elements * element_bytes_);
+                if (spec_->reduce_op == ReduceOp::kAvg) {
+                  Divide(spec_->type, to, context_.ranks, elements);
+                } else {
+                  Scale(spec_->type, to, spec_->premul_factor, elements);
+                }
+              });
+  input = scaled;
+}
+
+bool Execution::start_lanes(Instant now) {
+  bool started = false;
+  while (next_lane_ < plan_.lanes) {
+    uint32_t slot = 0;
+    while (slot < lanes_.size() && lanes_[slot].running) ++slot;
+    if (slot == lanes_.size()) break;
+    if (staging_.active() && !staging_.ready(now, next_lane_)) break;
+    Lane& lane = lanes_[slot];
+    if (layout_.total() > 0) {
+      lane.scratch = context_.scratch.take(layout_.total(), lanes_running_ == 0);
+      if (lane.scratch.data == nullptr) break;
+    }
+    lane.running = true;
+    lane.in_step = false;
+    lane.index = next_lane_++;
+    lane.next_step = 0;
+    lane.outstanding = 0;
+    ++lanes_running_;
+    bind(lane);
+    bind_scratch(lane);
+    prepare_input(lane);
+    started = true;
+    run_lane(now, slot);
+  }
+  return started;
+}
+
+void Execution::on_message_complete(Instant now, uint32_t slot) {
+  ROCECOLL_CHECK(slot < lanes_.size() && lanes_[slot].running && lanes_[slot].outstanding > 0);
+  if (--lanes_[slot].outstanding > 0) return;
+  run_lane(now, slot);
+  if (lanes_waiting()) start_lanes(now);
+}
+
+// Steps on until the lane waits for messages or ends.
+void Execution::run_lane(Instant now, uint32_t slot) {
+  Lane& lane = lanes_[slot];
+  while (lane.outstanding == 0) {
+    if (lane.in_step) finish_step(lane);
+    if (lane.next_step == plan_.program.steps) {
+      finish_lane(lane);
+      return;
+    }
+    start_step(now, slot);
+  }
+}
+
+void Execution::start_step(Instant now, uint32_t slot) {
+  Lane& lane = lanes_[slot];
+  lane.step = plan_.program.step(context_.rank, lane.next_step);
+  lane.in_step = true;
+  lane.unpacks = false;
+  for (const Transfer& transfer : lane.step) {
+    if (transfer.kind != Transfer::Kind::kCopy) continue;
+    ForEachPair(buffer(lane, transfer.blocks.buffer), transfer.blocks,
+                buffer(lane, transfer.source.buffer), transfer.source, element_bytes_,
+                [&](std::byte* to, const std::byte* from, uint64_t elements) {
+                  Copy(to, from, elements * element_bytes_);
+                });
+  }
+  size_t scratch_used = 0;
+  for (uint32_t i = 0; i < lane.step.size(); ++i) {
+    if (Posts(lane.step[i])) post(now, slot, i, scratch_used);
+  }
+}
+
+void Execution::post(Instant now, uint32_t slot, uint32_t index, size_t& scratch_used) {
+  Lane& lane = lanes_[slot];
+  const Transfer& transfer = lane.step[index];
+  const BoundBuffer& memory = buffer(lane, transfer.blocks.buffer);
+  const Extent extent = Measure(memory.partition, transfer.blocks);
+  // Where a rank cannot know the others' sizes, empty messages go, too: they show that a rank
+  // called this at all, and with which sizes, where the others would wait for ever.
+  if (extent.elements == 0 && plan_.elements > 0) return;
+  const size_t bytes = extent.elements * element_bytes_;
+  const size_t in_scratch = message_scratch(transfer, extent);
+  LocalSlice slice;
+  if (in_scratch > 0) {
+    ROCECOLL_CHECK(scratch_used + in_scratch <= layout_.step);
+    slice = {lane.scratch.data + scratch_used, bytes, lane.scratch.registration};
+    scratch_used += in_scratch;
+  } else {
+    slice = {memory.base + extent.first.offset * element_bytes_, bytes, memory.registration};
+  }
+  const Tag tag{tag_operation_, lane.next_step,
+                (lane.index << 16) | NumberToPeer(lane.step, index)};
+  ++lane.outstanding;
+  if (transfer.kind == Transfer::Kind::kSend) {
+    if (in_scratch > 0) {
+      std::byte* to = slice.data;
+      ForEachSegment(memory.partition, transfer.blocks, [&](const ElementRange& range) {
+        Copy(to, memory.base + range.offset * element_bytes_, range.count * element_bytes_);
+        to += range.count * element_bytes_;
+      });
+    }
+    context_.messenger.send(now, transfer.peer, tag, fingerprint_, slice, token_base_ + slot);
+    return;
+  }
+  if (in_scratch > 0 && transfer.kind == Transfer::Kind::kRecv) lane.unpacks = true;
+  context_.messenger.recv(now, transfer.peer, tag, fingerprint_, slice, token_base_ + slot);
+}
+
+// All messages of the step are complete: spreads what was received packed, then reduces. Walks
+// through scratch exactly as start_step() did.
+void Execution::finish_step(Lane& lane) {
+  const auto for_each_received = [&](auto&& visit) {
+    size_t scratch_used = 0;
+    for (const Transfer& transfer : lane.step) {
+      const std::byte* received = lane.scratch.data + scratch_used;
+      if (Posts(transfer)) {
+        const Partition& partition = buffer(lane, transfer.blocks.buffer).partition;
+        const size_t bytes = message_scratch(transfer, Measure(partition, transfer.blocks));
+        scratch_used += bytes;
+        if (bytes == 0) continue;
+      }
+      visit(transfer, received);
+    }
+  };
+  if (lane.unpacks) {
+    for_each_received([&](const Transfer& transfer, const std::byte* received) {
+      if (transfer.kind != Transfer::Kind::kRecv) return;
+      const BoundBuffer& memory = buffer(lane, transfer.blocks.buffer);
+      ForEachSegment(memory.partition, transfer.blocks, [&](const ElementRange& range) {
+        Copy(memory.base + range.offset * element_bytes_, received, range.count * element_bytes_);
+        received += range.count * element_bytes_;
+      });
+    });
+  }
+  for_each_received([&](const Transfer& transfer, const std::byte* received) {
+    reduce(lane, transfer, received);
+  });
+  lane.in_step = false;
+  ++lane.next_step;
+}
+
+void Execution::reduce(Lane& lane, const Transfer& transfer, const std::byte* received) {
+  const BoundBuffer& memory = buffer(lane, transfer.blocks.buffer);
+  if (transfer.kind != Transfer::Kind::kRecvReduce) return;
+  const bool received_is_left = transfer.peer < context_.rank;
+  ForEachSegment(memory.partition, transfer.blocks, [&](const ElementRange& range) {
+    std::byte* own = memory.base + range.offset * element_bytes_;
+    Reduce(spec_->type, spec_->reduce_op, received_is_left ? received : own,
+           received_is_left ? own : received, own, range.count);
+    received += range.count * element_bytes_;
+  });
+}
+
+void Execution::finish_lane(Lane& lane) {
+  if (divides_output()) {
+    const BoundBuffer& output = buffer(lane, Buffer::kOutput);
+    const Blocks all = Blocks::Run(Buffer::kOutput, 0, output.partition.blocks());
+    ForEachSegment(output.partition, all, [&](const ElementRange& range) {
+      Divide(spec_->type, output.base + range.offset * element_bytes_, context_.ranks, range.count);
+    });
+  }
+  if (lane.scratch.data != nullptr) context_.scratch.give_back(lane.scratch);
+  lane.scratch = {};
+  lane.running = false;
+  --lanes_running_;
+  ++lanes_done_;
+  if (staging_.active()) staging_.store(lane.index);
+}
+
+void Execution::end() {
+  for (Lane& lane : lanes_) {
+    if (lane.scratch.data != nullptr) context_.scratch.give_back(lane.scratch);
+    lane.scratch = {};
+    lane.running = false;
+  }
+  plan_ = {};
+  lanes_running_ = 0;
+  if (staging_.active()) staging_.end();
+}
+
+std::string Execution::describe_progress() const {
+  std::string text =
+      std::to_string(lanes_done_) + " of " + std::to_string(plan_.lanes) + " parts done";
+  for (const Lane& lane : lanes_) {
+    if (!lane.running) continue;
+    text += ", one at step " + std::to_string(lane.next_step + 1) + " of " +
+            std::to_string(plan_.program.steps) + " of " + std::string(plan_.program.name);
+    break;
+  }
+  if (next_deadline() != kNever) text += ", the next waits for this rank's device";
+  return text;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether an operation can run, and how it will: its program, and into how many lanes it is cut.
+// Pure functions of the call and of options that all ranks share.
+#pragma once
+
+#include <cstdint>
+
+#include "base/rank.h"
+#include "base/status.h"
+#include "collectives/program.h"
+#include "engine/operations/operation.h"
+
+namespace rocecoll {
+
+struct EngineOptions;
+
+// What can be wrong with an operation without asking any other rank:
+// kInvalidArgument or kUnsupported, saying what is wrong, before anything is sent.
+Status CheckOperation(const OperationSpec& spec, Rank rank, uint32_t ranks);
+
+struct Plan {
+  Program program;
+  uint32_t lanes = 1;
+  uint64_t elements = 0;     // in one rank's whole vector, as far as all ranks know it; else 0
+  uint32_t layout_hash = 0;  // lanes, program and block sizes
+};
+
+// Whether each rank scales what it has before it is added (PREMUL_SUM, and AVG of some types).
+bool ScalesInput(const OperationSpec& spec, uint32_t ranks);
+// And that as a copy in scratch, as its output cannot hold the vector.
+bool ScalesInScratch(const OperationSpec& spec, uint32_t ranks);
+
+// For a checked operation; refuses algorithms that do not exist or do not fit. `root` is the
+// spec's, or the peer that a receive from any source turned out to have.
+Result<Plan> MakePlan(const OperationSpec& spec, Rank root, uint32_t ranks,
+                      const EngineOptions& options);
+
+}  // namespace rocecoll

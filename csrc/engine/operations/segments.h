@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the blocks of a program to contiguous memory: which part of a buffer a lane works on, and
+// the pieces that it is made of.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "collectives/partition.h"
+#include "collectives/program.h"
+#include "engine/operations/operation.h"
+#include "transport/transport.h"
+
+namespace rocecoll {
+
+// The same blocks, as a partition whose lanes are parts of every block: where a block alone is some
+// rank's whole buffer, its lanes must be the parts of that block.
+inline Partition CutByBlocks(const Partition& partition) {
+  const uint32_t blocks = partition.blocks();
+  const ElementRange first = partition.block(0);
+  if (partition.contiguous() && first.count * blocks == partition.total()) {
+    return Partition::Strided(blocks, first.count, first.count, first.offset);
+  }
+  std::vector<ElementRange> ranges;
+  ranges.reserve(blocks);
+  for (uint32_t i = 0; i < blocks; ++i) ranges.push_back(partition.block(i));
+  return Partition::Explicit(std::move(ranges));
+}
+
+// The lane's part of a buffer of `spec`; a buffer that this rank does not have has no blocks.
+inline Partition LanePartition(const OperationSpec& spec, const Partition& partition,
+                               uint32_t index, uint32_t lanes) {
+  if (lanes == 1 || partition.blocks() == 0) return partition;
+  if (TraitsOf(spec.collective).cut == Cut::kOurs || !partition.contiguous()) {
+    return partition.lane(index, lanes);
+  }
+  return CutByBlocks(partition).lane(index, lanes);
+}
+
+// One of the buffers a program names, as one lane of one rank sees it.
+struct BoundBuffer {
+  std::byte* base = nullptr;  // element 0 of the partition
+  Partition partition;
+  RegistrationId registration = kUnregistered;
+};
+
+// Calls visit(ElementRange) for each longest contiguous piece of `blocks`, in their order. Pieces
+// without elements are left out.
+template <typename Visit>
+void ForEachSegment(const Partition& partition, const Blocks& blocks, Visit&& visit) {
+  const uint32_t in_buffer = partition.blocks();
+  ElementRange pending;
+  const auto add = [&](const ElementRange& range) {
+    if (range.count == 0) return;
+    if (pending.count > 0 && pending.offset + pending.count == range.offset) {
+      pending.count += range.count;
+      return;
+    }
+    if (pending.count > 0) visit(pending);
+    pending = range;
+  };
+  for (uint32_t done = 0; done < blocks.count;) {
+    const uint32_t in_run = std::min(blocks.run, blocks.count - done);
+    uint32_t first = blocks.at(done, in_buffer);
+    for (uint32_t left = in_run; left > 0; first = 0) {
+      const uint32_t piece = std::min(left, in_buffer - first);
+      if (partition.contiguous()) {
+        const ElementRange begin = partition.block(first);
+        const ElementRange end = piece == 1 ? begin : partition.block(first + piece - 1);
+        add({begin.offset, end.offset + end.count - begin.offset});
+      } else {
+        for (uint32_t i = 0; i < piece; ++i) add(partition.block(first + i));
+      }
+      left -= piece;
+    }
+    done += in_run;
+  }
+  if (pending.count > 0) visit(pending);
+}
+
+struct Extent {
+  uint64_t elements = 0;
+  uint32_t segments = 0;
+  ElementRange first;
+};
+
+inline Extent Measure(const Partition& partition, const Blocks& blocks) {
+  Extent extent;
+  ForEachSegment(partition, blocks, [&](const ElementRange& range) {
+    if (extent.segments++ == 0) extent.first = range;
+    extent.elements += range.count;
+  });
+  return extent;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the threads of Progress agree on: who steps the engine, who sleeps meanwhile, who wakes
+// whom. Nothing here sleeps, wakes or reads a clock; whoever calls does so, as it is told.
+//
+// Two kinds of thread step the engine, always under EngineLock:
+//
+// - A *driver*: one thread in wait() or shutdown(), holder of the role. It spins, yields, then
+//   sleeps on the transport's descriptor and its waker. Other callers in wait() stand in line: they
+//   sleep until their operation is done or the role is free.
+// - The background thread. It *listens* (sleeps on the descriptor and its waker until the engine's
+//   next deadline) while nobody drives, and is *parked* (sleeps on its waker alone) while somebody
+//   drives or did so a moment ago: one packet then wakes one thread. A short park ends by itself; a
+//   long one, when the same thread has driven for all of a short one, is ended by the driver that
+//   leaves.
+//
+// Each method is one atomic step: one read-modify-write of one word, or an access of one mark after
+// it. So all steps are in one order, and each sees what was written before the earlier ones: where
+// two threads each write something and then look for what the other wrote, with a step between, the
+// later of them sees it. hand_over_test.cc explores every order of such steps.
+//
+// Why no wake-up is lost:
+// 1. Deadlines. A sleeper's mark is written under the lock, with the deadline at that instant.
+//    Whoever steps the engine later compares the new deadline with the mark, under or after the
+//    same lock, and wakes the sleeper when it is earlier (stepped, left). Who drives, or submits
+//    and will wait, wakes the thread only when it leaves: until then it keeps the deadlines itself.
+//    A parked thread looks by itself soon.
+// 2. Completion. The finisher sets done, then looks for sleepers (completed); the sleeper announces
+//    itself (its mark and about_to_sleep, or line_up), then looks at done. The later of them sees
+//    what the other wrote. Those in line look and fall asleep under a mutex, and whoever wakes them
+//    passes it before: it is not between the look and the sleep.
+// 3. Work left behind. Whoever gives up the role, or submits without waiting, looks under the lock
+//    whether operations are pending *after* it has given up the role, and then calls the thread
+//    (left, call). If it sees the role taken again, the new holder will do the same later.
+// Neither kind waits for anything else while it is relied upon: what completed operations kept
+// alive is let go by a thread that is neither, or by a driver once it has given up the role.
+// Wakers are sticky, so a wake between a decision to sleep and the sleep is not lost either.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace rocecoll {
+
+// Until when a thread sleeps, written under the lock before it does. A thread that has stepped the
+// engine, and so may have brought the next deadline forward, sees it and wakes the sleeper.
+class SleepMark {
+ public:
+  void set_awake() { until_.store(kAwake); }
+  void set_asleep(Instant until) { until_.store(until.time_since_epoch().count()); }
+  bool asleep() const { return until_.load() != kAwake; }
+  bool later_than(Instant deadline) const {
+    return until_.load() > deadline.time_since_epoch().count();
+  }
+
+ private:
+  static constexpr int64_t kAwake = INT64_MIN;
+  std::atomic<int64_t> until_{kAwake};
+};
+
+class HandOver {
+ public:
+  // A thread that has just waited will likely wait again: a training step calls many operations.
+  static constexpr Duration kRecently = std::chrono::milliseconds(1);
+  // A timer of a connection may be late by as much once a driver has left: a lost tail waits then.
+  static constexpr Duration kShortPark = std::chrono::milliseconds(2);
+
+  // Whom the caller has to wake next, in this order.
+  struct Wakes {
+    bool waiters = false;  // all that stand in line
+    bool driver = false;
+    bool thread = false;
+  };
+
+  // A caller that waits. True: it drives, until give_up().
+  bool take();
+  // Who has not got the role stands in line, looks at done, tries once more, and sleeps.
+  void line_up();
+  void leave_line();
+
+  // The driver, after each of its steps.
+  void drove(Instant now);
+  // Its mark says so already; it looks at done after this, and then sleeps.
+  void about_to_sleep();
+  // It is awake. Next it looks under the lock how things stand, for left().
+  Wakes give_up();
+
+  // Whoever has set operations done.
+  Wakes completed();
+  // Whoever has stepped, or looked, and does not drive now.
+  Wakes stepped(Instant next_deadline) const;
+  // Nor will it drive next: the thread keeps the deadlines, and takes over (call) if operations
+  // that it answers for are pending.
+  Wakes left(bool pending, Instant next_deadline);
+  // Whoever leaves work behind: the thread takes over, unless somebody drives. Sticky: one call is
+  // enough until the thread has seen it.
+  Wakes call();
+  // For good: the thread is to end.
+  Wakes stop();
+
+  // The background thread, and no other: what it is to do now.
+  enum class Duty { kListen, kParkShort, kParkLong, kStop };
+  Duty duty(Instant now);
+  // After its step.
+  Wakes listened(bool pending);
+
+  SleepMark& driver_mark() { return driver_mark_; }
+  SleepMark& thread_mark() { return thread_mark_; }
+
+ private:
+  // The word: flags, how many stand in line, how often the role was taken (modulo 2^32).
+  static constexpr uint64_t kDriven = 1;
+  static constexpr uint64_t kCalled = 2;
+  static constexpr uint64_t kParkedLong = 4;
+  static constexpr uint64_t kStopping = 8;
+  static constexpr uint64_t kWaiter = 16;
+  static constexpr uint64_t kDrive = uint64_t{1} << 32;
+  static constexpr uint64_t kWaiters = kDrive - kWaiter;
+  static uint32_t drive(uint64_t word) { return static_cast<uint32_t>(word / kDrive); }
+
+  // Replaces the word by change(word); returns what it was.
+  template <typename Change>
+  uint64_t update(Change change) {
+    uint64_t word = word_.load(std::memory_order_relaxed);
+    while (!word_.compare_exchange_weak(word, change(word), std::memory_order_acq_rel)) {
+    }
+    return word;
+  }
+
+  std::atomic<uint64_t> word_{0};
+  std::atomic<int64_t> last_drive_ns_{INT64_MIN / 2};  // a hint: in no order with the word
+  SleepMark driver_mark_;
+  SleepMark thread_mark_;
+  // The thread's own.
+  uint32_t watched_ = 0;  // the drive that it last parked for
+  bool on_duty_ = false;  // called since the last time that nothing was pending
+};
+
+}  // namespace rocecoll

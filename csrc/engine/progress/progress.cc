@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+// The threads of the engine, their sleep and their steps. What they agree on, and why no wake-up is
+// lost, is hand_over.h; the model in its test goes through the calls in the order of this file.
+#include "engine/progress/progress.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/monotonic_clock.h"
+#include "engine/groups/failure_text.h"
+#include "engine/progress/disposer.h"
+#include "engine/progress/engine_lock.h"
+#include "engine/progress/hand_over.h"
+#include "engine/progress/waker.h"
+
+namespace rocecoll {
+namespace {
+
+void CpuRelax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+Duration Until(Instant deadline, Instant now) {
+  return deadline == kNever ? Duration::max() : std::max(deadline - now, Duration{0});
+}
+
+}  // namespace
+
+struct Progress::Impl {
+  Impl(std::unique_ptr<Transport> t, const EngineOptions& engine_options, const ProgressOptions& o)
+      : transport(std::move(t)),
+        engine(*transport, engine_options),
+        options(o),
+        handle(transport->wait_handle()),
+        address(transport->address()) {}
+
+  void run_thread();
+  void serve();
+  void listen(Owners& owners);
+  void fail_all(const std::exception& failure);
+  bool drive_until(const std::function<bool()>& done, Patience& patience);
+  bool wait_for_role(const std::function<bool()>& done, Patience& patience);
+  void drive(const std::function<bool()>& done, Patience& patience, Owners& owners);
+  void sleep_as_driver(const std::function<bool()>& done, Patience& patience, Owners& owners);
+  void give_up_role();
+  void wake(HandOver::Wakes whom);
+  void step_aside(EngineLock::Outcome outcome);
+  void finish(std::vector<OperationPtr>& completed, Owners& owners);
+  void let_go(Owners& owners);
+  void shut_down_groups(Duration limit);
+  void look(const std::function<void(Engine&)>& call);
+  void change(const std::function<void(Engine&)>& call);
+
+  const std::unique_ptr<Transport> transport;
+  Disposer disposer;
+  EngineLock engine;
+  const ProgressOptions options;
+  const WaitHandle handle;
+  const Address address;
+
+  HandOver hand_over;
+  std::mutex line_mutex;  // from a look at the role and at done to the sleep in line
+  std::condition_variable line_moves;
+  Waker driver_waker;
+  Waker thread_waker;
+  std::thread thread;
+};
+
+// The runtime this thread drives, for a callback that waits on it again; or is the background of.
+static thread_local const void* driving_here = nullptr;
+static thread_local const void* serving_here = nullptr;
+
+void Progress::Impl::wake(HandOver::Wakes whom) {
+  if (whom.waiters) {
+    {
+      const std::lock_guard lock(line_mutex);
+    }  // one of them between its look and its sleep
+    line_moves.notify_all();
+  }
+  if (whom.driver) driver_waker.wake();
+  if (whom.thread) thread_waker.wake();
+}
+
+// Hands completed operations back, with no lock held, and adds what they kept alive to `owners`.
+// All become done before any callback runs, as a callback may wait for another of them.
+void Progress::Impl::finish(std::vector<OperationPtr>& completed, Owners& owners) {
+  if (completed.empty()) return;
+  for (const OperationPtr& operation : completed) {
+    operation->done_.store(true, std::memory_order_release);
+  }
+  wake(hand_over.completed());
+  for (OperationPtr& operation : completed) {
+    if (auto callback = std::exchange(operation->on_complete_, nullptr)) callback(*operation);
+    if (operation->owner_ != nullptr) owners.push_back(std::move(operation->owner_));
+    operation.reset();
+  }
+  completed.clear();
+}
+
+void Progress::Impl::let_go(Owners& owners) {
+  if (owners.empty()) return;
+  if (serving_here == this || driving_here == this) disposer.let_go(owners);
+  owners.clear();
+}
+
+// After a step by a thread that does not go on driving.
+void Progress::Impl::step_aside(EngineLock::Outcome outcome) {
+  wake(hand_over.stepped(outcome.next_deadline));
+  Owners owners;
+  finish(outcome.completed, owners);
+  let_go(owners);
+}
+
+void Progress::Impl::sleep_as_driver(const std::function<bool()>& done, Patience& patience,
+                                     Owners& owners) {
+  EngineLock::Outcome outcome = engine.step(&hand_over.driver_mark());
+  finish(outcome.completed, owners);
+  if (!outcome.moved) {
+    hand_over.about_to_sleep();
+    if (!done()) {
+      let_go(owners);
+      const Instant until = patience.nap_until(outcome.now, outcome.next_deadline);
+      driver_waker.sleep(handle, Until(until, outcome.now));
+    }
+  }
+  hand_over.driver_mark().set_awake();
+}
+
+// What was kept by operations that completed last is left to the caller, to be let go without a
+// hand-over once it has given up the role.
+void Progress::Impl::drive(const std::function<bool()>& done, Patience& patience, Owners& owners) {
+  Instant idle_since{};
+  bool was_idle = false;
+  while (!done()) {
+    let_go(owners);
+    EngineLock::Outcome outcome = engine.step();
+    finish(outcome.completed, owners);
+    hand_over.drove(outcome.now);
+    if (!patience.lasts(outcome.now)) return;
+    if (outcome.moved || !was_idle) idle_since = outcome.now;
+    was_idle = !outcome.moved;
+    if (outcome.moved) continue;
+    const Duration idle = outcome.now - idle_since;
+    if (idle < options.spin_time) {
+      CpuRelax();
+    } else if (idle < options.spin_time + options.yield_time) {
+      sched_yield();
+    } else if (!done()) {
+      sleep_as_driver(done, patience, owners);
+    }
+  }
+}
+
+void Progress::Impl::give_up_role() {
+  hand_over.driver_mark().set_awake();
+  wake(hand_over.give_up());
+  EngineLock::Outcome outcome = engine.with([](Engine&) {});
+  wake(hand_over.left(outcome.pending, outcome.next_deadline));
+  step_aside(std::move(outcome));
+}
+
+// Returns whether the role is ours: not if done() came first, or the time passed.
+bool Progress::Impl::wait_for_role(const std::function<bool()>& done, Patience& patience) {
+  if (done()) return false;
+  if (hand_over.take()) return true;
+  std::unique_lock lock(line_mutex);
+  hand_over.line_up();
+  bool ours = false;
+  while (!done() && !(ours = hand_over.take())) {
+    const Instant now = MonotonicNow();
+    if (!patience.lasts(now)) break;
+    line_moves.wait_for(lock, patience.nap(now));
+  }
+  hand_over.leave_line();
+  return ours;
+}
+
+// True once done() is, false after the time. done() becomes true on some thread that then wakes us.
+bool Progress::Impl::drive_until(const std::function<bool()>& done, Patience& patience) {
+  Owners owners;
+  if (driving_here == this) {  // a callback of an operation that this thread has finished
+    drive(done, patience, owners);
+    let_go(owners);
+    return done();
+  }
+  if (!wait_for_role(done, patience)) return done();
+  struct Role {
+    explicit Role(Impl& i) : impl(i) { driving_here = &impl; }
+    ~Role() {
+      driving_here = nullptr;
+      impl.give_up_role();
+    }
+    Impl& impl;
+  } const role(*this);
+  drive(done, patience, owners);
+  return done();
+}
+
+void Progress::Impl::listen(Owners& owners) {
+  EngineLock::Outcome outcome = engine.step(&hand_over.thread_mark());
+  wake(hand_over.listened(outcome.pending));
+  finish(outcome.completed, owners);
+  let_go(owners);
+  if (!outcome.moved) thread_waker.sleep(handle, Until(outcome.next_deadline, outcome.now));
+  hand_over.thread_mark().set_awake();
+}
+
+void Progress::Impl::serve() {
+  Owners owners;
+  while (true) {
+    switch (hand_over.duty(MonotonicNow())) {
+      case HandOver::Duty::kListen:
+        listen(owners);
+        break;
+      case HandOver::Duty::kParkShort:
+        thread_waker.sleep(WaitHandle{}, HandOver::kShortPark);
+        break;
+      case HandOver::Duty::kParkLong:
+        thread_waker.sleep(WaitHandle{}, Duration::max());
+        break;
+      case HandOver::Duty::kStop:
+        return;
+    }
+  }
+}
+
+// Nothing leaves the thread. Without it, waiters still drive.
+void Progress::Impl::run_thread() {
+  serving_here = this;
+  try {
+    serve();
+  } catch (const std::exception& failure) {
+    fail_all(failure);
+  }
+}
+
+void Progress::Impl::fail_all(const std::exception& failure) {
+  look([&](Engine& e) { e.fail_all_groups(failure.what()); });
+}
+
+void Progress::Impl::look(const std::function<void(Engine&)>& call) {
+  EngineLock::Outcome outcome = engine.with(call);
+  wake(hand_over.left(false, outcome.next_deadline));  // who called answers for what is pending
+  step_aside(std::move(outcome));
+}
+
+// What the call starts (a link's last frames, an abort notice) needs steps soon.
+void Progress::Impl::change(const std::function<void(Engine&)>& call) {
+  look(call);
+  wake(hand_over.call());
+}
+
+Progress::Progress(std::unique_ptr<Transport> transport, const EngineOptions& engine,
+                   const ProgressOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(transport), engine, options)) {
+  impl_->thread = std::thread([impl = impl_.get()] { impl->run_thread(); });
+}
+
+Progress::~Progress() {
+  impl_->shut_down_groups(impl_->options.final_linger);
+  impl_->wake(impl_->hand_over.stop());
+  impl_->thread.join();
+}
+
+Address Progress::address() const { return impl_->address; }
+Result<GroupId> Progress::add_group(GroupSpec spec) {
+  Result<GroupId> added = GroupId{0};
+  impl_->change([&](Engine& engine) { added = engine.add_group(std::move(spec)); });
+  return added;
+}
+
+void Progress::remove_group(GroupId group) {
+  impl_->change([&](Engine& engine) { engine.remove_group(group); });
+}
+
+void Progress::set_timeout(GroupId group, Duration timeout) {
+  impl_->look([&](Engine& engine) { engine.set_timeout(group, timeout); });
+}
+
+Status Progress::group_status(GroupId group) {
+  Status status;
+  impl_->look([&](Engine& engine) { status = engine.group_status(group); });
+  return status;
+}
+
+EngineState Progress::state() {
+  EngineState state;
+  impl_->look([&](Engine& engine) { state = engine.state(); });
+  return state;
+}
+
+void Progress::abort(GroupId group, const Status& why) {
+  impl_->change([&](Engine& engine) { engine.abort(group, why); });
+}
+
+TransportStats Progress::stats() {
+  TransportStats stats;
+  impl_->look([&](Engine& engine) { stats = engine.transport().stats(); });
+  return stats;
+}
+
+Status Progress::submit(GroupId group, const OperationPtr& operation, bool asynchronous) {
+  Status refused;
+  EngineLock::Outcome outcome = impl_->engine.submit(group, operation, refused);
+  const bool left = asynchronous && outcome.pending;
+  const Instant next_deadline = outcome.next_deadline;
+  // What is pending after our own step completes in a later one, by somebody who sees to deadlines.
+  const bool ours = !asynchronous && !outcome.mailed && refused.ok();
+  impl_->step_aside(std::move(outcome));
+  const bool will_drive = ours && !operation->done();
+  if (!will_drive) impl_->wake(impl_->hand_over.left(left, next_deadline));
+  return refused;
+}
+
+Status Progress::submit_all(GroupId group, const std::vector<OperationPtr>& operations,
+                            size_t& accepted) {
+  Status refused;
+  accepted = 0;
+  EngineLock::Outcome outcome = impl_->engine.with([&](Engine& engine) {
+    for (const OperationPtr& operation : operations) {
+      refused = engine.check(group, operation->spec());
+      if (!refused.ok()) return;
+    }
+    const Instant now = MonotonicNow();
+    for (const OperationPtr& operation : operations) {
+      refused = engine.submit(now, group, operation);
+      if (!refused.ok()) break;
+      ++accepted;
+    }
+    engine.step(now);
+  });
+  impl_->wake(impl_->hand_over.left(outcome.pending, outcome.next_deadline));
+  impl_->step_aside(std::move(outcome));
+  return refused;
+}
+
+Status Progress::wait(const OperationPtr& operation, Duration timeout) {
+  if (operation->done()) return operation->status();
+  Patience patience(MonotonicNow(), timeout);
+  return wait(operation, patience);
+}
+
+Status Progress::wait(const OperationPtr& operation, Patience& patience) {
+  if (!operation->done()) {
+    try {
+      if (!impl_->drive_until([&] { return operation->done(); }, patience)) {
+        return Status(StatusCode::kTimeout, "rocecoll: the operation is not complete after " +
+                                                DescribeDuration(patience.timeout()) +
+                                                "; it goes on");
+      }
+    } catch (const std::exception& failure) {
+      impl_->fail_all(failure);
+      return Status(StatusCode::kInternal, failure.what());
+    }
+  }
+  return operation->status();
+}
+
+void Progress::Impl::shut_down_groups(Duration limit) {
+  change([](Engine& e) { e.shut_down(); });
+  Patience patience(MonotonicNow(), limit);
+  drive_until([this] { return !engine.lingering(); }, patience);
+}
+
+void Progress::shutdown(Duration limit) {
+  impl_->shut_down_groups(limit);
+  impl_->disposer.drain(limit);
+}
+
+void Progress::shutdown() { shutdown(impl_->options.final_linger); }
+
+}  // namespace rocecoll

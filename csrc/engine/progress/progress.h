@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who drives the engine. One background thread per process does while callers compute; a caller in
+// wait() does it itself, because a hand-over between threads costs four times a whole small
+// all_reduce. Thread safe. With EngineLock the only place
+// of the core above the ports that reads a clock.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/patience.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "engine/engine.h"
+#include "engine/operations/operation.h"
+
+namespace rocecoll {
+
+struct ProgressOptions {
+  // Busy polling before blocking in ppoll. 0 when there are more local ranks than cores: then
+  // yielding for `yield_time`, which lets the peer on the same core run.
+  Duration spin_time = std::chrono::microseconds(50);
+  Duration yield_time = std::chrono::microseconds(20);
+  // At the end, for what closed links still have to deliver; the runtime derives it from the peer
+  // timeout. Links that owe nothing but their CLOSE do not take as long.
+  Duration final_linger{0};
+};
+
+class Progress {
+ public:
+  // Owns the transport and the engine on it. Starts the thread.
+  Progress(std::unique_ptr<Transport> transport, const EngineOptions& engine,
+           const ProgressOptions& options);
+  // As shutdown(final_linger), but waits for nothing that operations kept alive; then joins the
+  // thread.
+  ~Progress();
+
+  Address address() const;
+  Result<GroupId> add_group(GroupSpec spec);
+  void remove_group(GroupId group);
+  void set_timeout(GroupId group, Duration timeout);
+  Status group_status(GroupId group);
+  EngineState state();
+  void abort(GroupId group, const Status& why);
+  TransportStats stats();
+  // `asynchronous`: the caller will not wait() at once, so the thread is told to take over.
+  Status submit(GroupId group, const OperationPtr& operation, bool asynchronous);
+  // Submits the operations in order under one lock, so that what they send leaves together. All are
+  // checked before the first one starts. At a refusal `accepted` says how many went out.
+  Status submit_all(GroupId group, const std::vector<OperationPtr>& operations, size_t& accepted);
+  // Drives until the operation is done or `timeout` passed (kTimeout; the operation stays pending).
+  // Returns the operation's status. Callable from many threads.
+  Status wait(const OperationPtr& operation, Duration timeout = Duration::max());
+  // What is left of the patience is for further waits.
+  Status wait(const OperationPtr& operation, Patience& patience);
+  // Lets closed links deliver their last frames for at most `limit`, and what operations kept alive
+  // go for as long again: the caller holds no lock that this takes. Idempotent.
+  void shutdown(Duration limit);
+  void shutdown();  // for final_linger
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rocecoll

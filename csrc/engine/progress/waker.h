@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sleeping on a descriptor, with a way to be woken by another thread.
+#pragma once
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <ctime>
+
+#include "base/check.h"
+#include "base/descriptor.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "transport/wait_handle.h"
+
+namespace rocecoll {
+
+class Waker {
+ public:
+  // A failed check when the process has no descriptor left.
+  Waker() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    const bool out_of_descriptors = !fd_.valid();
+    ROCECOLL_CHECK(!out_of_descriptors);
+  }
+
+  // Thread safe. Sticky: wakes the sleep() that is under way, else the next one.
+  void wake() {
+    const uint64_t one = 1;
+    // EAGAIN: the counter is full of wakes that nobody took, which is as good.
+    const ssize_t written = write(fd_, &one, sizeof(one));
+    ROCECOLL_CHECK(written == sizeof(one) || errno == EAGAIN);
+  }
+  // Sleeps until `handle` is readable (an fd below 0: never), wake(), or `limit` has passed. Takes
+  // one wake() back.
+  void sleep(WaitHandle handle, Duration limit) {
+    pollfd fds[2] = {{fd_, POLLIN, 0}, {handle.fd, POLLIN, 0}};  // a negative fd is ignored
+    if (limit < Duration{0}) limit = Duration{0};
+    timespec timeout;
+    timeout.tv_sec = static_cast<time_t>(limit.count() / 1'000'000'000);
+    timeout.tv_nsec = static_cast<long>(limit.count() % 1'000'000'000);
+    const int ready = ppoll(fds, 2, limit == Duration::max() ? nullptr : &timeout, nullptr);
+    ROCECOLL_CHECK(ready >= 0 || errno == EINTR);
+    if (ready > 0 && (fds[0].revents & POLLIN) != 0) {
+      uint64_t count = 0;
+      const ssize_t taken = read(fd_, &count, sizeof(count));
+      ROCECOLL_CHECK(taken == sizeof(count) || errno == EAGAIN);  // another sleeper took it
+    }
+  }
+
+ private:
+  const Descriptor fd_;
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/runtime_owner.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <utility>
+
+#include "base/check.h"
+
+namespace rocecoll {
+
+static std::atomic<RuntimeOwner*> current{nullptr};
+
+Runtime::Runtime(const RuntimeOwner& owner, std::unique_ptr<Progress> progress,
+                 OptionValues settings, RuntimeOptions options)
+    : owner_(&owner),
+      progress_(std::move(progress)),
+      settings_(std::move(settings)),
+      options_(std::move(options)) {}
+
+bool Runtime::forked() const { return owner_ != current; }
+
+Runtime::~Runtime() {
+  if (forked()) (void)progress_.release();  // never freed
+}
+
+RuntimeOwner& RuntimeOwner::instance() {
+  static const int watching = [] {
+    current = new RuntimeOwner;
+    // The copy's lock may be held for ever, and what it holds belongs to the parent.
+    return pthread_atfork(nullptr, nullptr, [] { current = new RuntimeOwner; });
+  }();
+  ROCECOLL_CHECK(watching == 0);
+  return *current;
+}
+
+Result<std::shared_ptr<Runtime>> RuntimeOwner::start(const OptionValues& settings) {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return Status(StatusCode::kAborted, "rocecoll: the runtime has been shut down");
+  if (runtime_ != nullptr) {
+    const EngineState state = runtime_->progress().state();
+    const bool wanted = state.groups > 0 || runtime_->settings() == settings;
+    if (wanted && !state.shut_down) return runtime_;
+  }
+  auto options = MakeRuntimeOptions(settings);
+  if (!options.ok()) return options.status();
+  if (runtime_ != nullptr) runtime_->progress().shutdown();
+  runtime_.reset();  // before the new one starts, which may want the same port
+  auto progress = StartRuntime(options.value());
+  if (!progress.ok()) return progress.status();
+  runtime_ = std::make_shared<Runtime>(*this, progress.take(), settings, options.take());
+  return runtime_;
+}
+
+TransportStats RuntimeOwner::stats() {
+  const std::lock_guard lock(mutex_);
+  return runtime_ == nullptr ? last_stats_ : runtime_->progress().stats();
+}
+
+EngineState RuntimeOwner::state() {
+  const std::lock_guard lock(mutex_);
+  return runtime_ == nullptr ? EngineState{} : runtime_->progress().state();
+}
+
+void RuntimeOwner::end() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  if (runtime_ == nullptr) return;
+  runtime_->progress().shutdown();
+  last_stats_ = runtime_->progress().stats();
+  runtime_.reset();
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the links of a DualTransport share.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "transport/dual/dual_options.h"
+#include "transport/fast_path.h"
+#include "transport/transport.h"
+
+namespace rocecoll {
+
+// A frame's lease goes back, and its credit to the peer, once the event has been polled and its
+// time is over.
+struct DualPendingEvent {
+  Event event;
+  std::optional<FastLease> lease;
+};
+
+struct DualContext {
+  DualContext(const DualOptions& o, size_t control_frame_bytes)
+      : options(o), max_control_frame_bytes(control_frame_bytes) {}
+
+  bool usable() const { return device != nullptr && unusable.empty(); }
+
+  const DualOptions options;
+  const size_t max_control_frame_bytes;
+  FastDevice* device = nullptr;  // null without one
+  std::string unusable;          // why no path can be used now
+
+  Instant now{};
+  // Polls the device until nothing of the link's path is outstanding, then destroys its ends: on
+  // several processors Soft-RoCE may still serve a packet of the peer after they have failed.
+  std::function<void(DualLink&)> drain;
+  size_t finished_links = 0;                 // to be destroyed
+  size_t links_off_path = 0;                 // that the control path serves, also while they begin
+  std::unordered_set<DualLink*> with_timer;  // links with a deadline
+  std::vector<DualLink*> dirty;              // to be pumped
+  std::deque<DualPendingEvent> events;
+  std::vector<WireBytes> held;                // events lend from these
+  std::unordered_set<std::string> announced;  // pairs that people have been told of
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// The owner's side of a link: what Link promises, and what the faster path does for it.
+#include "transport/dual/dual_link.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace rocecoll {
+
+DualLink::DualLink(DualContext& context, Link& control, const Address& peer)
+    : context_(context),
+      control_(&control),
+      id_(control.id()),
+      peer_text_(peer.text()),
+      path_(context.device == nullptr ? nullptr : context.device->make_path()),
+      next_write_(static_cast<uint32_t>(context.options.first_number)),
+      next_exposure_(next_write_ + 1) {
+  ++context_.links_off_path;
+  if (path_ != nullptr) path_->link = this;
+  begin_generation(0);
+}
+
+DualLink::~DualLink() {
+  set_deadline(kNever);
+  if (phase_ != Phase::kFast) --context_.links_off_path;
+}
+
+void DualLink::set_phase(Phase phase) {
+  if (phase_ == Phase::kFast && phase != Phase::kFast) ++context_.links_off_path;
+  if (phase_ != Phase::kFast && phase == Phase::kFast) --context_.links_off_path;
+  phase_ = phase;
+}
+
+void DualLink::set_deadline(Instant deadline) {
+  deadline_ = deadline;
+  if (deadline == kNever) {
+    context_.with_timer.erase(this);
+  } else {
+    context_.with_timer.insert(this);
+  }
+}
+
+void DualLink::mark_dirty() {
+  if (dirty) return;
+  dirty = true;
+  context_.dirty.push_back(this);
+}
+
+void DualLink::emit(Event::Kind kind, uint32_t token) {
+  if (closed_) return;
+  context_.events.push_back({{kind, this, token, {}, {}}, std::nullopt});
+}
+
+bool DualLink::send_frame(std::span<const std::byte> frame) {
+  ROCECOLL_CHECK(!closed_ && !frame.empty() && frame.size() <= FastPath::kMaxFrameBytes);
+  if (phase_ == Phase::kDown) return true;
+  mark_dirty();
+  if (waiting_frames_.empty()) {
+    if (phase_ == Phase::kFast) return path_->push_frame(frame);
+    if (phase_ == Phase::kControl && control_queue_.empty() &&
+        frame.size() < context_.max_control_frame_bytes) {
+      return send_over_control(frame);
+    }
+  }
+  if (waiting_frames_.size() >= kMaxWaitingFrames) return false;
+  waiting_frames_.emplace_back(frame.begin(), frame.end());
+  return true;
+}
+
+bool DualLink::write(const RemoteSlice& to, LocalSlice from, uint32_t token) {
+  ROCECOLL_CHECK(!closed_ && from.size > 0 && from.size == to.length);
+  if (phase_ == Phase::kDown) return true;
+  if (writes_.size() == kMaxPendingWrites) return false;
+  const uint32_t number = next_write_++;
+  writes_[number] = {to, from, token};
+  (phase_ == Phase::kControl || OnControlPath(to) ? control_writes_ : new_writes_)
+      .push_back(number);
+  mark_dirty();
+  return true;
+}
+
+RemoteSlice DualLink::expose(LocalSlice into, uint32_t token) {
+  ROCECOLL_CHECK(!closed_ && into.size > 0);
+  // After 2^32 exposures numbers come again, but for those of slices that are still exposed.
+  while (exposures_.contains(next_exposure_)) ++next_exposure_;
+  const uint32_t number = next_exposure_++;
+  Exposure& exposure = exposures_[number] = {into, token, std::nullopt};
+  const RemoteSlice nowhere{0, into.size, uint64_t{number} << 32};
+  if (phase_ == Phase::kDown) return nowhere;
+  if (phase_ != Phase::kControl && context_.usable()) {
+    const Result<RemoteSlice> slice = path_->expose(number, into);
+    if (slice.ok()) return slice.value();
+    const DualWords& words = context_.options.words;
+    announce(words.not_exposed + ", so that large messages go over " + words.control + ": " +
+                 slice.status().message(),
+             /*warning=*/true);
+  }
+  expose_on_control(number, exposure);
+  return nowhere;
+}
+
+void DualLink::expose_on_control(uint32_t number, Exposure& exposure) {
+  exposure.on_control = control_->expose(exposure.into, number);
+  say(WriteExposed({number, *exposure.on_control}));
+}
+
+void DualLink::unexpose(const RemoteSlice& slice) {
+  const auto found = exposures_.find(ExposedNumber(slice));
+  ROCECOLL_CHECK(found != exposures_.end());
+  const bool untouched = path_ == nullptr || path_->take_back(found->first);
+  ROCECOLL_CHECK(untouched);
+  Exposure& exposure = found->second;
+  if (exposure.on_control && phase_ != Phase::kDown) {
+    control_->unexpose(*exposure.on_control);
+    say(WriteExposed({found->first, {}}));
+  }
+  exposures_.erase(found);
+}
+
+void DualLink::go_down(Status why) {
+  if (phase_ == Phase::kDown) return;
+  if (path_ != nullptr) path_->fail();
+  set_phase(Phase::kDown);
+  set_deadline(kNever);
+  down_ = std::move(why);
+  emit(Event::Kind::kDown, 0);
+}
+
+// On return neither path's peer can reach what was lent to us.
+void DualLink::abandon_lent_memory() {
+  if (path_ != nullptr) {
+    path_->fail();
+    context_.drain(*this);
+    path_->forget_lent();
+  }
+  writes_.clear();
+  exposures_.clear();
+  new_writes_.clear();
+  control_writes_.clear();
+}
+
+void DualLink::destroy_path() {
+  if (path_ != nullptr) path_->destroy();
+}
+
+void DualLink::close(const Status& why) {
+  ROCECOLL_CHECK(!closed_);
+  closed_ = true;
+  std::erase_if(context_.events, [this](const DualPendingEvent& pending) {
+    if (pending.event.link != this) return false;
+    if (pending.lease && context_.device->release(*pending.lease) != nullptr) mark_dirty();
+    return true;
+  });
+  if (why.ok() && phase_ != Phase::kDown) {
+    close_in_good_order();
+  } else {
+    abandon_lent_memory();
+    // A link that went down while its control path lives must not look like one that leaves.
+    close_control(phase_ == Phase::kDown ? down_ : why);
+  }
+}
+
+void DualLink::close_in_good_order() {
+  const bool lent = !writes_.empty() || !exposures_.empty();
+  const bool undecided = (phase_ == Phase::kOffering || phase_ == Phase::kProving) && !our_verdict_;
+  if (lent && phase_ == Phase::kControl) {
+    // Only its end takes memory back from the control path.
+    pump_control_queue();
+    pump_control_frames();
+    abandon_lent_memory();
+    close_control({});
+    return;
+  }
+  if (lent) {
+    const bool carried = phase_ == Phase::kFast;
+    abandon_lent_memory();
+    if (carried) break_path("this rank leaves");
+  }
+  if (undecided && generation_ == 0) {
+    say_verdict(false, "the peer leaves");
+    carry_over_control("this rank leaves");
+  } else if (undecided && lent) {
+    on_path_failure("this rank leaves");  // its streams have been failed with what was lent
+  }
+  if (path_ != nullptr) path_->request_acknowledgement();
+  mark_dirty();
+}
+
+void DualLink::close_control(const Status& why) {
+  std::exchange(control_, nullptr)->close(why);
+  ++context_.finished_links;
+}
+
+// Once the peer has, or the control path will bring it, all that was accepted.
+void DualLink::finish_closing() {
+  if (!closing() || !waiting_frames_.empty()) return;
+  const bool all_acknowledged = phase_ == Phase::kFast && path_->empty();
+  if (phase_ != Phase::kControl && !all_acknowledged) return;
+  if (all_acknowledged && !goodbye_said_) {
+    say(WriteGoodbye(path_->pushed()));
+    goodbye_said_ = true;
+  }
+  if (!pump_control_queue()) return;
+  destroy_path();
+  close_control({});
+}
+
+void DualLink::on_device_down() {
+  if (phase_ == Phase::kFast) {
+    break_path(context_.unusable);
+  } else if (phase_ == Phase::kProving || phase_ == Phase::kOffering) {
+    on_path_failure(context_.unusable);
+  }
+}
+
+void DualLink::on_timer() {
+  set_deadline(kNever);
+  if (held_down_) {
+    go_down(*std::exchange(held_down_, std::nullopt));
+  } else if (phase_ == Phase::kProving) {
+    on_path_failure("no answer over " + context_.options.words.path + " within " +
+                    std::to_string(context_.options.proof_timeout / std::chrono::milliseconds(1)) +
+                    " ms");
+  } else if (phase_ == Phase::kDraining) {
+    destroy_path();
+    continue_draining();
+  }
+}
+
+void DualLink::on_path(const FastEvent& event) {
+  mark_dirty();
+  switch (event.kind) {
+    case FastEvent::Kind::kFailed:
+      return on_path_failure(event.text);
+    case FastEvent::Kind::kStray:  // into what close() has taken back, if it has
+      if (!closed_ && phase_ != Phase::kDown) {
+        return on_path_failure("a write into a slice that is not exposed arrived");
+      }
+      break;
+    case FastEvent::Kind::kFrame:
+      if (closed_ || phase_ == Phase::kDown) {
+        context_.device->release(event.lease);
+      } else {
+        context_.events.push_back({{Event::Kind::kFrame, this, 0, event.frame, {}}, event.lease});
+      }
+      break;
+    case FastEvent::Kind::kLanded: {
+      const auto found = exposures_.find(event.number);
+      ROCECOLL_CHECK(found != exposures_.end());
+      emit(Event::Kind::kLanded, found->second.token);
+      exposures_.erase(found);
+      break;
+    }
+    case FastEvent::Kind::kProgress:
+      break;
+  }
+  if (held_down_ && path_->received().front() >= *goodbye_) {
+    on_timer();
+  } else if (phase_ == Phase::kDraining) {
+    continue_draining();
+  } else if (phase_ == Phase::kProving) {
+    on_proved();
+  } else if (phase_ == Phase::kFast) {
+    take_written();
+  }
+}
+
+void DualLink::take_written() {
+  if (path_ == nullptr) return;
+  for (const uint32_t number : path_->take_written()) {
+    const auto found = writes_.find(number);
+    ROCECOLL_CHECK(found != writes_.end());
+    emit(Event::Kind::kWritten, found->second.token);
+    writes_.erase(found);
+  }
+}
+
+void DualLink::pump_path() {
+  while (!waiting_frames_.empty() && path_->push_frame(waiting_frames_.front())) {
+    waiting_frames_.pop_front();
+  }
+  for (; !new_writes_.empty(); new_writes_.pop_front()) {
+    const Write& write = writes_.at(new_writes_.front());
+    path_->push_write(new_writes_.front(), write.to, write.from);
+  }
+  if (const Status status = path_->pump(); !status.ok()) on_path_failure(status.message());
+}
+
+bool DualLink::pump() {
+  if (control_ == nullptr || phase_ == Phase::kDown) return true;
+  bool all_said = pump_control_queue();
+  if (phase_ == Phase::kFast) pump_path();
+  if (phase_ == Phase::kControl) all_said = all_said && pump_control_frames();
+  all_said = pump_control_writes() && all_said;
+  finish_closing();
+  return all_said || control_ == nullptr;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "base/time.h"
+
+namespace rocecoll {
+
+// What people call things: of whoever has a faster path, as DualTransport does not know its kind.
+struct DualWords {
+  std::string path;
+  std::string link;         // what carries one link on it
+  std::string not_exposed;  // says that it cannot write into some memory
+  std::string control;      // the control path
+};
+
+struct DualOptions {
+  DualWords words;
+  // Pairs that it does not (or no longer) carry go on over the control path. Else they fail.
+  bool failover = true;
+  // It was asked for by name: that a pair does without it is worth a warning, not only a note.
+  bool expected = true;
+  // For both ends to prove the path, from when both have opened the link.
+  Duration proof_timeout = std::chrono::seconds(3);
+  // How often one link's path is made anew after an error before it counts as broken.
+  uint32_t max_recoveries = 8;
+  // Of messages and, modulo 2^32, of writes and slices, at both ends: the protocol says 0. Tests
+  // begin where a long life would lead.
+  uint64_t first_number = 0;
+};
+
+}  // namespace rocecoll

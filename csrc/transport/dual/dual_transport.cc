@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/dual/dual_transport.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace rocecoll {
+namespace {
+
+// Looks at the control path and at the device's health are system calls, each worth several looks
+// at what it has received. While the faster path carries all links, neither is on any message's
+// way.
+constexpr Duration kControlInterval = std::chrono::milliseconds(1);
+constexpr Duration kHealthInterval = std::chrono::milliseconds(1);
+// Looks at the device before a failed path is destroyed with something outstanding.
+constexpr int kDrainLooks = 20000;
+
+}  // namespace
+
+Result<std::unique_ptr<DualTransport>> DualTransport::Make(std::unique_ptr<Transport> control,
+                                                           std::unique_ptr<FastDevice> device,
+                                                           const DualOptions& options,
+                                                           const std::string& no_device) {
+  std::unique_ptr<DualTransport> made(
+      new DualTransport(std::move(control), std::move(device), options, no_device));
+  const WaitHandle device_wait = made->device_ ? made->device_->wait_handle() : WaitHandle{};
+  const Status status = made->wait_.join(made->control_->wait_handle(), device_wait);
+  if (!status.ok()) return status;
+  return made;
+}
+
+DualTransport::DualTransport(std::unique_ptr<Transport> control, std::unique_ptr<FastDevice> device,
+                             const DualOptions& options, const std::string& no_device)
+    : control_(std::move(control)),
+      device_(std::move(device)),
+      context_(options, control_->limits().max_frame_bytes),
+      health_(kHealthInterval) {
+  context_.device = device_.get();
+  if (device_ == nullptr) context_.unusable = no_device;
+  context_.drain = [this](DualLink& link) { drain(link); };
+}
+
+DualTransport::~DualTransport() { links_.clear(); }
+
+TransportLimits DualTransport::limits() const {
+  TransportLimits limits;
+  limits.max_frame_bytes = FastPath::kMaxFrameBytes;
+  limits.preferred_eager_bytes = FastPath::kMaxFrameBytes;
+  return limits;
+}
+
+MemoryDomain& DualTransport::memory() {
+  return device_ == nullptr ? control_->memory() : device_->memory();
+}
+
+TransportStats DualTransport::stats() const {
+  return device_ == nullptr ? control_->stats() : control_->stats() + device_->stats();
+}
+
+Result<Link*> DualTransport::open(const LinkId& id, const Address& peer, Duration connect_timeout,
+                                  Instant now) {
+  context_.now = std::max(context_.now, now);
+  const Result<Link*> control = control_->open(id, peer, connect_timeout, now);
+  if (!control.ok()) return control.status();
+  auto link = std::make_unique<DualLink>(context_, *control.value(), peer);
+  Link* opened = link.get();
+  links_.emplace(control.value(), std::move(link));
+  return opened;
+}
+
+size_t DualTransport::poll(Instant now, std::span<Event> events) {
+  context_.now = std::max(context_.now, now);
+  if (const Duration pause = pauses_.on_call(now); pause > Duration{0}) {
+    for (DualLink* link : context_.with_timer) link->on_pause(pause);
+  }
+  give_back_lent();
+  context_.dirty.insert(context_.dirty.end(), blocked_.begin(), blocked_.end());
+  blocked_.clear();
+  pump();
+  if (context_.events.empty()) {
+    context_.held.clear();
+    // What has ended a sleep, if it was not a completion.
+    if (poll_device() == 0 && std::exchange(armed_, false)) {
+      control_due_ = {};
+      health_.hurry();
+    }
+    poll_control();
+  }
+  check_health();
+  run_timers();
+  pump();
+  reap();
+  const size_t count = take_events(events);
+  // Without a timer there is none to stand still.
+  pauses_.expect(context_.now, context_.with_timer.empty() ? kNever : next_deadline());
+  return count;
+}
+
+// What the last poll() handed out is over.
+void DualTransport::give_back_lent() {
+  for (const FastLease& lease : lent_) {
+    if (FastPath* path = device_->release(lease); path != nullptr) path->link->mark_dirty();
+  }
+  lent_.clear();
+}
+
+void DualTransport::poll_control() {
+  if (context_.links_off_path == 0 && context_.now < control_due_) return;
+  control_due_ = context_.now + kControlInterval;
+  std::array<Event, kBatch> events;
+  const size_t count = control_->poll(context_.now, events);
+  for (const Event& event : std::span(events).first(count)) {
+    if (event.link == nullptr) {
+      context_.events.push_back({event, std::nullopt});
+      continue;
+    }
+    const auto found = links_.find(event.link);
+    ROCECOLL_CHECK(found != links_.end());
+    // A link that closed during this batch has let its control link go.
+    if (!found->second->finished()) found->second->on_control(event);
+  }
+}
+
+size_t DualTransport::poll_device() {
+  if (device_ == nullptr) return 0;
+  size_t count = 0;
+  for (FastEvent event; device_->poll(event); ++count) event.path->link->on_path(event);
+  return count;
+}
+
+void DualTransport::check_health() {
+  if (device_ == nullptr || !health_.due(context_.now)) return;
+  const bool changed = health_.look(context_.now, device_->health());
+  const Status& health = health_.health();
+  context_.unusable = health.message();
+  if (!changed) return;
+  Log(health.ok() ? Severity::kInfo : Severity::kWarning,
+      device_->description() + (health.ok() ? " works again" : ": " + health.message()));
+  if (health.ok()) return;
+  for (const auto& [control, link] : links_) link->on_device_down();
+}
+
+void DualTransport::run_timers() {
+  std::vector<DualLink*> due;
+  for (DualLink* link : context_.with_timer) {
+    if (link->deadline() <= context_.now) due.push_back(link);
+  }
+  for (DualLink* link : due) link->on_timer();
+}
+
+void DualTransport::pump() {
+  in_turn_.swap(context_.dirty);
+  for (DualLink* link : in_turn_) {
+    link->dirty = false;
+    if (link->pump()) continue;
+    link->dirty = true;
+    blocked_.push_back(link);
+  }
+  in_turn_.clear();
+}
+
+void DualTransport::reap() {
+  if (std::exchange(context_.finished_links, 0) == 0) return;
+  std::erase_if(links_, [this](const auto& entry) {
+    DualLink& link = *entry.second;
+    if (!link.finished()) return false;
+    if (link.dirty) {
+      std::erase(context_.dirty, &link);
+      std::erase(blocked_, &link);
+    }
+    return true;
+  });
+}
+
+// Flushing needs the kernel, where one works for the device, to have a turn.
+void DualTransport::drain(DualLink& link) {
+  for (int look = 0; look < kDrainLooks && !link.drained(); ++look) {
+    if (poll_device() == 0) ::sched_yield();
+  }
+  link.destroy_path();
+}
+
+size_t DualTransport::take_events(std::span<Event> events) {
+  size_t count = 0;
+  while (count < events.size() && !context_.events.empty()) {
+    DualPendingEvent& pending = context_.events.front();
+    events[count++] = pending.event;
+    if (pending.event.kind == Event::Kind::kDown) {
+      static_cast<DualLink*>(pending.event.link)->set_status();
+    }
+    if (pending.lease) lent_.push_back(*pending.lease);
+    context_.events.pop_front();
+  }
+  return count;
+}
+
+bool DualTransport::lingering() const {
+  return control_->lingering() ||
+         std::ranges::any_of(links_, [](const auto& entry) { return entry.second->closing(); });
+}
+
+Instant DualTransport::next_deadline() const {
+  if (!context_.events.empty() || !context_.dirty.empty() || !lent_.empty()) return context_.now;
+  Instant next = control_->next_deadline();
+  for (const DualLink* link : context_.with_timer) next = std::min(next, link->deadline());
+  return next;
+}
+
+bool DualTransport::arm() {
+  armed_ = true;
+  return control_->arm() && (device_ == nullptr || device_->arm());
+}
+
+}  // namespace rocecoll

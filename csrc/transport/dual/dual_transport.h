@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A faster path to each peer beside a control transport that reaches all of them. Addresses and
+// notices are the control transport's.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/pause_detector.h"
+#include "transport/dual/dual_context.h"
+#include "transport/dual/dual_link.h"
+#include "transport/dual/dual_options.h"
+#include "transport/fast_path.h"
+#include "transport/health_watch.h"
+#include "transport/joined_wait.h"
+#include "transport/transport.h"
+
+namespace rocecoll {
+
+class DualTransport final : public Transport {
+ public:
+  // Without a device, for the reason `no_device`, every link uses the control path, and peers that
+  // have one learn why. kNetwork if the system has no more file descriptors.
+  static Result<std::unique_ptr<DualTransport>> Make(std::unique_ptr<Transport> control,
+                                                     std::unique_ptr<FastDevice> device,
+                                                     const DualOptions& options,
+                                                     const std::string& no_device);
+  ~DualTransport() override;
+  DualTransport(const DualTransport&) = delete;
+  DualTransport& operator=(const DualTransport&) = delete;
+
+  TransportLimits limits() const override;
+  Address address() const override { return control_->address(); }
+  MemoryDomain& memory() override;
+  TransportStats stats() const override;
+  Result<Link*> open(const LinkId& id, const Address& peer, Duration connect_timeout,
+                     Instant now) override;
+  void notify(const Address& peer, std::span<const std::byte> notice) override {
+    control_->notify(peer, notice);
+  }
+  size_t poll(Instant now, std::span<Event> events) override;
+  bool lingering() const override;
+  Instant next_deadline() const override;
+  WaitHandle wait_handle() override { return wait_.handle(); }
+  bool arm() override;
+
+  // How many of the open links the faster path carries now.
+  size_t links_on_path() const { return links_.size() - context_.links_off_path; }
+
+ private:
+  static constexpr size_t kBatch = 64;
+
+  DualTransport(std::unique_ptr<Transport> control, std::unique_ptr<FastDevice> device,
+                const DualOptions& options, const std::string& no_device);
+  void give_back_lent();
+  void poll_control();
+  size_t poll_device();
+  void check_health();
+  void run_timers();
+  void pump();
+  void reap();
+  void drain(DualLink& link);
+  size_t take_events(std::span<Event> events);
+
+  const std::unique_ptr<Transport> control_;
+  const std::unique_ptr<FastDevice> device_;
+  DualContext context_;
+  std::unordered_map<const Link*, std::unique_ptr<DualLink>> links_;  // by their control link
+  std::vector<FastLease> lent_;     // of events that have been polled
+  std::vector<DualLink*> in_turn_;  // of context_.dirty
+  std::vector<DualLink*> blocked_;  // wait for room in the control path
+  Instant control_due_{};
+  PauseDetector pauses_;  // between calls of poll()
+  bool armed_ = false;    // the driver may have slept since the last poll()
+  HealthWatch health_;
+  JoinedWait wait_;
+};
+
+}  // namespace rocecoll

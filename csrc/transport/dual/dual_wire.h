@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the two ends of a link of two paths tell each other over the control path: frames that start
+// with a ControlType, little endian; docs/protocol.md has the same in words.
+//
+//   PIECE, FRAME   a part of the owner's frame that is not, or that is, its last
+//   OFFER          1 type, 1 streams (0: control path only), 2 credits, 4 generation, then for
+//                  each of 8 streams 8 messages received; for each of the former 1 size and the
+//                  address of our end; the rest is the reason when there are none
+//   READY          1 type, 3 zero, 4 generation: our ends answer yours
+//   VERDICT        1 type, 1 proved, 2 zero, 4 generation, then why not
+//   EXPOSED        1 type, 3 zero, 4 number of the slice, 24 the slice on the control path
+//   GOODBYE        1 type, 7 zero, 8 messages sent on the first stream
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "transport/fast_path.h"
+
+namespace rocecoll {
+
+enum class ControlType : uint8_t {
+  kPiece = 1,
+  kFrame = 2,
+  kOffer = 3,
+  kReady = 4,
+  kVerdict = 5,
+  kExposed = 6,
+  kGoodbye = 7,
+};
+
+// Longer reasons are cut.
+inline constexpr size_t kMaxReasonBytes = 200;
+
+struct DualOffer {
+  uint32_t generation = 0;
+  FastPath::Counts received{};
+  FastPath::Ends ends;  // none: only the control path, for this reason
+  std::string reason;
+};
+
+struct DualVerdict {
+  uint32_t generation = 0;
+  bool proved = false;
+  std::string reason;
+};
+
+struct DualExposed {
+  uint32_t number = 0;
+  RemoteSlice slice;  // length 0: taken back
+};
+
+WireBytes WriteOffer(const DualOffer& offer);
+std::optional<DualOffer> ParseOffer(std::span<const std::byte> frame);
+WireBytes WriteReady(uint32_t generation);
+std::optional<uint32_t> ParseReady(std::span<const std::byte> frame);
+WireBytes WriteVerdict(const DualVerdict& verdict);
+std::optional<DualVerdict> ParseVerdict(std::span<const std::byte> frame);
+WireBytes WriteExposed(const DualExposed& exposed);
+std::optional<DualExposed> ParseExposed(std::span<const std::byte> frame);
+WireBytes WriteGoodbye(uint64_t messages);
+std::optional<uint64_t> ParseGoodbye(std::span<const std::byte> frame);
+
+}  // namespace rocecoll

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// L1, beside port.h and rdma.h: a faster way to a peer than the transport that reaches everybody:
+// queue pairs, the memory of one host. It may be missing, fail and come back. DualTransport
+// (transport/dual) agrees with the peer, over its control transport, when to use it and what has to
+// go out again. Used by one thread at a time; nothing waits.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/address.h"
+#include "transport/transport.h"
+#include "transport/wait_handle.h"
+
+namespace rocecoll {
+
+using WireBytes = std::vector<std::byte>;
+
+class DualLink;
+
+// A write, or an exposed slice, has a number of its link's. That of the slice stands in the upper
+// half of RemoteSlice::key; the rest of the key, and the base, are the path's. A slice where both
+// are 0 lies on the control path.
+inline uint32_t ExposedNumber(const RemoteSlice& slice) {
+  return static_cast<uint32_t>(slice.key >> 32);
+}
+inline bool OnControlPath(const RemoteSlice& slice) {
+  return slice.base == 0 && static_cast<uint32_t>(slice.key) == 0;
+}
+
+// The way of one link. A *generation* is one life of it: prepare(), connect(), probe(), start(),
+// then fail(), and when it is drained() destroy(). What is pushed are messages, frames and parts of
+// writes, in order on each of a few streams. They stay here until the peer is known to have them,
+// beyond the end of a generation, too: in the next one what the peer has not received goes out
+// again.
+class FastPath {
+ public:
+  static constexpr uint32_t kMaxStreams = 8;
+  // What every path takes.
+  static constexpr size_t kMaxFrameBytes = 4088;
+  using Counts = std::array<uint64_t, kMaxStreams>;
+  // Where the peer finds our ends, one for each stream; none: there are none.
+  struct Ends {
+    uint16_t credits = 0;  // messages of a stream that we have room for; the path's own
+    std::vector<Address> addresses;
+  };
+
+  virtual ~FastPath() = default;
+
+  // -- a generation
+  // Makes new ends. Not ok: there are none afterwards.
+  virtual Status prepare() = 0;
+  virtual Ends ends() const = 0;
+  // To the peer's ends of this generation. The first time the smaller number of streams is settled.
+  virtual Status connect(const Ends& peer) = 0;
+  // Sends what means nothing; proved() once all streams have carried it to the peer.
+  virtual Status probe() = 0;
+  virtual bool proved() const = 0;
+  // From now on pump() sends.
+  virtual void start() = 0;
+  // Ends the generation; drained() once neither side's traffic touches any memory. destroy() makes
+  // sure of that, at any time.
+  virtual void fail() = 0;
+  virtual bool failed() const = 0;
+  virtual bool drained() const = 0;
+  virtual void destroy() = 0;
+  // The path is not used any more: destroys, gives back what was lent, and returns the frames that
+  // the peer does not have, oldest first.
+  virtual std::vector<WireBytes> give_up() = 0;
+
+  // -- messages
+  // How many have come, by stream.
+  virtual Counts received() const = 0;
+  // The peer has so many of ours. Between generations. False: it cannot be so.
+  virtual bool acknowledge(const Counts& received) = 0;
+  // How many have been pushed to the first stream, which carries the frames.
+  virtual uint64_t pushed() const = 0;
+  // True once the peer has all of them; request_acknowledgement() lets that be known soon.
+  virtual bool empty() const = 0;
+  virtual void request_acknowledgement() = 0;
+  // False: no room now.
+  virtual bool push_frame(std::span<const std::byte> frame) = 0;
+  // `from` is lent until take_written() has the number, or forget_lent() or give_up().
+  virtual void push_write(uint32_t number, const RemoteSlice& to, LocalSlice from) = 0;
+  // Sends what can be sent. Not ok if the path cannot go on.
+  virtual Status pump() = 0;
+  // Writes that the peer has as a whole.
+  virtual std::vector<uint32_t> take_written() = 0;
+  // Lets the peer write `into`, until kLanded, take_back() or forget_lent().
+  virtual Result<RemoteSlice> expose(uint32_t number, LocalSlice into) = 0;
+  // False if part of it has been written.
+  virtual bool take_back(uint32_t number) = 0;
+  // Drops all writes and exposed slices. After destroy().
+  virtual void forget_lent() = 0;
+
+  DualLink* link = nullptr;  // whose path it is; the path only keeps it
+};
+
+// A frame's place in the receive queue, until its event is over.
+struct FastLease {
+  uint64_t id = 0;
+  uint64_t stream = 0;
+};
+
+struct FastEvent {
+  enum class Kind : uint8_t {
+    kProgress,  // look again: proved(), drained(), take_written()
+    kFrame,     // `frame` is lent until release(lease)
+    kLanded,    // an exposed slice, `number`, has been written completely
+    kStray,     // something was written into a slice that is not exposed
+    kFailed,    // `text` says why
+  };
+  Kind kind = Kind::kProgress;
+  FastPath* path = nullptr;
+  uint32_t number = 0;
+  std::span<const std::byte> frame;
+  FastLease lease;
+  const char* text = "";  // static
+};
+
+// What the paths of one process share.
+class FastDevice {
+ public:
+  virtual ~FastDevice() = default;
+
+  // For people: the device, and what paths over it are.
+  virtual const std::string& description() const = 0;
+  virtual std::string carrier() const = 0;
+  virtual MemoryDomain& memory() = 0;
+  virtual const TransportStats& stats() const = 0;
+  virtual std::unique_ptr<FastPath> make_path() = 0;
+  // The next thing that has happened. False at the end of a batch, or when all is quiet.
+  virtual bool poll(FastEvent& event) = 0;
+  // Returns the path that may have to tell its peer so, to be pumped; null if it is gone.
+  virtual FastPath* release(const FastLease& lease) = 0;
+  virtual WaitHandle wait_handle() = 0;
+  // Call before sleeping on the handle. False: something may wait already, poll() first.
+  virtual bool arm() = 0;
+  // Not ok while paths cannot work; says why.
+  virtual Status health() = 0;
+};
+
+}  // namespace rocecoll

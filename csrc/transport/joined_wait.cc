@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/joined_wait.h"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace rocecoll {
+
+Status JoinedWait::join(WaitHandle first, WaitHandle second) {
+  handle_ = first.fd < 0 ? second : first;
+  if (first.fd < 0 || second.fd < 0) return {};
+  epoll_fd_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
+  for (const int fd : {first.fd, second.fd}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (!epoll_fd_.valid() || ::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+      return Status(
+          StatusCode::kNetwork,
+          std::string("cannot wait for UDP and RoCE at once (epoll): ") + std::strerror(errno));
+    }
+  }
+  handle_.fd = epoll_fd_;
+  return {};
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/rc/rc_device.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace rocecoll {
+
+RcDevice::RcDevice(std::unique_ptr<RdmaDevice> device, const RcOptions& options)
+    : options_(options),
+      device_(std::move(device)),
+      memory_(*device_),
+      receives_(*device_, memory_.frames()) {
+  ROCECOLL_CHECK(options.queue_pairs_per_connection >= 1 &&
+                 options.queue_pairs_per_connection <= FastPath::kMaxStreams &&
+                 options.credits >= 1 && options.credits < UINT16_MAX);
+}
+
+std::unique_ptr<RcStream> RcDevice::make_stream() {
+  return std::make_unique<RcStream>(*device_, memory_, stats_, options_.first_number);
+}
+
+// One completion after the other: what a link makes of it may be the end of the next one's queue
+// pair.
+bool RcDevice::poll(FastEvent& event) {
+  if (completed_ == 0) completed_ = device_->poll(batch_);
+  while (next_ < completed_) {
+    const WorkCompletion& completion = batch_[next_++];
+    const auto found = by_queue_pair_.find(completion.queue_pair);
+    if (found != by_queue_pair_.end()) {
+      event = found->second->on_completion(completion);
+      return true;
+    }
+    // Of a queue pair that is gone.
+    if (completion.kind != WorkCompletion::Kind::kSend) receives_.repost(completion.id);
+  }
+  next_ = completed_ = 0;
+  return false;
+}
+
+FastPath* RcDevice::release(const FastLease& lease) {
+  receives_.repost(lease.id);
+  const auto found = by_queue_pair_.find(static_cast<uint32_t>(lease.stream));
+  if (found == by_queue_pair_.end()) return nullptr;
+  found->second->on_reposted(static_cast<uint32_t>(lease.stream));
+  return found->second;
+}
+
+Result<std::unique_ptr<DualTransport>> MakeRcTransport(std::unique_ptr<Transport> control,
+                                                       std::unique_ptr<RdmaDevice> device,
+                                                       const RcOptions& options,
+                                                       const std::string& no_device) {
+  std::unique_ptr<FastDevice> fast;
+  if (device != nullptr) fast = std::make_unique<RcDevice>(std::move(device), options);
+  return DualTransport::Make(std::move(control), std::move(fast), options,
+                             no_device.empty() ? "no RDMA device" : no_device);
+}
+
+}  // namespace rocecoll

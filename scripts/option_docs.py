@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes what is known of options elsewhere from their table in csrc/runtime/option_table.cc.
+
+That is README.md's table and the parameters of rocecoll.Options in the stub. Needs a build.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rocecoll._core import Option
+from rocecoll.options import table, variable
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+STUB = ROOT / "rocecoll" / "_c10d.pyi"
+
+
+def default_text(option: Option) -> str:
+    """As its variable would say it; nothing where the default is no choice at all."""
+    if option.default in ("", (0, 0)):
+        return ""
+    if option.default is None:
+        return "`auto`"
+    value = int(option.default) if isinstance(option.default, bool) else option.default
+    unit = "" if option.name.endswith(f"_{option.unit}") else f" {option.unit}"
+    return f"`{value:g}`{unit}" if isinstance(value, float) else f"`{value}`{unit}".rstrip()
+
+
+def readme_rows() -> list[str]:
+    rows = []
+    for option in table().values():
+        default = f" {text}" if (text := default_text(option)) else ""
+        rows.append(f"| `{variable(option.name)}` |{default} | {option.doc} |")
+    return rows
+
+
+def parameter(option: Option) -> str:
+    """Text is taken for any value, and paths for text."""
+    kind, auto, _ = option.type.partition(" | None")
+    text = "str | os.PathLike[str]" if kind == "str" else f"{kind} | str"
+    return f"        {option.name}: {text}{auto} = ...,"
+
+
+def stub_parameters() -> list[str]:
+    return [parameter(option) for option in table().values() if not option.process_wide]
+
+
+def replace_lines(text: str, before: str, after: str, new: list[str]) -> str:
+    """`text` with `new` between the line `before` and the first `after` behind it."""
+    lines = text.split("\n")
+    first = lines.index(before) + 1
+    last = lines.index(after, first)
+    return "\n".join(lines[:first] + new + lines[last:])
+
+
+def readme() -> str:
+    return replace_lines(README.read_text(), "| --- | --- | --- |", "", readme_rows())
+
+
+def stub() -> str:
+    return replace_lines(
+        STUB.read_text(), "        *,  # options", "    ) -> None: ...", stub_parameters()
+    )
+
+
+if __name__ == "__main__":
+    README.write_text(readme())
+    STUB.write_text(stub())

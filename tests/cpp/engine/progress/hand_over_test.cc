@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every order in which a few threads may take the steps of the hand-over, packets come and time
+// passes: depth first, each state once. Sequential consistency is enough, as every step is a
+// read-modify-write (acquire and release) of one word, or an access of a mark that is ordered by
+// one or by the lock.
+#include "engine/progress/hand_over.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/progress/hand_over_model.h"
+
+namespace rocecoll::model {
+namespace {
+
+// One thing that may happen next: a thread moves (0 is the background one), or what comes from
+// outside.
+constexpr int kActors = kMost + 1;
+constexpr int kTime = kActors + kMost;
+constexpr int kStop = kTime + 1;
+constexpr int kChoices = kStop + 1;
+
+bool Possible(const Model& model, int choice) {
+  if (choice < kActors) {
+    const auto actor = static_cast<size_t>(choice);
+    return actor < model.actors() && model.enabled(actor);
+  }
+  if (choice < kTime) return model.packet_may_come(static_cast<size_t>(choice - kActors));
+  return choice == kTime ? model.time_may_pass() : model.may_stop();
+}
+
+void Take(Model& model, int choice) {
+  if (choice < kActors) return model.move(static_cast<size_t>(choice));
+  if (choice < kTime) return model.packet_comes(static_cast<size_t>(choice - kActors));
+  if (choice == kTime) return model.time_passes();
+  model.stop();
+}
+
+std::string Describe(const World& world, int choice) {
+  const std::string now = "\n  at " + std::to_string(world.now) + " ms ";
+  if (choice < kActors) {
+    const Actor& actor = world.actors[static_cast<size_t>(choice)];
+    std::string what = "goes on from place " + std::to_string(static_cast<int>(actor.place));
+    if (actor.finishing != 0) what = "finishes operations " + std::to_string(actor.completed);
+    if (actor.wakes != 0) what = "wakes " + std::to_string(actor.wakes);
+    return now + (choice == 0 ? "the thread " : "caller " + std::to_string(choice) + " ") + what;
+  }
+  if (choice < kTime) return now + "packet " + std::to_string(choice - kActors) + " comes";
+  return now + (choice == kTime ? "time passes" : "the process ends");
+}
+
+struct Explored {
+  size_t states = 0;
+  size_t ends = 0;    // states after which nothing can happen
+  std::string wrong;  // with the way that leads there
+};
+
+Explored Explore(const Scenario& scenario, Fault fault = Fault::kNone) {
+  struct Frame {
+    World world;
+    int next = 0;
+    bool last = true;  // so far nothing could follow
+  };
+  // States are known by 64 bits of hash: a chance of one in millions that one is left out.
+  std::unordered_set<size_t> seen;
+  const auto is_new = [&](const World& world) {
+    const std::string_view bytes(reinterpret_cast<const char*>(&world), sizeof(world));
+    return seen.insert(std::hash<std::string_view>()(bytes)).second;
+  };
+  Model model(scenario, fault);
+  std::vector<Frame> path{{model.world}};
+  Explored explored;
+  is_new(model.world);
+  while (!path.empty()) {
+    Frame& frame = path.back();
+    model.world = frame.world;
+    while (frame.next < kChoices && !Possible(model, frame.next)) ++frame.next;
+    if (frame.next == kChoices) {
+      if (frame.last) ++explored.ends;
+      path.pop_back();
+      continue;
+    }
+    Take(model, frame.next++);
+    frame.last = false;
+    if (!is_new(model.world)) continue;
+    path.push_back({model.world});
+    explored.wrong = model.wrong();
+    if (explored.wrong.empty()) continue;
+    path.pop_back();
+    for (const Frame& way : path) explored.wrong += Describe(way.world, way.next - 1);
+    break;
+  }
+  explored.states = seen.size();
+  return explored;
+}
+
+struct Named {
+  const char* name;
+  Scenario scenario;
+};
+
+// Callers, and the deadlines of their operations; the process begins at 10 ms.
+const Named kScenarios[] = {
+    {"OneWaits", {{Calls(0)}, {kNoTick}, 30, 4}},
+    {"OneWaitsForADeadline", {{Calls(0)}, {20}, 30, 4}},
+    {"OneLeavesWorkBehind", {{CallsUntil(0, 14)}, {kNoTick}, kNoTick, 4}},
+    {"OneLeavesADeadlineBehind", {{CallsUntil(0, 12)}, {20}, 30, 4}},
+    {"NobodyWaits", {{Submits(0), Submits(1)}, {kNoTick, 20}, kNoTick, 2}},
+    {"TwoWait", {{Calls(0), Calls(1)}, {kNoTick, kNoTick}, 30}},
+    {"TwoWaitAndOneDeadlineIsNear", {{Calls(0), Calls(1)}, {kNoTick, 16}}},
+    {"TwoWaitForOne", {{Calls(0), Waits(0)}, {kNoTick}, kNoTick, 1}},
+    {"OneWaitsOneDoesNot", {{Calls(0), Submits(1)}, {kNoTick, kNoTick}, 30}},
+    {"OneWaitsAndAnotherDeadlineIsNear", {{Calls(0), Submits(1)}, {kNoTick, 16}, kNoTick, 1}},
+    {"OneLeavesOneWaits", {{CallsUntil(0, 14), Calls(1)}, {kNoTick, kNoTick}}},
+    {"OneWaitsLater", {{Calls(0), SubmitsAndWaits(1)}, {kNoTick, 16}}},
+    {"OneLooks", {{Calls(0), Submits(1), Looks()}, {20, 16}}},
+};
+
+const Scenario& ScenarioOf(std::string_view name) {
+  for (const Named& named : kScenarios) {
+    if (named.name == name) return named.scenario;
+  }
+  ADD_FAILURE() << "no scenario " << name;
+  return kScenarios[0].scenario;
+}
+
+class HandOverOf : public testing::TestWithParam<Named> {};
+
+TEST_P(HandOverOf, LosesNoWakeUpInAnyOrder) {
+  const Explored explored = Explore(GetParam().scenario);
+  EXPECT_EQ(explored.wrong, "");
+  EXPECT_GT(explored.ends, 0u);
+  RecordProperty("states", static_cast<int>(explored.states));
+}
+
+INSTANTIATE_TEST_SUITE_P(Callers, HandOverOf, testing::ValuesIn(kScenarios),
+                         [](const auto& info) { return info.param.name; });
+
+// What somebody forgets, where it is found out, and how.
+struct Forgotten {
+  const char* name;
+  Fault fault;
+  const char* scenario;
+  const char* wrong;
+};
+
+const char* const kAsleepThoughDone = "a caller sleeps though its operation is done";
+const char* const kAsleepInLine = "a caller sleeps though nobody drives";
+const char* const kDeadline = "nobody is up for the next deadline";
+const char* const kLeft = "the thread has not taken over what is left";
+
+class HandOverWithout : public testing::TestWithParam<Forgotten> {};
+
+TEST_P(HandOverWithout, IsFoundOut) {
+  const Forgotten& forgotten = GetParam();
+  const Explored explored = Explore(ScenarioOf(forgotten.scenario), forgotten.fault);
+  EXPECT_TRUE(explored.wrong.starts_with(forgotten.wrong)) << explored.wrong;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, HandOverWithout,
+    testing::Values(
+        Forgotten{"SettingDoneBeforeTheLook", Fault::kSetsDoneAfterTheLook, "OneWaits",
+                  kAsleepThoughDone},
+        Forgotten{"ALookAtDoneBeforeSleep", Fault::kSleepsWithoutALookAtDone, "OneWaits",
+                  kAsleepThoughDone},
+        Forgotten{"LiningUp", Fault::kSleepsInLineUnannounced, "TwoWait", kAsleepInLine},
+        Forgotten{"TheMutexOfTheLine", Fault::kWakesTheLineWithoutItsMutex, "TwoWait",
+                  kAsleepInLine},
+        Forgotten{"WakingTheLine", Fault::kLeavesTheLineAsleep, "TwoWait", kAsleepInLine},
+        Forgotten{"WakingTheParked", Fault::kLeavesTheParkedAsleep, "OneWaitsForADeadline",
+                  kDeadline},
+        Forgotten{"ALookAfterLeaving", Fault::kLeavesWithoutALook, "OneWaitsForADeadline",
+                  kDeadline},
+        Forgotten{"LeavingBeforeTheLook", Fault::kLooksBeforeItLeaves, "OneWaitsOneDoesNot", kLeft},
+        Forgotten{"WakingTheListener", Fault::kLeavesTheListenerAsleep, "OneWaitsForADeadline",
+                  kDeadline},
+        Forgotten{"ACall", Fault::kSubmitsWithoutACall, "NobodyWaits", kDeadline},
+        Forgotten{"TheListenerAfterASubmit", Fault::kSubmitsAndForgets, "OneWaits", kDeadline},
+        Forgotten{"WakingTheDriver", Fault::kStepsAsideOfTheDriver, "TwoWaitAndOneDeadlineIsNear",
+                  kDeadline},
+        Forgotten{"TheListenersWake", Fault::kListensBesideTheDriver, "TwoWaitAndOneDeadlineIsNear",
+                  kDeadline},
+        Forgotten{"StickyWakers", Fault::kLosesEarlyWakes, "OneLeavesADeadlineBehind", kDeadline},
+        Forgotten{"ALookAtMail", Fault::kSleepsOverMail, "TwoWaitAndOneDeadlineIsNear", kDeadline}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace rocecoll::model
