@@ -27,6 +27,9 @@ CPP_CASE_LIMIT_S = 900
 # its process ends, and another one goes on with the next test.
 PYTHON_PROCESS_LIMIT_S = 2400
 MAX_PYTHON_PROCESSES = 50
+# Those at a time: much of a test is waiting, as for a timeout. Each has ranks of its own, so beyond a
+# few they would only take memory.
+PYTHON_PROCESSES = min(os.cpu_count() or 1, 4)
 # Against a hang of what runs the tests: no working run comes near.
 GUARD_S = 3 * 3600
 GRACE_S = 120  # from the guard on, to report what has finished and what was running
@@ -131,9 +134,12 @@ def run_python(quick: bool, keyword: str) -> Tally:
 
 
 def pytest_command(tests: str, report: Path) -> list[str]:
-    """The tests run one after the other in a process that is replaced when a test takes it along."""
+    """The tests run in a few processes, of which each is replaced when a test takes it along."""
     command = [sys.executable, "-m", "pytest", tests, "-q", "-ra", "--durations=10"]
-    command += ["--numprocesses=1", f"--max-worker-restart={MAX_PYTHON_PROCESSES}"]
+    command += [
+        f"--numprocesses={PYTHON_PROCESSES}",
+        f"--max-worker-restart={MAX_PYTHON_PROCESSES}",
+    ]
     command += ["-o", f"faulthandler_timeout={PYTHON_PROCESS_LIMIT_S}"]
     command += ["-o", "faulthandler_exit_on_timeout=true"]
     return [*command, f"--junitxml={report}"]

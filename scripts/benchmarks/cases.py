@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured, against whom, and what counts as good enough."""
+"""What --limit perftest measures, against whom, and what counts as good enough."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
-KIB, MIB = 1024, 1024**2
+from benchmarks.sizes import KIB, MIB
 
 
 class Transport(str, Enum):
@@ -45,10 +45,3 @@ STREAM_BYTES = 64 * MIB
 
 def all_reduce_calls(size_bytes: int) -> int:
     return {8: 200, 64 * KIB: 100, MIB: 20}[size_bytes]
-
-
-def size_text(size_bytes: int) -> str:
-    for unit, factor in (("MiB", MIB), ("KiB", KIB)):
-        if size_bytes % factor == 0 and size_bytes >= factor:
-            return f"{size_bytes // factor} {unit}"
-    return f"{size_bytes} B"

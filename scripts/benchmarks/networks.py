@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts and what lies between them: network namespaces, Ethernet's MTU, loss or a slow port.
+"""Two hosts and what lies between them: network namespaces, joined by a veth pair.
 
-`loss-P`: one cable; each host loses P percent of the packets that arrive, at random.
-`shaped-RATE-BUFFER`: a switch whose ports send at RATE and hold at most BUFFER bytes, in the words of
-tc, e.g. shaped-1gbit-64kb.
-`marked-RATE-BUFFER`: the same, and it marks (ECN) what finds more than half of BUFFER in use.
+veth[:NAME=VALUE,...], the names being
+    mtu=BYTES       of the devices; 1500 without it
+    offload=off     packets leave singly; otherwise the kernel hands on up to 64 KiB at once
+    loss=PERCENT    each host loses so much of what arrives, at random
+    rate=RATE       a switch between them, whose ports send at RATE in the words of tc (1gbit)
+    buffer=SIZE     what each of these ports holds at most, in the words of tc; 64kb without it
+    mark=on         its ports mark (ECN) what finds more than half of the buffer in use
 
-The kernel hands on up to 64 KiB at once and cuts that into packets late. Here it is cut before any
-loss, so that each packet is lost by itself: on the lossy cable by the sender, at the shaper by the
-shaper. A second cable, without loss, carries what the ranks agree on.
+Packets are cut before any loss, so that each is lost by itself: on a lossy cable by the sender, so
+`loss` is also `offload=off`; at the switch by its port. A second cable, without loss, carries what the
+ranks agree on.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-MTU = 1500
+CONTROL_MTU = 1500
+ETHERNET_BYTES = 14  # what a packet has in front of the MTU
 DATA, CONTROL = "data", "control"  # the devices of each host
 CONTROL_ADDRESSES = ("10.79.1.1", "10.79.1.2")
 DATA_ADDRESSES = ("10.79.0.1", "10.79.0.2")
@@ -34,26 +38,37 @@ RUNNING_LIMIT_S = 60
 BURST_S, MIN_BURST_BYTES = 125e-6, 4096
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 SIZES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # tc counts so
-NAME = re.compile(
-    r"loss-(?P<percent>\d+(?:\.\d+)?)"
-    r"|(?P<kind>shaped|marked)-(?P<rate>[1-9]\d*[kmg]bit)-(?P<buffer>[1-9]\d*[km]?b)"
-)
+VALUES = {
+    "mtu": r"[1-9]\d{2,4}",
+    "offload": "off",
+    "loss": r"\d{1,2}(\.\d+)?",
+    "rate": r"[1-9]\d*[kmg]bit",
+    "buffer": r"[1-9]\d*[km]?b",
+    "mark": "on",
+}
 MARKER = Path(__file__).with_name("marker.py")
 
 
 class NetworkError(Exception):
-    """This machine cannot make the network; the text says what it lacks."""
+    """There is no such network, or this machine cannot make it; the text says why."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What was asked for: loss, or else a rate and a buffer, and whether its queue marks."""
+    """What was asked for. Without a rate there is no switch."""
 
     name: str
+    mtu: int = 1500
+    offload: bool = True
     loss_percent: float | None = None
     rate: str = ""
-    buffer: str = ""
+    buffer: str = "64kb"
     marks: bool = False
+
+    @property
+    def loses(self) -> bool:
+        """At random, or what a buffer has no room for."""
+        return bool(self.loss_percent or self.rate)
 
     @property
     def bytes_per_s(self) -> int:
@@ -61,7 +76,7 @@ class Spec:
 
     @property
     def burst_bytes(self) -> int:
-        return max(MIN_BURST_BYTES, int(self.bytes_per_s * BURST_S))
+        return max(MIN_BURST_BYTES, self.mtu + ETHERNET_BYTES, int(self.bytes_per_s * BURST_S))
 
     @property
     def buffer_bytes(self) -> int:
@@ -69,17 +84,38 @@ class Spec:
         return int(number) * SIZES[self.buffer[len(number) :]]
 
 
+def settings(name: str) -> dict[str, str]:
+    kind, _, text = name.partition(":")
+    pairs = [word.partition("=") for word in text.split(",")] if text else []
+    found = {key: value for key, _, value in pairs}
+    wrong = [
+        f"{key}{sign}{value}"
+        for key, sign, value in pairs
+        if key not in VALUES or not re.fullmatch(VALUES[key], value)
+    ]
+    if kind != "veth" or wrong or len(found) < len(pairs) or name.endswith(":"):
+        raise NetworkError(
+            f"{name!r} is no network: veth, or veth: and some of mtu=BYTES, offload=off, "
+            "loss=PERCENT, rate=RATE, buffer=SIZE, mark=on, separated by commas"
+            + (f"; not {', '.join(wrong)}" if wrong else "")
+        )
+    return found
+
+
 def parse(name: str) -> Spec:
-    match = NAME.fullmatch(name)
-    if match is None:
-        raise ValueError(f"{name!r} is no network: loss-PERCENT, shaped- or marked-RATE-BUFFER")
-    if match["percent"] is None:
-        marks = match["kind"] == "marked"
-        return Spec(name, rate=match["rate"], buffer=match["buffer"], marks=marks)
-    percent = float(match["percent"])
-    if percent >= 100:
-        raise ValueError(f"{name!r}: nothing would arrive")
-    return Spec(name, loss_percent=percent)
+    found = settings(name)
+    if "rate" not in found and {"buffer", "mark"} & set(found):
+        raise NetworkError(f"{name!r}: only a port with a rate has a buffer")
+    loss = float(found["loss"]) if "loss" in found else None
+    return Spec(
+        name,
+        mtu=int(found.get("mtu", Spec.mtu)),
+        offload="offload" not in found and loss is None,
+        loss_percent=loss,
+        rate=found.get("rate", ""),
+        buffer=found.get("buffer", Spec.buffer),
+        marks="mark" in found,
+    )
 
 
 @dataclass(frozen=True)
@@ -103,7 +139,7 @@ class Dropper:
 @dataclass(frozen=True)
 class Network:
     namespaces: tuple[str, str]
-    droppers: tuple[Dropper, ...]
+    droppers: tuple[tuple[Dropper, ...], tuple[Dropper, ...]]  # on the way to each of them
 
 
 def run(*command: str) -> str:
@@ -127,12 +163,12 @@ def drop_program(percent: float) -> str:
     return f"4,32 0 0 4294963256,53 1 0 {threshold},6 0 0 2,6 0 0 4294967295"
 
 
-def join(one: tuple[str, str], other: tuple[str, str]) -> None:
+def join(one: tuple[str, str], other: tuple[str, str], mtu: int) -> None:
     """A cable between (namespace, device) and (namespace, device)."""
     ends = ["netns", one[0], "type", "veth", "peer", other[1], "netns", other[0]]
     run("ip", "link", "add", one[1], *ends)
     for namespace, device in (one, other):
-        run("ip", "-n", namespace, "link", "set", device, "mtu", str(MTU), "up")
+        run("ip", "-n", namespace, "link", "set", device, "mtu", str(mtu), "up")
 
 
 def send_single_packets(namespace: str, device: str) -> None:
@@ -160,25 +196,35 @@ def shape(namespace: str, device: str, spec: Spec) -> Dropper:
     return Dropper(namespace, device, "tbf")
 
 
-def lay_data_path(hosts: tuple[str, str], switch: str, spec: Spec) -> tuple[Dropper, ...]:
-    if spec.loss_percent is not None:
-        join((hosts[0], DATA), (hosts[1], DATA))
-        for host in hosts:
-            send_single_packets(host, DATA)
-        return tuple(lose(host, spec.loss_percent) for host in hosts)
+def lay_switch(hosts: tuple[str, str], switch: str, spec: Spec) -> Iterator[Dropper]:
     # At a port of its own a sender would be told of a full queue, which no network does. It may hand
     # the switch 64 KiB at once: singly, packets would arrive no faster than a virtual machine's timer
     # lets them go, because the sender's processor does the work of the switch, and none would drop.
     run("ip", "netns", "add", switch)
     run("ip", "-n", switch, "link", "add", "bridge", "type", "bridge")
     run("ip", "-n", switch, "link", "set", "bridge", "up")
-    droppers = []
     for host, port in zip(hosts, ("port0", "port1"), strict=True):
-        join((host, DATA), (switch, port))
+        join((host, DATA), (switch, port), spec.mtu)
         run("ip", "-n", switch, "link", "set", port, "master", "bridge")
         send_single_packets(switch, port)
-        droppers.append(shape(switch, port, spec))
-    return tuple(droppers)
+        yield shape(switch, port, spec)
+
+
+def lay_data_path(
+    hosts: tuple[str, str], switch: str, spec: Spec
+) -> tuple[tuple[Dropper, ...], tuple[Dropper, ...]]:
+    found: tuple[list[Dropper], list[Dropper]] = ([], [])
+    if spec.rate:
+        for mine, dropper in zip(found, lay_switch(hosts, switch, spec), strict=True):
+            mine.append(dropper)
+    else:
+        join((hosts[0], DATA), (hosts[1], DATA), spec.mtu)
+    for mine, host in zip(found, hosts, strict=True):
+        if not spec.offload:
+            send_single_packets(host, DATA)
+        if spec.loss_percent is not None:
+            mine.append(lose(host, spec.loss_percent))
+    return tuple(found[0]), tuple(found[1])
 
 
 def wait_until_running(namespace: str, device: str) -> None:
@@ -199,7 +245,7 @@ def made(spec: Spec, tcp: str | None = None) -> Iterator[Network]:
         for host in hosts:
             run("ip", "netns", "add", host)
             run("ip", "-n", host, "link", "set", "lo", "up")
-        join((hosts[0], CONTROL), (hosts[1], CONTROL))
+        join((hosts[0], CONTROL), (hosts[1], CONTROL), CONTROL_MTU)
         droppers = lay_data_path(hosts, switch, spec)
         for index, host in enumerate(hosts):
             for device, addresses in ((DATA, DATA_ADDRESSES), (CONTROL, CONTROL_ADDRESSES)):

@@ -2,9 +2,6 @@
 """One rank of OpenMPI, timed: mpirun ... openmpi_rank.py DIRECTORY.
 
 Writes {bytes: seconds of each call} to RANK.json there; what ranks print, mpirun mixes.
-
-OpenMPI is called by way of ctypes, so that it needs neither a compiler nor its headers here, and
-pays for being called from Python as rocecoll does.
 """
 
 from __future__ import annotations
@@ -18,34 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import cases
+from benchmarks.openmpi_library import Mpi
 from benchmarks.timing import seconds_of_calls
-
-
-class Mpi:
-    """OpenMPI's predefined handles are addresses of variables (its mpi.h)."""
-
-    def __init__(self) -> None:
-        # Global, because OpenMPI's plug-ins look for its symbols.
-        self.library = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
-        self.check(self.library.MPI_Init(None, None))
-        self.world = self.handle("ompi_mpi_comm_world")
-        self.float = self.handle("ompi_mpi_float")
-        self.sum = self.handle("ompi_mpi_op_sum")
-
-    def handle(self, name: str) -> ctypes.c_void_p:
-        return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(self.library, name)))
-
-    def check(self, status: int) -> None:
-        if status != 0:
-            raise SystemExit(f"OpenMPI: error {status}")
-
-    def all_reduce(self, mine: np.ndarray, total: np.ndarray) -> None:
-        addresses = (ctypes.c_void_p(array.ctypes.data) for array in (mine, total))
-        call = self.library.MPI_Allreduce
-        self.check(call(*addresses, mine.size, self.float, self.sum, self.world))
-
-    def barrier(self) -> None:
-        self.check(self.library.MPI_Barrier(self.world))
 
 
 def main(directory: Path) -> None:
@@ -53,12 +24,19 @@ def main(directory: Path) -> None:
     # A device of its own for each, as with rocecoll: the data takes the wire between them.
     os.environ["UCX_NET_DEVICES"] = os.environ["SOFTROCE_DEVICES"].split()[rank] + ":1"
     mpi = Mpi()
+    float_, sum_ = mpi.handle("float"), mpi.handle("op_sum")
+
+    def all_reduce(mine: np.ndarray, total: np.ndarray) -> None:
+        addresses = (ctypes.c_void_p(array.ctypes.data) for array in (mine, total))
+        mpi.bound("MPI_Allreduce", *addresses, mine.size, float_, sum_, mpi.world)()
+
+    barrier = mpi.bound("MPI_Barrier", mpi.world)
     seconds = {
-        size: seconds_of_calls(mpi.all_reduce, mpi.barrier, size, cases.all_reduce_calls(size))
+        size: seconds_of_calls(all_reduce, barrier, size, cases.all_reduce_calls(size))
         for size in cases.ALL_REDUCE.sizes_bytes
     }
     (directory / f"{rank}.json").write_text(json.dumps(seconds))
-    mpi.check(mpi.library.MPI_Finalize())
+    mpi.bound("MPI_Finalize")()
 
 
 if __name__ == "__main__":

@@ -1,64 +1,160 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collectives that scripts/bench times, on buffers that are made once, and their check."""
+"""What scripts/bench can measure: operations, data types, reductions, and how bandwidth is counted.
+
+Sizes and bandwidths are those of nccl-tests (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md). S is
+the size of the whole vector: what a rank has to reduce, broadcast or send, all that it gathers, or
+all that is scattered. With n ranks and a time t
+
+    algbw = S / t
+    busbw = algbw * factor, the factor being
+            2 (n - 1) / n   all_reduce
+            (n - 1) / n     reduce_scatter, all_gather, all_to_all, gather, scatter
+            1               broadcast, reduce, send_recv
+
+busbw is comparable with what a link carries, whatever n is.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
-
-import torch
-import torch.distributed as dist
+from typing import Any
 
 
 class Operation(str, Enum):
     all_reduce = "all_reduce"
+    reduce = "reduce"
+    broadcast = "broadcast"
     all_gather = "all_gather"
     reduce_scatter = "reduce_scatter"
     all_to_all = "all_to_all"
-    broadcast = "broadcast"
+    gather = "gather"
+    scatter = "scatter"
+    send_recv = "send_recv"  # each rank to the next one around a ring
+    barrier = "barrier"
 
 
+class DataType(str, Enum):
+    """Called as in torch."""
+
+    float32 = "float32"
+    float64 = "float64"
+    float16 = "float16"
+    bfloat16 = "bfloat16"
+    int8 = "int8"
+    uint8 = "uint8"
+    int32 = "int32"
+    int64 = "int64"
+
+    @property
+    def bytes(self) -> int:
+        return int("".join(filter(str.isdigit, self.value))) // 8
+
+
+class Reduction(str, Enum):
+    sum = "sum"
+    prod = "prod"
+    min = "min"
+    max = "max"
+    avg = "avg"
+
+
+class Place(str, Enum):
+    """Where the result is: where the input was, or elsewhere."""
+
+    in_place = "in"
+    out_of_place = "out"
+
+
+REDUCING = (Operation.all_reduce, Operation.reduce, Operation.reduce_scatter)
+TO_OTHERS = (Operation.send_recv,)  # torch has no message to oneself
+OF_BLOCKS = (  # a block for each rank
+    Operation.reduce_scatter,
+    Operation.all_gather,
+    Operation.all_to_all,
+    Operation.gather,
+    Operation.scatter,
+)
+# The first is what a program has without asking. torch.distributed knows no all_reduce out of place:
+# there it is a copy, and then the call, as in torch's functional collectives.
+PLACES = {
+    Operation.all_reduce: (Place.in_place, Place.out_of_place),
+    Operation.reduce: (Place.in_place,),
+    Operation.broadcast: (Place.in_place,),
+    Operation.all_gather: (Place.out_of_place, Place.in_place),
+    Operation.reduce_scatter: (Place.out_of_place, Place.in_place),
+    Operation.all_to_all: (Place.out_of_place,),
+    Operation.gather: (Place.out_of_place,),
+    Operation.scatter: (Place.out_of_place,),
+    Operation.send_recv: (Place.out_of_place,),
+    Operation.barrier: (Place.out_of_place,),
+}
+
+
+def bus_factor(operation: Operation, ranks: int) -> float:
+    if operation is Operation.all_reduce:
+        return 2 * (ranks - 1) / ranks
+    return (ranks - 1) / ranks if operation in OF_BLOCKS else 1.0
+
+
+@dataclass(frozen=True)
 class Case:
-    """One operation on buffers of one size: `bytes` of float32 is the larger side of a rank."""
+    """One line of the table: `size_bytes` was asked for."""
 
-    def __init__(self, operation: Operation, size_bytes: int) -> None:
-        self.operation = operation
-        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
-        self.block = max(1, size_bytes // 4 // self.ranks)
-        total = self.block * self.ranks
-        self.whole = torch.zeros(size_bytes // 4 if operation in WHOLE else total)
-        self.part = torch.zeros(self.block)
-        self.other = torch.zeros(total) if operation is Operation.all_to_all else None
+    operation: Operation
+    size_bytes: int
+    data_type: DataType
+    reduction: Reduction
+    place: Place
 
-    def run(self, group: dist.ProcessGroup) -> None:
-        if self.operation is Operation.all_reduce:
-            dist.all_reduce(self.whole, group=group)
-        elif self.operation is Operation.broadcast:
-            dist.broadcast(self.whole, 0, group=group)
-        elif self.operation is Operation.all_gather:
-            dist.all_gather_into_tensor(self.whole, self.part, group=group)
-        elif self.operation is Operation.reduce_scatter:
-            dist.reduce_scatter_tensor(self.part, self.whole, group=group)
-        else:
-            dist.all_to_all_single(self.other, self.whole, group=group)
+    @classmethod
+    def read(cls, line: dict[str, Any]) -> Case:
+        return cls(
+            Operation(line["operation"]),
+            line["size_bytes"],
+            DataType(line["data_type"]),
+            Reduction(line["reduction"]),
+            Place(line["place"]),
+        )
 
-    def verify(self, group: dist.ProcessGroup) -> None:
-        """Runs once on known numbers and compares everything that was produced."""
-        mine, total = self.rank + 1.0, self.ranks * (self.ranks + 1) / 2
-        self.whole.fill_(mine)
-        self.part.fill_(mine)
-        self.run(group)
-        by_rank = torch.arange(1.0, self.ranks + 1).repeat_interleave(self.block)
-        actual, expected = {
-            Operation.all_reduce: (self.whole, torch.full_like(self.whole, total)),
-            Operation.broadcast: (self.whole, torch.ones_like(self.whole)),
-            Operation.all_gather: (self.whole, by_rank),
-            Operation.reduce_scatter: (self.part, torch.full_like(self.part, total)),
-            Operation.all_to_all: (self.other, by_rank),
-        }[self.operation]
-        if not torch.equal(actual, expected):
-            raise SystemExit(f"rank {self.rank}: wrong result of {self.operation.value}")
-        self.whole.zero_()  # repeated sums of zeros stay zero
-        self.part.zero_()
+    def block(self, ranks: int) -> int:
+        """Elements for each rank, at least one."""
+        return max(1, self.size_bytes // self.data_type.bytes // ranks)
+
+    def elements(self, ranks: int) -> int:
+        """Of the whole vector."""
+        if self.operation is Operation.barrier:
+            return 0
+        if self.operation in OF_BLOCKS:
+            return self.block(ranks) * ranks
+        return max(1, self.size_bytes // self.data_type.bytes)
+
+    def bytes(self, ranks: int) -> int:
+        """What is really moved: whole elements, and blocks that are equal."""
+        return self.elements(ranks) * self.data_type.bytes
+
+    @property
+    def kind(self) -> str:
+        if self.operation is Operation.barrier:
+            return ""
+        name = self.data_type.value
+        return f"{name} {self.reduction.value}" if self.operation in REDUCING else name
 
 
-WHOLE = (Operation.all_reduce, Operation.broadcast)
+def cases(
+    operations: list[Operation],
+    sizes_bytes: list[int],
+    data_types: list[DataType],
+    reductions: list[Reduction],
+    places: list[Place] | None,
+) -> list[Case]:
+    """All combinations, each once; a place that an operation has not is left out."""
+    found = []
+    for operation in operations:
+        chosen = PLACES[operation][:1] if places is None else places
+        for data_type in data_types:
+            for reduction in reductions if operation in REDUCING else reductions[:1]:
+                for place in (one for one in chosen if one in PLACES[operation]):
+                    for size_bytes in sizes_bytes if operation is not Operation.barrier else [0]:
+                        found.append(Case(operation, size_bytes, data_type, reduction, place))
+    return list(dict.fromkeys(found))

@@ -16,6 +16,7 @@ from collections import deque
 import numpy as np
 
 from benchmarks import cases
+from benchmarks.sizes import MIB
 from benchmarks.timing import seconds_of_calls
 
 # The core works without torch, whose import takes an emulated processor many seconds.
@@ -24,7 +25,7 @@ from rocecoll import _core as core  # noqa: E402
 from rocecoll import options  # noqa: E402
 
 LIMIT_S = 60.0
-WINDOW_BYTES = 4 * cases.MIB
+WINDOW_BYTES = 4 * MIB
 
 
 def start(rank: int) -> tuple[core.Runtime, core.Group]:

@@ -17,7 +17,8 @@ from rich.table import Table
 from softroce_bed import beds, packages
 from softroce_bed.bed import BedError, Job
 
-from benchmarks.cases import CASES, OTHERS, Case, Transport, size_text
+from benchmarks import sizes
+from benchmarks.cases import CASES, OTHERS, Case, Transport
 
 SCRIPTS = Path(__file__).resolve().parents[1]
 
@@ -68,7 +69,7 @@ def table(title: str, results: Iterable[Row]) -> Table:
     for row in results:
         made.add_row(
             row.case.name,
-            size_text(row.size_bytes),
+            sizes.text(row.size_bytes),
             text_of(row.case, row.ours),
             row.other,
             text_of(row.case, row.theirs),

@@ -17,29 +17,55 @@ from launch import ROOT, end_tree, environment
 
 sys.path.append(str(ROOT / "scripts"))
 
-from benchmarks import network_results, networks
-from benchmarks.network_results import Block, Row, figure
+from benchmarks import networks, tables
+from benchmarks.operations import Case, DataType, Operation, Place, Reduction
+from benchmarks.results import Block, Row, figures
 
 BENCH = [sys.executable, str(ROOT / "scripts" / "bench.py")]
 LIMIT_S = 300
 MIB = 1 << 20
+CASE = Case(Operation.all_reduce, MIB, DataType.float32, Reduction.sum, Place.in_place)
 
 
 @pytest.mark.quick
 def test_names_of_networks() -> None:
-    assert networks.parse("loss-0.1") == networks.Spec("loss-0.1", loss_percent=0.1)
-    shaped = networks.parse("shaped-1gbit-64kb")
-    assert (shaped.rate, shaped.buffer, shaped.burst_bytes) == ("1gbit", "64kb", 15625)
-    marked = networks.parse("marked-1gbit-64kb")
-    assert marked == networks.Spec("marked-1gbit-64kb", None, "1gbit", "64kb", marks=True)
-    assert (marked.bytes_per_s, marked.buffer_bytes) == (125_000_000, 65536)
-    assert networks.parse("shaped-10mbit-9000b").burst_bytes >= 1514  # else nothing would fit
+    assert networks.parse("veth") == networks.Spec("veth")
+    plain = networks.parse("veth:mtu=9000,offload=off")
+    assert (plain.mtu, plain.offload, plain.rate) == (9000, False, "")
+    lossy = networks.parse("veth:loss=0.1")
+    assert (lossy.loss_percent, lossy.offload) == (0.1, False)  # packets are lost one by one
+    shaped = networks.parse("veth:rate=1gbit,buffer=128kb")
+    assert (shaped.bytes_per_s, shaped.buffer_bytes, shaped.burst_bytes) == (
+        125_000_000,
+        131072,
+        15625,
+    )
+    marked = networks.parse("veth:rate=1gbit,mark=on")
+    assert (marked.marks, marked.buffer_bytes) == (True, 65536)
+    assert networks.parse("veth:rate=10mbit").burst_bytes >= 1514  # else nothing would fit
+    assert networks.parse("veth:rate=10mbit,mtu=9000").burst_bytes >= 9014
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("name", ["", "loss-", "loss-100", "loss-1e1", "shaped-0gbit-1kb", "lan"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "lan",
+        "veth:",
+        "veth:loss",
+        "veth:loss=",
+        "veth:loss=100",
+        "veth:loss=1e1",
+        "veth:loss=1,loss=2",
+        "veth:rate=0gbit",
+        "veth:offload=on",
+        "veth:mark=on",
+        "veth:buffer=64kb",
+    ],
+)
 def test_other_names_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=repr(name)):
+    with pytest.raises(networks.NetworkError, match=repr(name)):
         networks.parse(name)
 
 
@@ -70,37 +96,28 @@ def test_packets_below_the_threshold_are_dropped(percent: float) -> None:
 
 
 @pytest.mark.quick
-def test_a_rate_is_that_of_all_blocks() -> None:
-    blocks = [Block(10, 1.0, sent=300, retransmitted=3, packets=500, dropped=5), Block(2, 2.0)]
-    mine = figure(blocks, MIB)
-    assert mine.bytes_per_s == 4 * MIB
+def test_shares_are_of_all_blocks() -> None:
+    blocks = [Block([1e5] * 10, 1.0, sent=300, retransmitted=3, packets=500, dropped=5)]
+    mine = figures([*blocks, Block([1e6] * 2, 2.0)], CASE, 2)
+    assert mine.algbw_gb_s == pytest.approx(4 * MIB / 1e9)
     assert (mine.dropped_share, mine.retransmitted_share) == (0.01, 0.01)
 
 
 @pytest.mark.quick
-def test_who_gives_up_gets_an_upper_bound() -> None:
-    blocks = [Block(3, 2.0), Block(0, 20.0, gave_up=True)]
-    assert (
-        figure(blocks, 1000 * 1000).text == "< 0.1818"
-    )  # as if it had just then finished one more
-    ours = figure([Block(1, 1.0)], 1000 * 1000)
-    assert network_results.ratio_text(ours, figure(blocks, 1000 * 1000)) == "> 5.50"
-    assert network_results.ratio_text(figure(blocks, 1), ours) == "-"
-
-
-@pytest.mark.quick
 def test_loss_is_compared_with_no_loss() -> None:
-    def row(network: str, iterations: int) -> Row:
-        return Row(network, "all_reduce", 8, {"rocecoll": [Block(iterations, 1.0)]})
+    def row(network: str, operations: int) -> Row:
+        return Row(network, 2, CASE, {"rocecoll": [Block([1e6 / operations] * operations, 1.0)]})
 
-    reference = row("loss-0", 8)
-    assert network_results.kept_text(row("loss-1", 6), reference, "rocecoll") == "0.75"
-    assert network_results.kept_text(row("shaped-1gbit-1mb", 6), reference, "rocecoll") == ""
+    names = ("host", "veth:loss=1", "veth:loss=0,mtu=9000", "veth:loss=0,mtu=1500")
+    rows = [row(name, number) for number, name in enumerate(names, start=5)]
+    assert [tables.reference_of(one, rows) for one in rows] == [None, rows[3], None, None]
+    assert tables.kept_text(rows[1], rows[3], "rocecoll") == "0.75"
+    assert tables.kept_text(rows[1], None, "rocecoll") == ""
 
 
 @pytest.fixture
 def can_make_networks() -> None:
-    for name in ("loss-1", "marked-1gbit-64kb"):
+    for name in ("veth:loss=1", "veth:rate=1gbit,mark=on"):
         try:
             with networks.made(networks.parse(name)):
                 pass
@@ -124,7 +141,7 @@ def namespaces_of(process: subprocess.Popen[str]) -> list[str]:
 
 def is_rank(process: psutil.Process) -> bool:
     try:
-        return "benchmarks.network_rank" in process.cmdline()
+        return "benchmarks.rank" in process.cmdline()
     except psutil.NoSuchProcess:
         return False  # one of the many short commands that make a network
 
@@ -146,33 +163,33 @@ def end(process: subprocess.Popen[str]) -> str:
 @pytest.mark.usefixtures("can_make_networks")
 def test_blocks_run_on_every_network_and_drops_are_counted(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
-    names = ("loss-5", "shaped-20mbit-16kb", "marked-20mbit-32kb")
+    names = ("veth:loss=5", "veth:rate=20mbit,buffer=16kb", "veth:rate=20mbit,buffer=32kb,mark=on")
     options = [word for name in names for word in ("--network", name)]
-    options += ["--size", "262144", "--rounds", "1", "--socket-buffer", "212992", "--tcp", "reno"]
-    process = start(*options, "--json", str(report))
+    options += ["-b", "256K", "-e", "256K", "--rounds", "1", "--block-s", "1", "--tcp", "reno"]
+    process = start(*options, "--socket-buffer", "212992", "--json", str(report))
     output = end(process)
     assert process.returncode == 0, output
-    assert "TCP with reno" in output
     assert namespaces_of(process) == []
-    lossy, shaped, marked = (Row.read(line) for line in json.loads(report.read_text()))
-    assert [lossy.network, shaped.network, marked.network] == list(names)
-    for row in (lossy, shaped, marked):
-        assert (row.operation, row.size_bytes) == ("all_reduce", 262144)
-        for blocks in row.blocks.values():
-            assert len(blocks) == 2
-            assert all(block.packets > 0 or block.gave_up for block in blocks)
-        assert all(block.iterations > 0 and block.sent > 0 for block in row.blocks["rocecoll"])
-    ours = lossy.figure("rocecoll")
-    assert 0.01 < ours.dropped_share < 0.15  # at least 700 packets, of which 5 % are dropped
-    assert ours.retransmitted_share > 0
-    assert shaped.figure("rocecoll").marked_share == 0
-    assert marked.figure("rocecoll").marked_share > 0
+    written = json.loads(report.read_text())
+    assert written["machine"]["tcp_congestion_control"] == "reno"
+    assert [row["network"] for row in written["rows"]] == list(names)
+    for row in written["rows"]:
+        assert (row["operation"], row["bytes"]) == ("all_reduce", 262144)
+        for peer in row["peers"].values():
+            assert peer["wrong"] == 0
+            assert len(peer["block_medians_us"]) == 2
+        assert row["peers"]["rocecoll"]["operations"] > 0
+    lossy, shaped, marked = (row["peers"]["rocecoll"] for row in written["rows"])
+    assert 0.01 < lossy["dropped_share"] < 0.15  # at least 700 packets, of which 5 % are dropped
+    assert lossy["retransmitted_share"] > 0
+    assert shaped["marked_share"] == 0
+    assert marked["marked_share"] > 0
 
 
 @pytest.mark.usefixtures("can_make_networks")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_nothing_behind(number: signal.Signals) -> None:
-    process = start("--network", "shaped-1gbit-64kb", "--rounds", "1000")
+    process = start("--network", "veth:rate=1gbit", "--rounds", "1000")
     try:
         deadline = time.monotonic() + LIMIT_S
         while len(ranks := ranks_of(process)) < 2:
@@ -186,10 +203,3 @@ def test_an_interrupted_run_leaves_nothing_behind(number: signal.Signals) -> Non
     assert process.returncode != 0, output
     assert namespaces_of(process) == []
     assert [rank for rank in ranks if rank.is_running()] == []
-
-
-def test_an_unknown_network_is_refused() -> None:
-    process = start("--network", "lan")
-    output = end(process)
-    assert process.returncode == 2, output
-    assert "'lan' is no network" in output

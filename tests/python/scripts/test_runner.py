@@ -112,7 +112,7 @@ def test_interrupted_python_tests_are_reported(runner: ModuleType, tmp_path: Pat
     tests = (
         "def test_before(): pass\ndef test_interrupted(): time.sleep(600)\ndef test_after(): pass\n"
     )
-    tally, output = run_pytest(runner, tmp_path, tests)
+    tally, output = run_pytest(runner, tmp_path, tests, "--numprocesses=1")
     assert tally.summary() == "1 passed, 1 failed, 0 skipped", output
     assert tally.failures == ["test_it.test_interrupted"]
     assert "it was running when the tests were ended" in output

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How scripts/setup finds and installs system packages, with an apt that only takes notes."""
+"""How scripts/setup finds and installs system packages, with an apt that only takes notes, and what it
+says while it builds."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -69,3 +71,19 @@ def test_what_is_still_missing_is_named(setup: list[str]) -> None:
     failed = run(*setup, "packages", "a", "b")
     assert failed.returncode != 0
     assert "still not found after the installation: lacking" in failed.stderr
+
+
+# What ninja says before it knows how many steps there are, and then.
+NINJA = ["[0/2] Re-checking globbed directories...", *(f"[{i}/8] Building" for i in range(1, 9))]
+
+
+def test_build_tells_each_quarter_of_its_steps(tmp_path: Path) -> None:
+    """The function alone: a whole run of the script would build."""
+    text = (ROOT / "scripts" / "setup").read_text()
+    building = re.search(r"^building\(\) \{\n.*?^\}\n", text, re.MULTILINE | re.DOTALL)
+    assert building is not None
+    steps = tmp_path / "steps"
+    steps.write_text("\n".join(NINJA) + "\n")
+    script = f'say() {{ echo "$@" >&2; }}\nlog={tmp_path}/log\n{building[0]}building it cat {steps}'
+    said = run("bash", "-c", script).stderr.splitlines()
+    assert said == ["setup: it", *(f"  {i} of 8" for i in (1, 2, 4, 6, 8))]

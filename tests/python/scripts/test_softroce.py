@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from dataclasses import replace
@@ -13,29 +12,20 @@ from pathlib import Path
 
 import pytest
 import softroce
-from fake_bed import FakeBed, FakeMachine, job
-from softroce_bed import beds, cache, native, roce, uml, uml_kernel, wire
+from fake_bed import FakeBed, job
+from softroce_bed import beds, cache, native, uml, uml_kernel, wire
 from softroce_bed.bed import (
     EXIT_BROKEN,
     EXIT_IMPOSSIBLE,
-    EXIT_LIMIT,
     BedError,
     ImpossibleError,
-    Job,
 )
-from softroce_bed.guests import Guest, run_guests
-from test_report import read_junit
+from softroce_bed.guests import Guest
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.quick
 
 DEADLINE_S = 300
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiling takes minutes, and what is compiled is for real guests."""
-    monkeypatch.setattr(roce, "build_cpp_tests", lambda: None)
 
 
 # Which bed.
@@ -88,80 +78,6 @@ def test_command_line_becomes_a_job(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert got.directory == tmp_path
     assert (got.guests, got.netem, got.limit_s, got.memory_mib) == (2, "loss 1%", 9, 512)
     assert got.out == Path("o") and bed.ready
-
-
-def test_tests_without_a_bed_are_skipped_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(beds, "all_beds", lambda: [FakeBed("native", "no rxe")])
-    line = ["test", "--results", str(tmp_path / "r")]
-    run = CliRunner().invoke(softroce.application, line)
-    assert run.exit_code != 0
-    assert "native: no rxe" in run.stdout
-    assert run.stdout.endswith("0 passed, 0 failed, 1 skipped\n")
-
-
-def test_steps_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    steps = [
-        roce.Step("as it should", "", status=3),
-        roce.Step("otherwise", ""),
-        roce.Step("two", "", guests=2),
-    ]
-    monkeypatch.setattr(beds, "all_beds", lambda: [FakeBed("native")])
-    monkeypatch.setattr(roce, "STEPS", steps)
-    line = ["test", "--results", str(tmp_path / "r")]
-    for _ in range(2):  # earlier results do not count
-        run = CliRunner().invoke(softroce.application, line)
-        assert run.exit_code == 1
-        assert "otherwise: FAILED: exit status 3, not 0" in run.stdout
-        assert run.stdout.endswith("1 passed, 1 failed, 1 skipped\n")
-
-
-def test_step_that_hangs_is_named_and_those_before_are_counted(tmp_path: Path) -> None:
-    """The report is whole before the next step begins, since nothing may come after it."""
-    seen: list[str] = []
-
-    class Bed(FakeBed):
-        def run(self, job: Job) -> int:
-            seen.append(read_junit(tmp_path / "bed.xml").summary())
-            return EXIT_LIMIT if "hangs" in job.command else super().run(job)
-
-    steps = [roce.Step("good", "", status=3), roce.Step("bad", "hangs", limit_s=7)]
-    roce.run_tests(Bed("native"), steps, tmp_path)
-    assert seen == ["0 passed, 1 failed, 0 skipped", "1 passed, 1 failed, 0 skipped"]
-    text = (tmp_path / "bed.xml").read_text()
-    assert "ended at its limit of 7 s" in text and "it was running" not in text
-    assert read_junit(tmp_path / "bed.xml").failures == ["softroce.native.bad"]
-
-
-def test_cases_of_a_step_are_counted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    class Runner(FakeBed):
-        def run(self, job: Job) -> int:
-            return run_guests(FakeMachine(), job)
-
-    cases = "<testsuite><testcase name='a'/><testcase name='b'/></testsuite>"
-    steps = [
-        roce.Step("two cases", f'echo "{cases}" >$SOFTROCE_OUT/x.xml', cases=True),
-        roce.Step("the same", f'echo "{cases}" >$SOFTROCE_OUT/x.xml', cases=True),
-        roce.Step("none", "true", cases=True),
-    ]
-    monkeypatch.setattr(beds, "all_beds", lambda: [Runner("uml")])
-    monkeypatch.setattr(roce, "STEPS", steps)
-    monkeypatch.setattr(sys, "argv", ["softroce", "test", "--results", str(tmp_path / "r")])
-    with pytest.raises(SystemExit, match="1"):
-        softroce.main()
-    shown = capfd.readouterr().out
-    assert "none: FAILED: no JUnit XML was left" in shown
-    assert shown.endswith("4 passed, 1 failed, 0 skipped\n")
-
-
-def test_only_results_are_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("precious")
-    with pytest.raises(BedError, match="no result"):
-        roce.empty(tmp_path)
-    assert (tmp_path / "thesis.txt").exists()
 
 
 @pytest.mark.parametrize(

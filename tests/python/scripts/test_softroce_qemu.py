@@ -4,36 +4,38 @@
 from __future__ import annotations
 
 import lzma
+import os
 import struct
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from softroce_bed import kernel_image, kernel_modules, qemu, qemu_kernel, roce
+from softroce_bed import qemu, qemu_kernel, roce, step_runner
 from softroce_bed.bed import BedError, Job
 from softroce_bed.guests import Guest
-from softroce_bed.initramfs import Initramfs
 
 pytestmark = pytest.mark.quick
 
 ELF = b"\x7fELF" + bytes(range(256))
 
 
-def boot_image(packed: bytes, setup_sectors: int = 3, version: int = 0x020F) -> bytes:
-    """A bzImage with the fields that matter; code lies before the payload and after it."""
-    image = bytearray((1 + (setup_sectors or 4)) * 512)
-    image[0x1F1] = setup_sectors
-    image[0x202:0x206] = b"HdrS"
-    struct.pack_into("<H", image, 0x206, version)
-    struct.pack_into("<II", image, 0x248, 77, len(packed))
-    return bytes(image) + b"c" * 77 + packed + b"c" * 99
+def boot_image(packed: bytes, code: bytes = b"") -> bytes:
+    """A bzImage as far as it matters: code lies before the payload and after it."""
+    return b"HdrS" + 77 * b"c" + code + packed + 99 * b"c"
 
 
-@pytest.mark.parametrize("setup_sectors", [0, 3, 64])
-def test_kernel_packed_by_xz_is_unpacked(setup_sectors: int) -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(b"", id="nothing else"),
+        pytest.param(qemu_kernel.XZ_MAGIC + 40 * b"c", id="like an archive"),
+        pytest.param(lzma.compress(b"no ELF"), id="another archive"),
+    ],
+)
+def test_kernel_packed_by_xz_is_unpacked(code: bytes) -> None:
     packed = lzma.compress(ELF) + struct.pack("<I", len(ELF))  # its size follows it
-    assert kernel_image.bootable(boot_image(packed, setup_sectors)) == ELF
+    assert qemu_kernel.bootable(boot_image(packed, code)) == ELF
 
 
 @pytest.mark.parametrize(
@@ -41,97 +43,76 @@ def test_kernel_packed_by_xz_is_unpacked(setup_sectors: int) -> None:
     [
         pytest.param(boot_image(b"\x28\xb5\x2f\xfd" + b"z" * 64), id="zstd"),
         pytest.param(boot_image(lzma.compress(b"no ELF")), id="no ELF"),
-        pytest.param(boot_image(lzma.compress(ELF), version=0x0207), id="old protocol"),
+        pytest.param(b"HdrS" + lzma.compress(ELF)[:-9], id="cut off"),
         pytest.param(ELF, id="no bzImage"),
         pytest.param(b"", id="empty"),
     ],
 )
 def test_other_kernel_is_booted_as_it_is(image: bytes) -> None:
-    assert kernel_image.bootable(image) == image
+    assert qemu_kernel.bootable(image) == image
 
 
-def module(*depends: str) -> bytes:
-    return b"\x7fELF\0license=GPL\0depends=" + ",".join(depends).encode() + b"\0name=x\0"
-
-
-MODULES = {
-    "rdma_rxe": module("ib_core", "udp-tunnel"),
-    "ib_core": module(),
-    "udp_tunnel": module("ip_base"),
-    "ip_base": module(),
-    "rdma_ucm": module("ib_core"),
-    "no_modinfo": b"\x7fELF",
+# What the tools of the packages get, and what they answer. `busybox` leaves a copy of what it packs.
+TOOLS = {
+    "depmod": 'touch "$2/made by depmod"',
+    "modprobe": """[ -e "$2/made by depmod" ] || exit 1
+        case "$*" in
+            *absent*) echo "modprobe: FATAL: Module absent not found" >&2; exit 1 ;;
+        esac
+        echo "insmod $2/lib/modules/6.1/kernel/net/9pnet.ko.xz "
+        echo "insmod $2/lib/modules/6.1/kernel/net/9p.ko.xz "
+        echo "builtin virtio"
+        echo "insmod $2/lib/modules/6.1/kernel/net/9pnet.ko.xz "
+        echo "insmod $2/lib/modules/6.1/kernel/crc32-generic.ko "
+        """,
+    "busybox": 'for last; do :; done; sort >"$last" && cp -a . "$COPY"',
 }
+CONTENTS = {"9pnet.ko": b"net", "9p.ko": b"9p", "crc32-generic.ko": b"crc"}
 
 
-def test_modules_come_after_what_they_need() -> None:
-    order = kernel_modules.load_order(["rdma_rxe", "rdma_ucm"], set(), MODULES.__getitem__)
-    assert list(order) == ["ib_core", "ip_base", "udp_tunnel", "rdma_rxe", "rdma_ucm"]
-    assert order["ib_core"] == MODULES["ib_core"]
+@pytest.fixture(params=["lib", "usr/lib"])
+def package(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """An unpacked kernel package, and tools on PATH."""
+    unpacked = tmp_path / "the package"
+    modules = unpacked / request.param / "modules" / "6.1" / "kernel"
+    (modules / "net").mkdir(parents=True)
+    (modules / "net" / "9p.ko.xz").write_bytes(lzma.compress(b"9p"))
+    (modules / "net" / "9pnet.ko.xz").write_bytes(lzma.compress(b"net"))
+    (modules / "crc32-generic.ko").write_bytes(b"crc")
+    (unpacked / "boot").mkdir()
+    (unpacked / "boot" / "vmlinuz-6.1").write_bytes(boot_image(lzma.compress(ELF)))
+    (tmp_path / "bin").mkdir()
+    for name, script in TOOLS.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("COPY", str(tmp_path / "copy"))
+    return unpacked
 
 
-def test_built_in_modules_are_not_loaded() -> None:
-    builtin = {"ib_core", "virtio"}
-    order = kernel_modules.load_order(["virtio", "rdma_ucm"], builtin, MODULES.__getitem__)
-    assert list(order) == ["rdma_ucm"]
+def test_boot_has_kernel_and_modules_in_their_order(package: Path, tmp_path: Path) -> None:
+    """Packed or not, and once each."""
+    boot = qemu_kernel.Boot(tmp_path)
+    qemu_kernel.write_boot(boot, package)
+    assert boot.kernel.read_bytes() == ELF
+    assert not package.exists()
+    root = tmp_path / "copy"
+    assert (root / "modules" / "order").read_text().splitlines() == list(CONTENTS)
+    for name, content in CONTENTS.items():
+        assert (root / "modules" / name).read_bytes() == content
+    assert (root / "init").read_bytes() == qemu_kernel.INIT.read_bytes()
+    assert os.access(root / "init", os.X_OK) and os.access(root / "bin" / "sh", os.X_OK)
+    packed = set(boot.initramfs.read_text().split())
+    assert packed == {str(path.relative_to(root)) for path in root.rglob("*")}
+    assert {"bin/busybox", "host", "modules/9p.ko"} < packed
 
 
-def test_missing_module_is_named() -> None:
-    with pytest.raises(BedError, match="no module veth"):
-        kernel_modules.load_order(["rdma_ucm", "veth"], set(), MODULES.__getitem__)
-
-
-def test_modules_are_found_packed_or_not(tmp_path: Path) -> None:
-    (tmp_path / "kernel" / "net").mkdir(parents=True)
-    (tmp_path / "kernel" / "crc32-generic.ko").write_bytes(module("a"))
-    (tmp_path / "kernel" / "net" / "9p.ko.xz").write_bytes(lzma.compress(module("9pnet")))
-    (tmp_path / "kernel" / "net" / "other.ko.txt").write_bytes(b"")
-    (tmp_path / "modules.builtin").write_text("kernel/a/unix.ko\nkernel/b/crypto-x.ko\n")
-    files = kernel_modules.module_files(tmp_path)
-    assert sorted(files) == ["9p", "crc32_generic"]
-    contents = {name: kernel_modules.module_content(path) for name, path in files.items()}
-    assert contents == {"9p": module("9pnet"), "crc32_generic": module("a")}
-    assert kernel_modules.builtin_modules(tmp_path) == {"unix", "crypto_x"}
-
-
-def entries(archive: bytes) -> dict[str, tuple[int, bytes]]:
-    """Mode and content by path, read as the kernel reads it (init/initramfs.c)."""
-    found = {}
-    at = 0
-    while True:
-        assert at % 4 == 0
-        assert archive[at : at + 6] == b"070701"
-        fields = [int(archive[at + 6 + 8 * n : at + 14 + 8 * n], 16) for n in range(13)]
-        mode, size, name_size = fields[1], fields[6], fields[11]
-        name = archive[at + 110 : at + 110 + name_size]
-        assert name.endswith(b"\0")
-        at += -(-(110 + name_size) // 4) * 4
-        content = archive[at : at + size]
-        assert len(content) == size
-        at += -(-size // 4) * 4
-        if name == b"TRAILER!!!\0":
-            assert at == len(archive)
-            return found
-        found[name[:-1].decode()] = (mode, content)
-
-
-@pytest.mark.parametrize("length", range(6))
-def test_initramfs(length: int) -> None:
-    """Names and contents of every length, because both are padded."""
-    name, content = "f" * (length + 1), b"x" * length
-    initramfs = Initramfs()
-    initramfs.directory("dev")
-    initramfs.console()
-    initramfs.file(name, content)
-    initramfs.file("init", b"#!/bin/sh\n", executable=True)
-    initramfs.symlink("sh", "busybox")
-    assert entries(initramfs.whole()) == {
-        "dev": (0o040755, b""),
-        "dev/console": (0o020600, b""),
-        name: (0o100644, content),
-        "init": (0o100755, b"#!/bin/sh\n"),
-        "sh": (0o120777, b"busybox"),
-    }
+def test_missing_module_is_named(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qemu_kernel, "MODULES", ("veth", "absent"))
+    with pytest.raises(BedError, match="Module absent not found"):
+        qemu_kernel.modules_in_order(package)
 
 
 def test_what_apt_says() -> None:
@@ -149,7 +130,8 @@ def test_what_apt_says() -> None:
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache's directory, with the boots of two kernels in it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(qemu_kernel, "busybox", lambda: b"busybox")
+    (tmp_path / "busybox").write_bytes(b"busybox")
+    monkeypatch.setattr(qemu_kernel, "busybox", lambda: tmp_path / "busybox")
     monkeypatch.setattr(qemu_kernel.shutil, "which", lambda name: f"/bin/{name}")
     directory = tmp_path / "rocecoll" / "softroce"
     for version in ("6.1.2", "6.1.10"):
@@ -171,7 +153,7 @@ def test_boot_made_of_something_else_does_not_count(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     if change == "busybox":
-        monkeypatch.setattr(qemu_kernel, "busybox", lambda: b"newer")
+        (tmp_path / "busybox").write_bytes(b"newer")
     elif change == "init":
         (tmp_path / "init").write_text("#!/bin/sh\n")
         monkeypatch.setattr(qemu_kernel, "INIT", tmp_path / "init")
@@ -253,5 +235,5 @@ def test_tests_get_the_time_that_emulation_takes(
 ) -> None:
     jobs: list[Job] = []
     monkeypatch.setattr(qemu.Qemu, "run", lambda self, job: jobs.append(job) or 0)
-    assert roce.run_step(qemu.Qemu(), roce.Step("x", "true", limit_s=10), tmp_path) == ""
+    assert step_runner.run_step(qemu.Qemu(), roce.Step("x", "true", limit_s=10), tmp_path) == ""
     assert jobs[0].limit_s == 10 * qemu.Qemu.patience > 10

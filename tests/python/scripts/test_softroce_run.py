@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_bed import FakeMachine, job
+from fake_bed import FakeMachine, is_gone, job
 from launch import ROOT
 from softroce_bed import guests
 from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT
@@ -29,13 +29,6 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return True
 
 
 # A run ends as its command does.

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rocecoll's engine without torch, as a peer in scripts/bench: what torch.distributed costs on top."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from benchmarks.buffers import ROOT, Buffers
+from benchmarks.operations import Case, Operation, Place
+from benchmarks.peers import GIVE_UP_S
+from rocecoll import _core as core
+from rocecoll import options
+from rocecoll.interfaces import choose_address
+
+NAME = "core"
+
+
+def memory(tensor: torch.Tensor) -> Any:
+    """Its bytes: numpy does not know all types."""
+    return tensor.view(torch.uint8).numpy()
+
+
+class CorePeer:
+    """With a runtime of its own, set up as torch's would be, and ranks of one host on loopback as there."""
+
+    name = NAME
+
+    def __init__(self, on_one_host: bool) -> None:
+        settings = options.resolve()
+        interface, family = settings["socket_ifname"], settings["socket_family"]
+        host = choose_address(interface, family, options.master_address())
+        local_ranks = int(os.environ["LOCAL_WORLD_SIZE"])
+        self.runtime = core.Runtime(options.runtime_settings(settings, host, local_ranks))
+        port = self.runtime.address.rpartition(":")[2]
+        self.address = f"127.0.0.1:{port}" if on_one_host else self.runtime.address
+        self.group: core.Group | None = None
+        self.groups = 0
+
+    def supports(self, case: Case) -> bool:
+        return True
+
+    def open(self) -> None:
+        if self.group is not None:
+            return
+        everybody = [""] * dist.get_world_size()
+        dist.all_gather_object(everybody, self.address)
+        self.groups += 1
+        key = f"bench {self.groups:10d}".encode()
+        self.group = core.Group(self.runtime, NAME, key, dist.get_rank(), everybody, GIVE_UP_S)
+
+    def drop(self) -> None:
+        self.group = None
+
+    def close(self) -> None:
+        self.group = None
+        self.runtime.shutdown()
+
+    def call(self, buffers: Buffers) -> Callable[[], None]:
+        case, group = buffers.case, self.group
+        kind, reduction = case.data_type.value, case.reduction.value.upper()
+        reduction = {"PROD": "PRODUCT"}.get(reduction, reduction)
+        mine, result = memory(buffers.input), memory(buffers.output)
+        next_rank = (buffers.rank + 1) % buffers.ranks
+        last_rank = (buffers.rank - 1) % buffers.ranks
+        elsewhere = None if case.place is Place.in_place else result
+        is_root = buffers.rank == ROOT
+        calls: dict[Operation, tuple[Any, ...]] = {
+            Operation.all_reduce: ("all_reduce", mine, kind, reduction, elsewhere),
+            Operation.reduce: ("reduce", mine, kind, ROOT, reduction),
+            Operation.broadcast: ("broadcast", mine, kind, ROOT),
+            Operation.all_gather: ("all_gather", mine, result, kind),
+            Operation.reduce_scatter: ("reduce_scatter", mine, result, kind, reduction),
+            Operation.all_to_all: ("all_to_all", mine, result, kind),
+            Operation.gather: ("gather", mine, result if is_root else None, kind, ROOT),
+            Operation.scatter: ("scatter", mine if is_root else None, result, kind, ROOT),
+            Operation.send_recv: ("recv", result, kind, last_rank),
+            Operation.barrier: ("barrier",),
+        }
+        name, *arguments = calls[case.operation]
+        begin: Callable[..., core.Operation] = getattr(group, name)
+
+        # Not asynchronous: the next call waits, so the progress thread need not be woken.
+        def run() -> None:
+            begin(*arguments, asynchronous=False).wait(GIVE_UP_S)
+
+        def send_recv() -> None:
+            assert group is not None
+            sent = group.send(mine, kind, next_rank, asynchronous=False)
+            run()
+            sent.wait(GIVE_UP_S)
+
+        return send_recv if case.operation is Operation.send_recv else run

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page of Markdown about one run of scripts/bench: machine, command, pictures and tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from benchmarks import plot, tables
+from benchmarks.results import Row
+
+READING = """\
+Made by the command below, which makes it anew; not edited by hand. Sizes and bandwidths are those of
+nccl-tests. All peers take turns in the same processes, so compare the lines of a size with each other
+rather than with another machine's: `time / ours` is a peer's median time over rocecoll's, with the range over
+the rounds behind it. Bandwidths count all bytes in all the time, stalls of the machine included. `CPU s/GB` is
+processor time of one rank, `raw-udp` a program without any reliability over plain sockets."""
+
+
+def markdown_table(columns: Iterable[str], lines: Iterable[Iterable[str]]) -> list[str]:
+    columns = list(columns)
+    made = [columns, ["---:"] * len(columns), *lines]
+    return [f"| {' | '.join(cell.replace('|', ' ') for cell in line)} |" for line in made]
+
+
+def write(path: Path, facts: dict[str, str | int], rows: list[Row]) -> None:
+    """Pictures lie beside it and begin with its name."""
+    lines = ["# Performance", "", READING, "", "```", str(facts["command"]), "```", ""]
+    described = [(name, str(value)) for name, value in facts.items() if name != "command"]
+    lines += markdown_table(("machine", ""), described)
+    for group in tables.groups(rows):
+        lines += ["", f"## {group.title}", ""]
+        if plot.curves(group.rows):
+            slug = re.sub(r"[^a-z0-9]+", "-", group.title.lower()).strip("-")
+            picture = path.with_name(f"{path.stem}-{slug}.svg")
+            plot.draw(group.rows, picture)
+            lines += [f"![latency and bandwidth by size]({picture.name})", ""]
+        lines += markdown_table(group.columns, group.lines(rows))
+    path.write_text("\n".join(lines) + "\n")

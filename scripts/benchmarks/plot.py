@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws what scripts/bench has measured: latency and bandwidth by size, all peers in one picture."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from benchmarks import sizes, tables
+from benchmarks.operations import Operation, Place
+from benchmarks.results import Row
+
+WIDTH, HEIGHT = 11.0, 3.4  # inches, of the two panels of one operation
+COLOURS = {
+    "rocecoll": "#c0392b",
+    "core": "#e59866",
+    "gloo": "#2471a3",
+    "mpi": "#1e8449",
+    "raw-udp": "#7f8c8d",
+}
+SETTINGS = {
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "rocecoll",  # the same figures make the same file
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "font.size": 9,
+}
+
+
+class PlotError(Exception):
+    """There is nothing to draw with."""
+
+
+def require() -> None:
+    """To be asked before anything is measured."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise PlotError(
+            "pictures need matplotlib: pip install matplotlib (see requirements-dev.txt)"
+        )
+
+
+def curves(rows: list[Row]) -> list[tuple[str, list[Row]]]:
+    """The rows of one pair of panels, which differ in size alone, and their title."""
+
+    def title(row: Row) -> str:
+        place = {Place.in_place: "in place", Place.out_of_place: "out of place"}[row.case.place]
+        where = tables.where(row.network, row.ranks)
+        return ", ".join([where, row.case.operation.value, row.case.kind, place])
+
+    sized = [row for row in rows if row.case.operation is not Operation.barrier]
+    return [(name, list(some)) for name, some in groupby(sized, key=title)]
+
+
+def draw_curves(latency: Any, bandwidth: Any, rows: list[Row]) -> None:
+    for peer in dict.fromkeys(peer for row in rows for peer in row.blocks):
+        there = [row for row in rows if peer in row.blocks]
+        figures = [row.figures(peer) for row in there]
+        bytes_ = [row.case.bytes(row.ranks) for row in there]
+        style = {"color": COLOURS.get(peer), "marker": ".", "markersize": 5}
+        [line] = latency.plot(bytes_, [one.p50_us for one in figures], label=peer, **style)
+        tail = {"color": line.get_color(), "linestyle": ":", "linewidth": 1}
+        latency.plot(bytes_, [one.p99_us for one in figures], **tail)
+        bandwidth.plot(bytes_, [one.busbw_gb_s for one in figures], label=peer, **style)
+    for axes in (latency, bandwidth):
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda value, _: sizes.text(round(value)))
+        axes.tick_params(axis="x", rotation=30)
+        axes.legend()
+    latency.set_yscale("log")
+    latency.set_ylabel("us: p50, dotted p99")
+    bandwidth.set_ylabel("busbw, GB/s")
+    bandwidth.set_ylim(bottom=0)
+
+
+def draw(rows: Iterable[Row], path: Path) -> None:
+    """As SVG or whatever the suffix says."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    pairs = curves(list(rows))
+    if not pairs:
+        raise PlotError("nothing that was measured has a size")
+    with rc_context(SETTINGS):
+        figure = Figure(figsize=(WIDTH, HEIGHT * len(pairs)), layout="constrained")
+        panels = figure.subplots(len(pairs), 2, squeeze=False)
+        for (title, some), (latency, bandwidth) in zip(pairs, panels, strict=True):
+            draw_curves(latency, bandwidth, some)
+            latency.set_title(title, loc="left")
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(path, metadata=metadata)

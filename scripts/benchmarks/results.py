@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What comes of the blocks that the ranks have timed: figures of each peer, and how they compare."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from benchmarks.operations import Case, bus_factor
+
+OURS = "rocecoll"
+
+
+@dataclass
+class Block:
+    """What one peer did in its turn. An operation takes as long as its slowest rank.
+
+    Processor time and counters are of all ranks together.
+    """
+
+    times_us: Sequence[float] = ()  # of each operation
+    seconds: float = 0.0  # of all of them, and of what was given up
+    cpu_s: float = 0.0
+    gave_up: bool = False
+    packets: int = 0  # of any program, on their way to where the network drops
+    dropped: int = 0
+    sent: int = 0  # rocecoll's
+    retransmitted: int = 0
+    marked: int = 0
+
+
+def percentile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def part(some: int, whole: int) -> float:
+    return some / whole if whole else 0.0
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of all blocks of a peer. Whoever gave up was slower yet: times are lower bounds, rates upper ones.
+
+    Bandwidths are of all bytes in all the time, so they count the tail; p50 does not.
+    """
+
+    p50_us: float
+    p99_us: float
+    algbw_gb_s: float
+    busbw_gb_s: float
+    cpu_s_per_gb: float | None  # of one rank, for a GB of the size; None: nothing was moved
+    operations: int
+    gave_up: bool
+    dropped_share: float
+    retransmitted_share: float
+    marked_share: float
+
+
+def all_times_us(blocks: list[Block]) -> list[float]:
+    """One that was given up counts as one that had just ended."""
+    ended = [time for block in blocks for time in block.times_us]
+    given_up = [block.seconds * 1e6 - sum(block.times_us) for block in blocks if block.gave_up]
+    return ended + given_up
+
+
+def figures(blocks: list[Block], case: Case, ranks: int) -> Figures:
+    times = all_times_us(blocks)
+    moved = case.bytes(ranks) * len(times)
+    algbw = moved / 1e9 / sum(block.seconds for block in blocks)
+    return Figures(
+        p50_us=statistics.median(times),
+        p99_us=percentile(times, 0.99),
+        algbw_gb_s=algbw,
+        busbw_gb_s=algbw * bus_factor(case.operation, ranks),
+        cpu_s_per_gb=sum(b.cpu_s for b in blocks) / ranks / (moved / 1e9) if moved else None,
+        operations=sum(len(block.times_us) for block in blocks),
+        gave_up=any(block.gave_up for block in blocks),
+        dropped_share=part(sum(b.dropped for b in blocks), sum(b.packets for b in blocks)),
+        retransmitted_share=part(sum(b.retransmitted for b in blocks), sum(b.sent for b in blocks)),
+        marked_share=part(sum(b.marked for b in blocks), sum(b.sent for b in blocks)),
+    )
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A peer's time over rocecoll's: of the medians, and the range over the rounds."""
+
+    of_medians: float
+    least: float
+    most: float
+
+
+@dataclass
+class Row:
+    """A case on a network, by all peers that can do it. Two blocks of each peer are a round."""
+
+    network: str
+    ranks: int
+    case: Case
+    blocks: dict[str, list[Block]] = field(default_factory=dict)
+    wrong: dict[str, int] = field(default_factory=dict)  # elements, of all ranks
+
+    def figures(self, peer: str) -> Figures:
+        return figures(self.blocks[peer], self.case, self.ranks)
+
+    def median_us(self, peer: str, turn: slice = slice(None)) -> float:
+        return statistics.median(all_times_us(self.blocks[peer][turn]))
+
+    def ratio(self, peer: str) -> Ratio:
+        rounds = [
+            self.median_us(peer, slice(first, first + 2))
+            / self.median_us(OURS, slice(first, first + 2))
+            for first in range(0, len(self.blocks[OURS]), 2)
+        ]
+        return Ratio(self.median_us(peer) / self.median_us(OURS), min(rounds), max(rounds))
+
+    def json(self) -> dict[str, Any]:
+        """For --json. Of the blocks their medians are kept."""
+        peers = {
+            peer: {
+                **asdict(self.figures(peer)),
+                "wrong": self.wrong[peer],
+                "time_over_rocecoll": asdict(self.ratio(peer)),
+                "block_medians_us": [
+                    self.median_us(peer, slice(turn, turn + 1))
+                    for turn in range(len(self.blocks[peer]))
+                ],
+            }
+            for peer in self.blocks
+        }
+        described = {
+            "network": self.network,
+            "ranks": self.ranks,
+            **asdict(self.case),
+            "bytes": self.case.bytes(self.ranks),
+        }
+        return {**described, "peers": peers}

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limit: udp_limit.cc as a peer, which only sums float32 of two ranks in place."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import torch.distributed as dist
+
+from benchmarks.buffers import Buffers
+from benchmarks.operations import Case, DataType, Operation, Place, Reduction
+
+NAME = "raw-udp"
+SOURCE = Path(__file__).with_name("udp_limit.cc")
+LIBRARY = Path(__file__).resolve().parents[2] / "build" / "bench" / "libudp_limit.so"
+# linux/udp.h; Python's socket module has no names for them.
+UDP_SEGMENT, UDP_GRO = 103, 104
+HEADER_BYTES = 28  # IPv4 and UDP
+MOST_DATAGRAM_BYTES, MOST_SEND_BYTES, MOST_SEGMENTS = 65507, 65000, 64
+BUFFER_BYTES = 4 << 20  # as rocecoll asks for
+MOST_WINDOW_BYTES = 512 << 10
+ELEMENT_BYTES = 4
+WHOLE_BYTES = 32 << 10  # so much is exchanged whole; of more, each rank adds one half
+
+
+class LimitError(Exception):
+    """The program cannot be built here."""
+
+
+def build() -> None:
+    if LIBRARY.exists() and LIBRARY.stat().st_mtime > SOURCE.stat().st_mtime:
+        return
+    LIBRARY.parent.mkdir(parents=True, exist_ok=True)
+    made = LIBRARY.with_suffix(f".{os.getpid()}")  # somebody may be using the one that is there
+    options = ["-std=c++20", "-O3", "-march=native", "-shared", "-fPIC"]
+    command = [os.environ.get("CXX", "c++"), *options, str(SOURCE), "-o", str(made)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise LimitError(f"{command[0]} is not installed") from error
+    if done.returncode != 0:
+        raise LimitError(f"{' '.join(command)}:\n{done.stderr}")
+    made.replace(LIBRARY)
+
+
+def datagram_bytes(interface: str) -> int:
+    mtu = int(Path("/sys/class/net", interface, "mtu").read_text())
+    most = min(MOST_DATAGRAM_BYTES, mtu - HEADER_BYTES)
+    return most // ELEMENT_BYTES * ELEMENT_BYTES
+
+
+class UdpPeer:
+    name = NAME
+
+    def __init__(self, address: str, interface: str) -> None:
+        self.address, self.interface = address, interface
+        self.library = ctypes.CDLL(str(LIBRARY))
+        self.sockets: list[socket.socket] = []
+        self.chunk_bytes = self.window_bytes = 0
+
+    def supports(self, case: Case) -> bool:
+        can = (Operation.all_reduce, DataType.float32, Reduction.sum, Place.in_place)
+        asked = (case.operation, case.data_type, case.reduction, case.place)
+        return asked == can
+
+    def open(self) -> None:
+        if self.sockets:
+            return
+        datagram = datagram_bytes(self.interface)
+        self.chunk_bytes = datagram * max(1, min(MOST_SEGMENTS, MOST_SEND_BYTES // datagram))
+        self.sockets = [self.bound(datagram) for _ in range(2)]
+        mine = [one.getsockname() for one in self.sockets]
+        everybody: list[list[tuple[str, int]]] = [[], []]
+        dist.all_gather_object(everybody, mine)
+        for one, address in zip(self.sockets, everybody[1 - dist.get_rank()], strict=True):
+            one.connect(address)
+        # The kernel says twice what there is, and counts its own part of each datagram as well.
+        room = self.sockets[0].getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        self.window_bytes = min(MOST_WINDOW_BYTES, room // 8)
+
+    def bound(self, datagram: int) -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.bind((self.address, 0))
+        for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            made.setsockopt(socket.SOL_SOCKET, buffer, BUFFER_BYTES)
+        if self.chunk_bytes > datagram:
+            made.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, datagram)
+        made.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
+        return made
+
+    def close(self) -> None:
+        self.drop()
+
+    def drop(self) -> None:
+        for one in self.sockets:
+            one.close()
+        self.sockets = []
+
+    def call(self, buffers: Buffers) -> Callable[[], None]:
+        ways = [one.fileno() for one in self.sockets]
+        sizes = (ctypes.c_size_t(self.chunk_bytes), ctypes.c_size_t(self.window_bytes))
+        data, count = ctypes.c_void_p(buffers.output.data_ptr()), len(buffers.output)
+        what = (data, ctypes.c_size_t(count))
+        whole, halves = self.library.UdpAllReduceWhole, self.library.UdpAllReduceHalves
+
+        def run_whole() -> None:
+            checked(whole(ways[0], *sizes, *what))
+            ways.reverse()
+
+        def run_halves() -> None:
+            checked(halves(*ways, *sizes, buffers.rank, *what))
+
+        return run_whole if count * ELEMENT_BYTES <= WHOLE_BYTES else run_halves
+
+
+def checked(status: int) -> None:
+    if status != 0:
+        raise RuntimeError("a datagram was lost, and nobody sends it again")
