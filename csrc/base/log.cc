@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/per_process.h"
+
 namespace rocecoll {
 namespace {
 
@@ -20,11 +22,7 @@ struct Queue {
   bool stopped = false;
 };
 
-// Never destroyed: threads may log while the process exits.
-Queue& TheQueue() {
-  static auto* queue = new Queue;
-  return *queue;
-}
+Queue& TheQueue() { return PerProcess<Queue>::instance(); }
 
 }  // namespace
 

@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/runtime_owner.h"
 
-#include <pthread.h>
-
-#include <atomic>
 #include <utility>
 
-#include "base/check.h"
-
 namespace rocecoll {
-
-static std::atomic<RuntimeOwner*> current{nullptr};
 
 Runtime::Runtime(const RuntimeOwner& owner, std::unique_ptr<Progress> progress,
                  OptionValues settings, RuntimeOptions options)
@@ -19,21 +12,13 @@ Runtime::Runtime(const RuntimeOwner& owner, std::unique_ptr<Progress> progress,
       settings_(std::move(settings)),
       options_(std::move(options)) {}
 
-bool Runtime::forked() const { return owner_ != current; }
+bool Runtime::forked() const { return owner_ != &RuntimeOwner::instance(); }
 
 Runtime::~Runtime() {
   if (forked()) (void)progress_.release();  // never freed
 }
 
-RuntimeOwner& RuntimeOwner::instance() {
-  static const int watching = [] {
-    current = new RuntimeOwner;
-    // The copy's lock may be held for ever, and what it holds belongs to the parent.
-    return pthread_atfork(nullptr, nullptr, [] { current = new RuntimeOwner; });
-  }();
-  ROCECOLL_CHECK(watching == 0);
-  return *current;
-}
+RuntimeOwner& RuntimeOwner::instance() { return PerProcess<RuntimeOwner>::instance(); }
 
 Result<std::shared_ptr<Runtime>> RuntimeOwner::start(const OptionValues& settings) {
   const std::lock_guard lock(mutex_);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/per_process.h"
 #include "base/status.h"
 #include "engine/progress/progress.h"
 #include "runtime/option_table.h"
@@ -40,7 +41,7 @@ class Runtime {
 // Thread safe.
 class RuntimeOwner {
  public:
-  // Never destroyed: threads that use it may outlive main(). A forked child has a new one.
+  // A forked child has a new one: what the copy holds belongs to the parent.
   static RuntimeOwner& instance();
 
   // The runtime with these settings: the one that runs, or a new one that takes its place. While
@@ -54,6 +55,7 @@ class RuntimeOwner {
   void end();
 
  private:
+  friend PerProcess<RuntimeOwner>;
   RuntimeOwner() = default;
 
   std::mutex mutex_;

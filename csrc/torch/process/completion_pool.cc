@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/process/completion_pool.h"
 
-#include <pthread.h>
-
-#include <atomic>
 #include <thread>
 #include <utility>
 
-#include "base/check.h"
+#include "base/per_process.h"
 
 namespace rocecoll::torch_adapter {
 
 namespace {
-
-std::atomic<CompletionPool*> current{nullptr};
 
 // Until none is left, also of those that are queued meanwhile; each is run and dropped without the
 // lock.
@@ -30,15 +25,7 @@ void RunAll(std::deque<std::function<void()>>& tasks, std::unique_lock<std::mute
 
 }  // namespace
 
-CompletionPool& CompletionPool::instance() {
-  static const int made = [] {
-    current = new CompletionPool;
-    // A forked child has a copy without the threads, perhaps locked.
-    return pthread_atfork(nullptr, nullptr, [] { current = new CompletionPool; });
-  }();
-  ROCECOLL_CHECK(made == 0);
-  return *current;
-}
+CompletionPool& CompletionPool::instance() { return PerProcess<CompletionPool>::instance(); }
 
 void CompletionPool::run(std::function<void()> task) {
   std::lock_guard lock(mutex_);

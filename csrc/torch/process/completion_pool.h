@@ -13,6 +13,8 @@
 #include <memory>
 #include <mutex>
 
+#include "base/per_process.h"
+
 namespace rocecoll::torch_adapter {
 
 class CompletionPool {
@@ -20,7 +22,6 @@ class CompletionPool {
   // Threads that may wait inside callbacks at the same time. Each costs only its stack.
   static constexpr size_t kMaxThreads = 64;
 
-  // Never destroyed: its threads may outlive main(). A forked child has one of its own.
   static CompletionPool& instance();
 
   // `task` must not throw. Runs at once unless kMaxThreads tasks are already running. The queue is
@@ -30,6 +31,7 @@ class CompletionPool {
   void drain(std::chrono::nanoseconds limit);
 
  private:
+  friend PerProcess<CompletionPool>;
   CompletionPool() = default;
   void serve();
 

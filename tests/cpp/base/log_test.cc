@@ -3,13 +3,55 @@
 #include "base/log.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <semaphore>
 #include <thread>
 
 namespace rocecoll {
 namespace {
 
 constexpr Duration kLong = std::chrono::seconds(60);
+
+// What a forked child does: hands entries from one of its threads to another, then stops. Its exit
+// status; alarm() ends it, should a thread hang.
+int UseInChild() {
+  alarm(20);
+  std::binary_semaphore taken(0);
+  std::thread reader([&] {
+    while (TakeLogEntry(kLong).has_value()) taken.release();
+  });
+  for (int i = 0; i < 20; ++i) {
+    Log(Severity::kInfo, "the child's");
+    taken.acquire();
+  }
+  StopLogWaits();
+  reader.join();
+  return 0;
+}
+
+// Before the queue is stopped below. A thread of the parent that waits at the fork is counted in a
+// copy of the condition variable for ever: whether it does hangs on the moment, so there are many.
+TEST(Log, AForkedChildIsNotHeldByThreadsOfItsParent) {
+  std::binary_semaphore began(0);
+  std::thread waiter([&] {
+    began.release();
+    EXPECT_EQ(TakeLogEntry(kLong)->text, "the parent's");
+  });
+  began.acquire();
+  for (int i = 0; i < 50; ++i) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) _exit(UseInChild());
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    if (status != 0) break;
+  }
+  Log(Severity::kInfo, "the parent's");
+  waiter.join();
+}
 
 TEST(Log, KeepsOrderDropsWhatIsTooMuchAndWakesWhoWaits) {
   EXPECT_FALSE(TakeLogEntry(Duration{0}).has_value());
