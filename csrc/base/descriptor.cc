@@ -14,10 +14,7 @@ namespace rocecoll {
 // All of the process. The list is locked while the process forks, so that the child finds it whole;
 // there nothing but async-signal-safe calls are made (man 2 fork, pthread_atfork).
 struct OpenDescriptors {
-  static OpenDescriptors& instance() {
-    static auto* all = new OpenDescriptors;  // outlives the descriptors of other static objects
-    return *all;
-  }
+  static OpenDescriptors& instance();
 
   OpenDescriptors() {
     const int watching =
@@ -47,6 +44,12 @@ struct OpenDescriptors {
   std::mutex mutex;
   IntrusiveList<Descriptor, &Descriptor::open_> list;
 };
+
+// Made when the library is loaded: one thread at its first use would hold up a child that another
+// forks meanwhile. Outlives the descriptors of static objects.
+static OpenDescriptors& all_open = *new OpenDescriptors;
+
+OpenDescriptors& OpenDescriptors::instance() { return all_open; }
 
 Descriptor::Descriptor(int fd) : fd_(fd) {
   if (fd_ >= 0) OpenDescriptors::instance().add(*this);

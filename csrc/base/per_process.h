@@ -13,23 +13,27 @@ namespace rocecoll {
 // threads may use it while the process exits. A forked child begins with a new one, as in its copy
 // a lock may be held, and a condition variable count waiters, for threads that did not come along:
 // to notify such a variable can block for ever (glibc before 2.41 waits until counted ones left).
-// T befriends this where its constructor is private.
+// For the same reason it is made when its library is loaded, not when first used: a thread may just
+// be at that while another forks, and the child would wait for it. T befriends this where its
+// constructor is private.
 template <typename T>
 class PerProcess {
  public:
-  static T& instance() {
-    static const int watching = [] {
-      make();
-      return pthread_atfork(nullptr, nullptr, make);
-    }();
-    ROCECOLL_CHECK(watching == 0);
-    return *current_.load(std::memory_order_acquire);
-  }
+  static T& instance() { return *place_.current.load(std::memory_order_acquire); }
 
  private:
-  static void make() { current_.store(new T, std::memory_order_release); }
+  struct Place {
+    Place() {
+      make();
+      ROCECOLL_CHECK(pthread_atfork(nullptr, nullptr, make) == 0);
+    }
 
-  static inline std::atomic<T*> current_{nullptr};
+    std::atomic<T*> current{nullptr};
+  };
+
+  static void make() { place_.current.store(new T, std::memory_order_release); }
+
+  static inline Place place_;
 };
 
 }  // namespace rocecoll
