@@ -24,8 +24,10 @@ constexpr uint64_t kDirectExchangeBytes = 64 * 1024;
 // log2 p whole vectors against 2 log2 p messages of 2 (p - 1) / p vectors: 23 KB at p = 4, 12 KB at
 // p = 16.
 constexpr uint64_t kRecursiveDoublingBytes = 16 * 1024;
-// Folding sends two more vectors; it saves ceil(log2 p) - 2 or more messages over circulant.
+// Folding saves floor(log2 p) messages over circulant and sends as many more vectors. Of few ranks,
+// which may all be on one host, neither counts for much.
 constexpr uint64_t kFoldBytes = 4 * 1024;
+constexpr uint32_t kFoldFewRanks = 16;
 // A ring takes 2 (p - 1 - log2 p) messages more for the same bytes, which is little once a block
 // takes about 20 times as long as a message.
 constexpr uint64_t kRingBlockBytes = 700 * 1000;
@@ -99,9 +101,10 @@ constexpr auto kNames = [] {
 
 std::string_view AllreduceName(const Request& request, bool ring) {
   const uint32_t ranks = request.ranks;
-  const uint64_t small = ranks == 2            ? kDirectExchangeBytes
-                         : IsPowerOfTwo(ranks) ? kRecursiveDoublingBytes
-                                               : kFoldBytes;
+  const bool folds_few = ranks < kFoldFewRanks && !IsPowerOfTwo(ranks);
+  const uint64_t small = ranks == 2  ? kDirectExchangeBytes
+                         : folds_few ? kFoldBytes
+                                     : kRecursiveDoublingBytes;
   if (request.bytes <= small) return "recursive_doubling";
   if (ring) return "ring";
   return IsPowerOfTwo(ranks) ? "halving_doubling" : "circulant";

@@ -2,6 +2,7 @@
 #include "collectives/proof/cost_model.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace rocecoll {
 namespace {
@@ -9,13 +10,18 @@ namespace {
 class CostModel {
  public:
   CostModel(const Program& program, Collective collective, Rank root, const Partition& vector)
-      : program_(program), collective_(collective), root_(root), vector_(vector) {
+      : program_(program), collective_(collective), root_(root), max_block_(vector.max_block()) {
     ROCECOLL_CHECK(vector.blocks() == program.ranks);
+    before_.reserve(program.ranks + size_t{1});
+    before_.push_back(0);
+    for (uint32_t i = 0; i < program.ranks; ++i)
+      before_.push_back(before_.back() + vector.block(i).count);
   }
 
   double step_us(Rank rank, uint32_t index, const CostParameters& parameters) const {
     uint64_t sends = 0, receives = 0, sent = 0, received = 0, reduced = 0;
     for (const Transfer& transfer : program_.step(rank, index)) {
+      if (transfer.kind == Transfer::Kind::kCopy) continue;
       const uint64_t bytes = bytes_of(rank, transfer.blocks);
       switch (transfer.kind) {
         case Transfer::Kind::kSend:
@@ -47,22 +53,30 @@ class CostModel {
             ? program_.work_blocks
             : BlocksIn(blocks.buffer, collective_, program_.ranks, rank == root_);
     // A whole vector, whatever the sizes of its blocks.
-    if (blocks.count == vector_.blocks() && available == blocks.count) return vector_.total();
+    if (blocks.count == program_.ranks && available == blocks.count) return before_.back();
+    if (blocks.buffer == Buffer::kWork && !Reduces(collective_)) return blocks.count * max_block_;
+    if (available == 1) return blocks.count * block_bytes(rank);
+    ROCECOLL_CHECK(available == program_.ranks);
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < blocks.count; ++i) {
-      bytes += block_bytes(rank, blocks.buffer, blocks.at(i, available), available);
+    for (uint32_t i = 0; i < blocks.count; i += blocks.run) {
+      const uint32_t length = std::min(blocks.run, blocks.count - i);
+      bytes += run_bytes(blocks.at(i, available), length);
     }
     return bytes;
   }
-  uint64_t block_bytes(Rank rank, Buffer buffer, uint32_t index, uint32_t available) const {
-    if (buffer == Buffer::kWork && !Reduces(collective_)) return vector_.max_block();
-    return vector_.block(available == 1 ? rank : index).count;
+  uint64_t block_bytes(uint32_t index) const { return before_[index + 1] - before_[index]; }
+  // Blocks first, first + 1, ... around the end of the vector.
+  uint64_t run_bytes(uint32_t first, uint32_t count) const {
+    const uint32_t until = first + count;
+    if (until <= program_.ranks) return before_[until] - before_[first];
+    return before_.back() - before_[first] + before_[until - program_.ranks];
   }
 
   const Program& program_;
   const Collective collective_;
   const Rank root_;
-  const Partition& vector_;
+  const uint64_t max_block_;
+  std::vector<uint64_t> before_;  // bytes before each block, and of all
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "collectives/proof/checker.h"
 #include "collectives/proof/cost_model.h"
 #include "collectives/topology.h"
+#include "proof/closed_forms.h"
 
 namespace rocecoll {
 namespace {
@@ -119,34 +120,11 @@ TEST(Cost, MatchesTheClosedFormsForPowersOfTwo) {
   constexpr CostParameters kCost{3, 0.5, 0.25};
   for (const uint32_t ranks : {2u, 4u, 16u, 128u}) {
     const uint64_t bytes = 1024 * ranks;
-    const double n = static_cast<double>(bytes) / 1e3;  // times ns/B: us
-    const double rounds = CeilLog2(ranks);
-    const double part = (ranks - 1.0) / ranks;
-    const auto expect = [&](Collective collective, std::string_view name, double alphas,
-                            double betas, double gammas) {
-      EXPECT_NEAR(CostUs(collective, name, ranks, bytes, kCost),
-                  alphas * kCost.alpha_us + n * betas * kCost.beta_ns_per_byte +
-                      n * gammas * kCost.gamma_ns_per_byte,
+    for (const ClosedForm& form : ClosedForms(ranks)) {
+      EXPECT_NEAR(CostUs(form.collective, form.name, ranks, bytes, kCost), form.us(bytes, kCost),
                   1e-6)
-          << name << ", " << ranks << " ranks";
-    };
-    const double linear = ranks - 1;
-    expect(Collective::kAllreduce, "recursive_doubling", rounds, rounds, rounds);
-    expect(Collective::kAllreduce, "halving_doubling", 2 * rounds, 2 * part, part);
-    expect(Collective::kAllreduce, "circulant", 2 * rounds, 2 * part, part);
-    expect(Collective::kAllreduce, "ring", 2 * linear, 2 * part, part);
-    expect(Collective::kReduceScatter, "circulant", rounds, part, part);
-    expect(Collective::kReduceScatter, "ring", linear, part, part);
-    expect(Collective::kAllgather, "circulant", rounds, part, 0);
-    expect(Collective::kAllgather, "ring", linear, part, 0);
-    expect(Collective::kBroadcast, "binomial", rounds, rounds, 0);
-    expect(Collective::kBroadcast, "scatter_allgather", 2 * rounds, 2 * part, 0);
-    expect(Collective::kReduce, "binomial", rounds, rounds, rounds);
-    expect(Collective::kReduce, "reduce_scatter_gather", 2 * rounds, 2 * part, part);
-    expect(Collective::kGather, "binomial", rounds, part, 0);
-    expect(Collective::kScatter, "linear", linear, part, 0);
-    expect(Collective::kAlltoall, "bruck", rounds, rounds / 2, 0);
-    expect(Collective::kAlltoall, "pairwise", linear, part, 0);
+          << form.name << ", " << ranks << " ranks";
+    }
   }
 }
 

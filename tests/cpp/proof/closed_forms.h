@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What algorithms cost by the papers (docs/algorithms.md).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "collectives/proof/cost_model.h"
+#include "collectives/topology.h"
+
+namespace rocecoll {
+
+struct ClosedForm {
+  Collective collective;
+  std::string_view name;
+  double messages = 0;
+  double vectors_moved = 0;    // in bytes of the whole vector
+  double vectors_reduced = 0;  // the same
+
+  double us(uint64_t bytes, const CostParameters& cost) const {
+    const double kilobytes = static_cast<double>(bytes) / 1e3;  // times ns/B: us
+    return messages * cost.alpha_us + kilobytes * vectors_moved * cost.beta_ns_per_byte +
+           kilobytes * vectors_reduced * cost.gamma_ns_per_byte;
+  }
+};
+
+// For a number of ranks that is a power of two, and bytes that are a multiple of it.
+inline std::vector<ClosedForm> ClosedForms(uint32_t ranks) {
+  using enum Collective;
+  const double rounds = CeilLog2(ranks);
+  const double linear = ranks - 1;
+  const double part = linear / ranks;
+  return {
+      {kAllreduce, "recursive_doubling", rounds, rounds, rounds},
+      {kAllreduce, "halving_doubling", 2 * rounds, 2 * part, part},
+      {kAllreduce, "circulant", 2 * rounds, 2 * part, part},
+      {kAllreduce, "ring", 2 * linear, 2 * part, part},
+      {kReduceScatter, "circulant", rounds, part, part},
+      {kReduceScatter, "ring", linear, part, part},
+      {kAllgather, "circulant", rounds, part, 0},
+      {kAllgather, "ring", linear, part, 0},
+      {kBroadcast, "binomial", rounds, rounds, 0},
+      {kBroadcast, "scatter_allgather", 2 * rounds, 2 * part, 0},
+      {kReduce, "binomial", rounds, rounds, rounds},
+      {kReduce, "reduce_scatter_gather", 2 * rounds, 2 * part, part},
+      {kGather, "binomial", rounds, part, 0},
+      {kScatter, "binomial", rounds, part, 0},
+      {kScatter, "linear", linear, part, 0},
+      {kAlltoall, "bruck", rounds, rounds / 2, 0},
+      {kAlltoall, "pairwise", linear, part, 0},
+      {kBarrier, "dissemination", rounds, rounds / ranks, 0},  // a block each, if there is data
+  };
+}
+
+}  // namespace rocecoll
