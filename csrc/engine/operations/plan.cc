@@ -126,21 +126,30 @@ uint32_t LargestTransfer(const Program& program) {
   return blocks;
 }
 
+// The most eager messages that go in place of a larger one, to spare it the round trip of asking. On
+// loopback two of 32 KiB took 0.6 to 0.9 of the time of one of 64 KiB; four gained nothing.
+constexpr uint32_t kEagerPieces = 2;
+
 // Lanes are cut so that one message takes at most half of lane_bytes (it stays in the cache until
-// it is reduced, and several are in flight), and so that what a lane holds is a small part of all
-// scratch.
-uint32_t LaneCount(const OperationSpec& spec, const Plan& plan, uint32_t ranks,
+// it is reduced, and several are in flight), so that what a lane holds is a small part of all
+// scratch, and so that a message just over the eager limit becomes a few within it.
+uint32_t LaneCount(const OperationSpec& spec, const Plan& plan, uint32_t ranks, size_t eager_bytes,
                    const EngineOptions& options) {
+  if (plan.elements == 0) return 1;
   const size_t element_bytes = SizeOf(spec.type);
-  if (plan.elements * element_bytes <= options.lane_bytes) return 1;
   const uint64_t block_bytes = LargestBlock(spec) * element_bytes;
+  const uint64_t transfer_bytes = LargestTransfer(plan.program) * block_bytes;
+  if (plan.elements * element_bytes <= options.lane_bytes) {
+    const uint64_t pieces = CeilDivide(transfer_bytes, std::max<uint64_t>(eager_bytes, 1));
+    return pieces <= kEagerPieces ? static_cast<uint32_t>(std::max<uint64_t>(pieces, 1)) : 1;
+  }
   uint64_t held_blocks = plan.program.work_blocks;
   if (HasScratchOutput(spec.collective, false)) held_blocks += ranks;
   if (ScalesInScratch(spec, ranks)) held_blocks += ranks;
   const uint64_t message_bytes = std::max<uint64_t>(options.lane_bytes / 2, 1);
   const uint64_t lane_scratch = std::max<uint64_t>(options.scratch_bytes / kScratchParts, 1);
   const uint64_t lanes =
-      std::max(CeilDivide(LargestTransfer(plan.program) * block_bytes, message_bytes),
+      std::max(CeilDivide(transfer_bytes, message_bytes),
                CeilDivide(held_blocks * block_bytes, lane_scratch));
   return static_cast<uint32_t>(
       std::clamp<uint64_t>(lanes, 1, std::min(kMaxLanes, std::max<uint64_t>(plan.elements, 1))));
@@ -215,7 +224,7 @@ bool ScalesInScratch(const OperationSpec& spec, uint32_t ranks) {
   return TraitsOf(spec.collective).output == Contents::kBlock && ScalesInput(spec, ranks);
 }
 
-Result<Plan> MakePlan(const OperationSpec& spec, Rank root, uint32_t ranks,
+Result<Plan> MakePlan(const OperationSpec& spec, Rank root, uint32_t ranks, size_t eager_bytes,
                       const EngineOptions& options) {
   Plan plan;
   plan.elements = AgreedElements(spec, ranks);
@@ -229,7 +238,7 @@ Result<Plan> MakePlan(const OperationSpec& spec, Rank root, uint32_t ranks,
   if (!program.ok()) return program.status();
   plan.program = program.take();
   if (IsPointToPoint(spec.collective)) return plan;
-  plan.lanes = LaneCount(spec, plan, ranks, options);
+  plan.lanes = LaneCount(spec, plan, ranks, eager_bytes, options);
   plan.layout_hash = LayoutHash(spec, plan);
   return plan;
 }

@@ -19,7 +19,7 @@ OperationSpec AllReduceSpec(uint64_t elements) {
 }
 
 Fingerprint FingerprintOf(const OperationSpec& spec, EngineOptions options = {}) {
-  auto plan = MakePlan(spec, spec.root, 4, options);
+  auto plan = MakePlan(spec, spec.root, 4, 1024, options);
   EXPECT_TRUE(plan.ok());
   return MakeFingerprint(spec, plan.value(), 17);
 }

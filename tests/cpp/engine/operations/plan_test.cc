@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/operations/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/operations/engine_options.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr size_t kEagerBytes = 1024;
+constexpr EngineOptions kOptions{.lane_bytes = 16 * 1024};
+
+// Of an all_reduce of bytes that recursive doubling moves as a whole.
+uint32_t LanesOf(uint64_t bytes, size_t eager_bytes = kEagerBytes) {
+  static std::byte memory;
+  OperationSpec spec;
+  spec.collective = Collective::kAllreduce;
+  spec.type = DataType::kUint8;
+  spec.algorithm = "recursive_doubling";
+  spec.input = {&memory, Partition::Even(bytes, 2)};
+  spec.output = spec.input;
+  auto plan = MakePlan(spec, 0, 2, eager_bytes, kOptions);
+  EXPECT_TRUE(plan.ok());
+  return plan.value().lanes;
+}
+
+TEST(Plan, AMessageJustOverTheEagerLimitBecomesTwoWithinIt) {
+  EXPECT_EQ(LanesOf(0), 1u);
+  EXPECT_EQ(LanesOf(1), 1u);
+  EXPECT_EQ(LanesOf(kEagerBytes), 1u);
+  EXPECT_EQ(LanesOf(kEagerBytes + 1), 2u);
+  EXPECT_EQ(LanesOf(2 * kEagerBytes), 2u);
+  EXPECT_EQ(LanesOf(2 * kEagerBytes + 2), 1u);
+  EXPECT_EQ(LanesOf(kOptions.lane_bytes), 1u);
+  EXPECT_EQ(LanesOf(kOptions.lane_bytes, 0), 1u) << "nothing is eager";
+}
+
+TEST(Plan, OneMessageIsAtMostHalfALane) {
+  EXPECT_EQ(LanesOf(kOptions.lane_bytes + 1), 3u);
+  EXPECT_EQ(LanesOf(4 * kOptions.lane_bytes), 8u);
+}
+
+TEST(Plan, WhatOnlyOneRankKnowsIsNotCut) {
+  static std::byte memory;
+  OperationSpec spec;
+  spec.collective = Collective::kAlltoall;
+  spec.type = DataType::kUint8;
+  spec.uniform = false;
+  spec.input = {&memory, Partition::Even(4 * kEagerBytes, 2)};
+  spec.output = spec.input;
+  auto plan = MakePlan(spec, 0, 2, kEagerBytes, kOptions);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan.value().lanes, 1u);
+}
+
+}  // namespace
+}  // namespace rocecoll
