@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Words to people about what is not an error of an operation: which network carries a pair of
-// ranks, that a port went down. Python hands them to its logging. Thread safe; never blocks. A forked
-// child begins with an empty queue: what waits is the parent's to tell.
+// ranks, that a port went down. Python hands them to its logging. Thread safe; never blocks. A
+// forked child begins with an empty queue: what waits is the parent's to tell.
 #pragma once
 
 #include <cstdint>

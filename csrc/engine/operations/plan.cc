@@ -126,8 +126,8 @@ uint32_t LargestTransfer(const Program& program) {
   return blocks;
 }
 
-// The most eager messages that go in place of a larger one, to spare it the round trip of asking. On
-// loopback two of 32 KiB took 0.6 to 0.9 of the time of one of 64 KiB; four gained nothing.
+// The most eager messages that go in place of a larger one, to spare it the round trip of asking.
+// On loopback two of 32 KiB took 0.6 to 0.9 of the time of one of 64 KiB; four gained nothing.
 constexpr uint32_t kEagerPieces = 2;
 
 // Lanes are cut so that one message takes at most half of lane_bytes (it stays in the cache until
@@ -148,9 +148,8 @@ uint32_t LaneCount(const OperationSpec& spec, const Plan& plan, uint32_t ranks, 
   if (ScalesInScratch(spec, ranks)) held_blocks += ranks;
   const uint64_t message_bytes = std::max<uint64_t>(options.lane_bytes / 2, 1);
   const uint64_t lane_scratch = std::max<uint64_t>(options.scratch_bytes / kScratchParts, 1);
-  const uint64_t lanes =
-      std::max(CeilDivide(transfer_bytes, message_bytes),
-               CeilDivide(held_blocks * block_bytes, lane_scratch));
+  const uint64_t lanes = std::max(CeilDivide(transfer_bytes, message_bytes),
+                                  CeilDivide(held_blocks * block_bytes, lane_scratch));
   return static_cast<uint32_t>(
       std::clamp<uint64_t>(lanes, 1, std::min(kMaxLanes, std::max<uint64_t>(plan.elements, 1))));
 }
