@@ -24,19 +24,26 @@ size_t EagerBytes(const TransportLimits& limits, const MessengerOptions& options
 }
 
 // One for the whole group, so that all of its ranks agree without a word: what its worst pair has.
-TransportLimits LimitsOf(const Transport& transport, Rank self, std::vector<Address> addresses) {
+TransportLimits LimitsOf(const Transport& transport, Rank self,
+                         const SharedVector<Address>& addresses) {
   ROCECOLL_CHECK(self < addresses.size());
-  addresses.erase(addresses.begin() + self);
-  return transport.limits_towards(addresses);
+  const auto before = addresses.items().first(self);
+  const auto behind = addresses.items().subspan(self + 1);
+  if (before.empty()) return transport.limits_towards(behind);
+  const TransportLimits limits = transport.limits_towards(before);
+  if (behind.empty()) return limits;
+  const TransportLimits others = transport.limits_towards(behind);
+  return {std::min(limits.max_frame_bytes, others.max_frame_bytes),
+          std::min(limits.preferred_eager_bytes, others.preferred_eager_bytes)};
 }
 
 }  // namespace
 
 struct Messenger::Impl {
-  Impl(Transport& transport, const GroupKey& group, Rank self, std::vector<Address> addresses,
+  Impl(Transport& transport, const GroupKey& group, Rank self, SharedVector<Address> addresses,
        const MessengerOptions& options)
       : Impl(transport, group, self, addresses, options, LimitsOf(transport, self, addresses)) {}
-  Impl(Transport& transport, const GroupKey& group, Rank self, std::vector<Address> addresses,
+  Impl(Transport& transport, const GroupKey& group, Rank self, SharedVector<Address> addresses,
        const MessengerOptions& options, const TransportLimits& limits)
       : core(transport, group, self, std::move(addresses), options, EagerBytes(limits, options),
              limits.max_frame_bytes) {
@@ -65,7 +72,7 @@ struct Messenger::Impl {
 };
 
 Messenger::Messenger(Transport& transport, const GroupKey& group, Rank self,
-                     std::vector<Address> addresses, const MessengerOptions& options)
+                     SharedVector<Address> addresses, const MessengerOptions& options)
     : impl_(std::make_unique<Impl>(transport, group, self, std::move(addresses), options)) {}
 
 Messenger::~Messenger() {

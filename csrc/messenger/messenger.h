@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shared_vector.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "transport/transport.h"
@@ -106,7 +107,7 @@ struct MessengerOptions {
 class Messenger {
  public:
   // `addresses[r]` reaches rank r of the group; `self` is this rank. Links open on first use.
-  Messenger(Transport& transport, const GroupKey& group, Rank self, std::vector<Address> addresses,
+  Messenger(Transport& transport, const GroupKey& group, Rank self, SharedVector<Address> addresses,
             const MessengerOptions& options);
   ~Messenger();  // closes all links in good order unless failed
 

@@ -22,13 +22,13 @@ struct MessengerCore {
   Transport& transport;
   const GroupKey group;
   const Rank self;
-  const std::vector<Address> addresses;
+  const SharedVector<Address> addresses;
   const MessengerOptions options;
   const size_t eager_bytes;
 
   MessengerCore(Transport& transport, const GroupKey& group, Rank self,
-                std::vector<Address> addresses, const MessengerOptions& options, size_t eager_bytes,
-                size_t max_frame_bytes)
+                SharedVector<Address> addresses, const MessengerOptions& options,
+                size_t eager_bytes, size_t max_frame_bytes)
       : transport(transport),
         group(group),
         self(self),

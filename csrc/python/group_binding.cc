@@ -32,11 +32,14 @@ std::unique_ptr<GroupObject> MakeGroup(const RuntimeObject& runtime, Name name,
   ByteReader key_bytes(std::as_bytes(std::span(key_text)));
   spec.key = GroupKey::load(key_bytes);
   spec.rank = static_cast<Rank>(rank);
+  std::vector<Address> reached;
+  reached.reserve(addresses.size());
   for (const std::string& text : addresses) {
     auto address = ParseAddress(text);
     RaiseUnlessOk(address.status());
-    spec.addresses.push_back(address.take());
+    reached.push_back(address.take());
   }
+  spec.addresses = std::move(reached);
   spec.global_ranks = global_ranks;
   spec.timeout = DurationFromSeconds(timeout_s, "timeout_s");
   spec.messenger = runtime.options().messenger;

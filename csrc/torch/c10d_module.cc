@@ -61,9 +61,12 @@ c10::intrusive_ptr<Backend> MakeBackend(
   group.key = GroupKey::load(key_bytes);
   group.rank = rank;
   if (processes.size() != addresses.size()) throw py::value_error("not one process an address");
+  std::vector<Address> reached;
+  reached.reserve(addresses.size());
   for (size_t i = 0; i < addresses.size(); ++i) {
-    group.addresses.push_back(ValueOrRaise(ParseAddress(addresses[i])).of_process(processes[i]));
+    reached.push_back(ValueOrRaise(ParseAddress(addresses[i])).of_process(processes[i]));
   }
+  group.addresses = std::move(reached);
   group.known_as = known_as;
   group.global_ranks = global_ranks;
   group.timeout = Saturated(timeout);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/rank.h"
+#include "base/shared_vector.h"
 #include "base/time.h"
 #include "messenger/messenger.h"
 #include "transport/transport.h"
@@ -17,9 +18,9 @@ struct GroupSpec {
   std::string name;  // for messages
   GroupKey key;
   Rank rank = 0;
-  std::vector<Address> addresses;  // by group rank, as this rank reaches them
+  SharedVector<Address> addresses;  // by group rank, as this rank reaches them
   // By group rank, as other hosts reach them, for messages; empty: as this rank does.
-  std::vector<std::string> known_as;
+  SharedVector<std::string> known_as;
   std::vector<Rank> global_ranks;  // by group rank; empty: the same numbers
   Duration timeout = std::chrono::minutes(30);
   MessengerOptions messenger;

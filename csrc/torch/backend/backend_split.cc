@@ -96,12 +96,16 @@ c10::intrusive_ptr<Backend> Backend::part(
   group.name = own->group_name;
   group.rank = static_cast<Rank>(self - members.begin());
   own->global_ranks_in_group.clear();
+  std::vector<Address> addresses;
+  std::vector<std::string> known_as;
   for (Rank member : members) {
-    group.addresses.push_back(spec_.addresses[member]);
-    group.known_as.push_back(spec_.known_as[member]);
+    addresses.push_back(spec_.addresses[member]);
+    known_as.push_back(spec_.known_as[member]);
     group.global_ranks.push_back((*global_ranks_)[member]);
     own->global_ranks_in_group.push_back(group.global_ranks.back());
   }
+  group.addresses = std::move(addresses);
+  group.known_as = std::move(known_as);
   group.timeout = Saturated(own->timeout);
   group.messenger = spec_.messenger;
   return c10::make_intrusive<Backend>(runtime_, std::move(group), facts_.algorithms,

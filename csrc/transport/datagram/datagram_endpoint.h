@@ -34,11 +34,15 @@ struct Endpoint {
   ListHook<Endpoint> event_hook;
   ListHook<Endpoint> wait_hook;
   ListHook<Endpoint> path_hook;
+  ListHook<Endpoint> closing_hook;
+  ListHook<Endpoint> finished_hook;
 };
 
 using TransmitList = IntrusiveList<Endpoint, &Endpoint::transmit_hook>;
 using EventList = IntrusiveList<Endpoint, &Endpoint::event_hook>;
 using WaitList = IntrusiveList<Endpoint, &Endpoint::wait_hook>;
+using ClosingList = IntrusiveList<Endpoint, &Endpoint::closing_hook>;
+using FinishedList = IntrusiveList<Endpoint, &Endpoint::finished_hook>;
 using PathList = IntrusiveList<Endpoint, &Endpoint::path_hook>;
 
 // Outlives its endpoints, within bounds: see EndpointTable.

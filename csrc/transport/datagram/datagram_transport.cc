@@ -150,6 +150,7 @@ void DatagramTransport::touch(Endpoint& endpoint) {
   wants_to_transmit(endpoint);
   if (!EventList::linked(endpoint)) events_.push_back(endpoint);
   wake_waiting(endpoint.path);
+  note_finished(endpoint);
 }
 
 // Whatever happened to one connection may have made room in the window that its path shares.
@@ -252,6 +253,13 @@ void DatagramTransport::settle(Endpoint& endpoint) {
   if (!endpoint.connection.idle() && !WaitList::linked(endpoint)) {
     endpoint.path.waiting.push_back(endpoint);
   }
+  note_finished(endpoint);
+}
+
+// After anything that may have been the last that a closed connection waited for.
+void DatagramTransport::note_finished(Endpoint& endpoint) {
+  if (!ClosingList::linked(endpoint) || FinishedList::linked(endpoint)) return;
+  if (endpoint.connection.finished()) finished_.push_back(endpoint);
 }
 
 size_t DatagramTransport::take_events(std::span<Event> events) {
@@ -283,26 +291,27 @@ void DatagramTransport::close_link(Endpoint& endpoint, const Status& why) {
   batch_.drop_lent(&endpoint);
   port_->flush();
   closed_links_.push_back(std::move(endpoint.link));
-  closing_.push_back(&endpoint);
+  closing_.push_back(endpoint);
   keep_timers(endpoint);
   wants_to_transmit(endpoint);
   wake_waiting(endpoint.path);
+  note_finished(endpoint);
 }
 
 void DatagramTransport::reap() {
-  std::erase_if(closing_, [this](Endpoint* endpoint) {
-    if (!endpoint->connection.finished()) return false;
+  while (Endpoint* endpoint = finished_.front()) {
     AddCounts(stats_, endpoint->connection);
     deadlines_.erase(*endpoint);
     transmit_.erase(*endpoint);
     events_.erase(*endpoint);
     batch_.drop_lent(endpoint);
+    closing_.erase(*endpoint);
+    finished_.erase(*endpoint);
     PeerPath& path = endpoint->path;
     shares_.forget(*endpoint);
     table_.remove(*endpoint);
     wake_waiting(path);
-    return true;
-  });
+  }
 }
 
 // What peers left behind when they went, all but what their next group may have use for.
@@ -318,8 +327,10 @@ void DatagramTransport::forget_idle_paths() {
 
 bool DatagramTransport::lingering() const {
   if (!outgoing_notices_.empty()) return true;
-  return std::any_of(closing_.begin(), closing_.end(),
-                     [this](const Endpoint* e) { return e->connection.lingering(now_); });
+  for (const Endpoint* e = closing_.front(); e != nullptr; e = ClosingList::next(*e)) {
+    if (e->connection.lingering(now_)) return true;
+  }
+  return false;
 }
 
 Instant DatagramTransport::next_deadline() const {

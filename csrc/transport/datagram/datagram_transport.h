@@ -89,6 +89,7 @@ class DatagramTransport final : public Transport {
   bool transmit_from(Endpoint& endpoint);
   void update_mtu(PeerPath& path);
   void settle(Endpoint& endpoint);
+  void note_finished(Endpoint& endpoint);
   size_t take_events(std::span<Event> events);
   void reap();
   void forget_idle_paths();
@@ -106,7 +107,8 @@ class DatagramTransport final : public Transport {
   DeadlineHeap<Endpoint, &Endpoint::deadline> deadlines_;    // current for all that settled
   TransmitList transmit_;                                    // may have something to send
   EventList events_;                                         // may have something to report
-  std::vector<Endpoint*> closing_;                           // without a link
+  ClosingList closing_;                                      // without a link
+  FinishedList finished_;                                    // of these, with nothing more to say
   std::vector<std::unique_ptr<DatagramLink>> closed_links_;  // until no polled event names them
 
   NoticeQueue outgoing_notices_;

@@ -38,7 +38,7 @@ struct DualContext {
   // Polls the device until nothing of the link's path is outstanding, then destroys its ends: on
   // several processors Soft-RoCE may still serve a packet of the peer after they have failed.
   std::function<void(DualLink&)> drain;
-  size_t finished_links = 0;                 // to be destroyed
+  std::vector<const Link*> finished;         // the control links of those to be destroyed
   size_t links_off_path = 0;                 // that the control path serves, also while they begin
   std::unordered_set<DualLink*> with_timer;  // links with a deadline
   std::vector<DualLink*> dirty;              // to be pumped

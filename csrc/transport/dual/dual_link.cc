@@ -188,8 +188,8 @@ void DualLink::close_in_good_order() {
 }
 
 void DualLink::close_control(const Status& why) {
+  context_.finished.push_back(control_);
   std::exchange(control_, nullptr)->close(why);
-  ++context_.finished_links;
 }
 
 // Once the peer has, or the control path will bring it, all that was accepted.

@@ -165,16 +165,15 @@ void DualTransport::pump() {
 }
 
 void DualTransport::reap() {
-  if (std::exchange(context_.finished_links, 0) == 0) return;
-  std::erase_if(links_, [this](const auto& entry) {
-    DualLink& link = *entry.second;
-    if (!link.finished()) return false;
+  for (const Link* control : std::exchange(context_.finished, {})) {
+    const auto found = links_.find(control);
+    DualLink& link = *found->second;
     if (link.dirty) {
       std::erase(context_.dirty, &link);
       std::erase(blocked_, &link);
     }
-    return true;
-  });
+    links_.erase(found);
+  }
 }
 
 // Flushing needs the kernel, where one works for the device, to have a turn.

@@ -51,7 +51,7 @@ TORCH_ROOMS = ("process", "tensors", "observing", "work", "backend", "torch")
 for height, room in enumerate(TORCH_ROOMS):
     MAY_INCLUDE[room] = OF_THE_CORE | set(TORCH_ROOMS[:height])
 # Tests of what every implementation of a layer's contracts has to do, and of layers together.
-SUITES = {"conformance": "transport", "longlife": "engine", "swarm": "engine"}
+SUITES = {"conformance": "transport", "longlife": "engine", "scale": "engine", "swarm": "engine"}
 TORCH_HEADER = re.compile(r"^(torch|c10|ATen|caffe2)/")
 CORE = tuple(
     f"csrc/{name}/"

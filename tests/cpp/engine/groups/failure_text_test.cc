@@ -50,7 +50,7 @@ TEST(FailureText, OfAFailedFirstContactTheAddressesAreThoseThatWereUsed) {
 
 TEST(FailureText, WithoutOtherNamesRanksAreNamedAsTheyAreReached) {
   GroupSpec group = TwoHosts();
-  group.known_as.clear();
+  group.known_as = {};
   EXPECT_EQ(FailureText(group).peer(1), "rank 1 (127.0.0.1:7001)");
 }
 

@@ -16,9 +16,8 @@ class WaitWatchTest : public testing::Test {
  protected:
   WaitWatchTest() {
     group_.name = "default";
-    for (int rank = 0; rank < 3; ++rank) {
-      group_.addresses.push_back(Address({}, "10.0.0.1:700" + std::to_string(rank)));
-    }
+    group_.addresses = {Address({}, "10.0.0.1:7000"), Address({}, "10.0.0.1:7001"),
+                        Address({}, "10.0.0.1:7002")};
     watch_.begin(start_);
   }
   std::vector<LogEntry> look(Duration at, const LinkContact& contact) {

@@ -27,7 +27,7 @@ GroupSpec TwoRanks() {
   GroupSpec spec;
   spec.name = "g";
   spec.key.high = 1;
-  spec.addresses.resize(2);
+  spec.addresses = std::vector<Address>(2);
   spec.timeout = kLong;
   return spec;
 }

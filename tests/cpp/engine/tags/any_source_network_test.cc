@@ -26,11 +26,13 @@ class PacketCluster {
     spec.name = "default";
     spec.timeout = std::chrono::minutes(5);
     spec.messenger.eager_credits = 4;
+    std::vector<Address> addresses;
     for (Rank r = 0; r < ranks; ++r) {
       transports_.push_back(
           std::make_unique<DatagramTransport>(network_.add_endpoint(), ConnectionOptions{}));
-      spec.addresses.push_back(transports_[r]->address());
+      addresses.push_back(transports_[r]->address());
     }
+    spec.addresses = std::move(addresses);
     for (Rank r = 0; r < ranks; ++r) {
       engines_.push_back(std::make_unique<Engine>(*transports_[r], EngineOptions{}));
       spec.rank = r;

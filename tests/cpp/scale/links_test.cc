@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// What many links cost one rank: memory for each, and no work for those that are idle. The figures
+// of docs/scaling.md are what this prints.
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "collectives/selector.h"
+#include "scale/scale_world.h"
+#include "transport/datagram/udp/udp_address.h"
+#include "transport/datagram/udp/udp_port.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr size_t kMiB = 1 << 20;
+constexpr uint32_t kMostRanks = 16384;
+// Of a rank with as many links as a group of kMostRanks needs.
+constexpr size_t kMostBytes = 8 * kMiB;
+constexpr auto kQuiet = std::chrono::milliseconds(200);
+
+class Links : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!TrackedHeap::works()) GTEST_SKIP() << "a sanitizer has the heap";
+  }
+};
+
+// Everybody whom rank 0 talks to in what is chosen, but for the operations in which everybody talks
+// to everybody, or to the root.
+std::set<Rank> PeersOfPrograms(uint32_t ranks) {
+  using enum Collective;
+  std::set<Rank> peers;
+  for (const Collective collective :
+       {kAllreduce, kBroadcast, kReduce, kReduceScatter, kAllgather, kBarrier}) {
+    for (const uint64_t bytes : {uint64_t{8}, uint64_t{kMiB}, uint64_t{1} << 40}) {
+      const Program program =
+          MakeProgram({.collective = collective, .ranks = ranks, .bytes = bytes}).take();
+      for (uint32_t index = 0; index < program.steps; ++index) {
+        for (const Transfer& transfer : program.step(0, index)) {
+          if (transfer.kind != Transfer::Kind::kCopy) peers.insert(transfer.peer);
+        }
+      }
+    }
+  }
+  return peers;
+}
+
+// Rank 0 and each process from `first` to `last` send each other `bytes`.
+void Exchange(ScaleWorld& world, size_t bytes, Rank first, Rank last) {
+  std::vector<std::byte> from(bytes), into(bytes);
+  OperationSpec send, receive;
+  send.collective = Collective::kSend;
+  send.type = DataType::kUint8;
+  send.input = {from.data(), Partition::Even(bytes, 1)};
+  receive.collective = Collective::kRecv;
+  receive.type = DataType::kUint8;
+  receive.output = {into.data(), Partition::Even(bytes, 1)};
+  for (Rank peer = first; peer <= last; ++peer) {
+    send.root = receive.root = peer;
+    world.submit(0, receive);
+    world.submit(0, send);
+    send.root = receive.root = 0;
+    world.submit(peer, receive);
+    world.submit(peer, send);
+  }
+  EXPECT_TRUE(world.run_until_done());
+}
+// With a few at a time, as programs do: what is in flight is no link's.
+void ExchangeWithAll(ScaleWorld& world, size_t bytes) {
+  constexpr Rank kAtOnce = 4;
+  for (Rank peer = 1; peer < world.processes(); peer += kAtOnce) {
+    Exchange(world, bytes, peer, std::min(peer + kAtOnce, world.processes()) - 1);
+  }
+}
+
+size_t PagesTouched(const std::function<void()>& body) {
+  TrackedHeap::instance().fence();
+  body();
+  return TrackedHeap::instance().lift_fence();
+}
+
+// A step at a time at which nothing is due.
+size_t PagesOfALook(ScaleWorld& world) {
+  world.as(0, [&] { world.engine(0).step(world.now()); });
+  return PagesTouched([&] { world.as(0, [&] { world.engine(0).step(world.now()); }); });
+}
+
+TEST_F(Links, AreNotLookedAtWhileTheyAreIdle) {
+  std::printf("| links | pages touched by a look | by a small message |\n| --- | --- | --- |\n");
+  std::vector<std::pair<size_t, size_t>> touched;
+  for (const uint32_t processes : {65u, 257u, 1025u}) {
+    ScaleWorld world(processes, processes);
+    Exchange(world, 8, 1, processes - 1);  // all at once: so are their heartbeats, later
+    world.idle(kQuiet);
+    const size_t look = PagesOfALook(world);
+    const size_t message = PagesTouched([&] { Exchange(world, 8, 1, 1); });
+    std::printf("| %u | %zu | %zu |\n", processes - 1, look, message);
+    touched.push_back({look, message});
+  }
+  // 16 times as many links: deadlines are a heap, which got 4 levels higher.
+  EXPECT_LE(touched.back().first, touched.front().first + 8);
+  EXPECT_LE(touched.back().second, touched.front().second + 4 * 4);
+}
+
+// The links of a group that has ended linger until the peers have taken leave.
+TEST_F(Links, AreNotLookedAtWhileTheyLinger) {
+  ScaleWorld world(1025, 1025);
+  ExchangeWithAll(world, 8);
+  world.idle(kQuiet);
+  world.freeze_all_but_first();
+  world.as(0, [&] { world.engine(0).remove_all_groups(); });
+  world.idle(kQuiet);
+  EXPECT_TRUE(world.engine(0).lingering());
+  EXPECT_LE(PagesOfALook(world), 16u);
+}
+
+TEST_F(Links, OfTheLargestGroupFitIntoEightMebibytes) {
+  const auto peers = static_cast<uint32_t>(PeersOfPrograms(kMostRanks).size());
+  const size_t before = TrackedHeap::instance().live_bytes();
+  TrackedHeap::instance().reset_peak();
+  ScaleWorld world(kMostRanks, 1 + peers);
+  const size_t start = TrackedHeap::instance().live_bytes() - before;
+  for (const size_t bytes : {size_t{8}, 16 * size_t{1024}, kMiB}) ExchangeWithAll(world, bytes);
+  const size_t peak = TrackedHeap::instance().peak_bytes() - before;
+  std::printf("%u ranks: %zu bytes after the start, at most %zu with links to %u ranks\n",
+              kMostRanks, start, peak, peers);
+  EXPECT_LE(peers, 2 * 14 + 2);
+  EXPECT_LE(peak, kMostBytes);
+}
+
+TEST_F(Links, TakeTheSameMemoryEach) {
+  const auto live_with = [](uint32_t processes) {
+    const size_t before = TrackedHeap::instance().live_bytes();
+    ScaleWorld world(kMostRanks, processes);
+    ExchangeWithAll(world, 8);
+    return TrackedHeap::instance().live_bytes() - before;
+  };
+  const size_t few = live_with(129);
+  const size_t many = live_with(1153);
+  const size_t a_link = (many - few) / 1024;
+  std::printf("%zu bytes a link that has been used\n", a_link);
+  EXPECT_LE(a_link, 16 * 1024u);
+}
+
+// What a socket remembers of each peer, which simulated ports do not.
+TEST_F(Links, TakeLittleOfTheSocket) {
+  auto port = UdpPort::Open({}).take();
+  constexpr uint32_t kPeers = 1000;
+  const size_t before = TrackedHeap::instance().live_bytes();
+  {
+    const TrackedHeap::Scope scope;
+    for (uint32_t i = 0; i < kPeers; ++i) {
+      ASSERT_TRUE(
+          port->add_peer(ParseUdpAddress("127.0.0.1:" + std::to_string(10000 + i)).value()).ok());
+    }
+  }
+  const size_t a_peer = (TrackedHeap::instance().live_bytes() - before) / kPeers;
+  std::printf("%zu bytes a peer of a UDP port\n", a_peer);
+  EXPECT_LE(a_peer, 1024u);
+}
+
+}  // namespace
+}  // namespace rocecoll
