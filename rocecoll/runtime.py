@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing
 import os
 import sys
 import warnings
+from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING
 
 from rocecoll import log_forwarding
@@ -39,6 +41,7 @@ def shared_runtime(settings: Settings) -> Runtime:
     from rocecoll import _c10d
 
     log_forwarding.start()
+    _end_with_worker()
     runtime = _c10d.start_runtime(settings)
     kept = runtime.settings
     ignored = sorted(name for name, value in settings.items() if kept.get(name) != value)
@@ -62,6 +65,19 @@ def _shutdown() -> None:
     if _c10d := sys.modules.get("rocecoll._c10d"):
         _c10d.shut_down()
     log_forwarding.stop()
+
+
+# The process that has been seen to.
+_worker: int | None = None
+
+
+def _end_with_worker() -> None:
+    """A process of multiprocessing that was forked ends without what atexit has."""
+    global _worker
+    if multiprocessing.parent_process() is None or _worker == os.getpid():
+        return
+    _worker = os.getpid()
+    Finalize(None, _shutdown, exitpriority=0)
 
 
 # The last frames of a program that just ends must still reach its peers, and no callback may run

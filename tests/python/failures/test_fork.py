@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from launch import PROGRAMS, environment, run_programs
+from launch import PROGRAMS, environment, free_port, run_program, run_programs
 
 
 @pytest.mark.quick
@@ -52,3 +52,9 @@ def test_killed_parent_of_a_living_child(tmp_path: Path, way: str) -> None:
     finally:
         if (tmp_path / "child").exists():
             os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+
+
+@pytest.mark.quick
+def test_last_message_of_a_worker_arrives() -> None:
+    """multiprocessing ends what it has forked without atexit."""
+    run_program([sys.executable, str(PROGRAMS / "worker_ranks.py"), str(free_port())])
