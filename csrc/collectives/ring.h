@@ -79,4 +79,21 @@ inline Program RingAllgather(const ProgramRequest& request) {
   return {.steps = request.ranks - 1, .step_function = RingAllgatherStep};
 }
 
+// Broadcast along the ring, from the root to the rank before it: every rank but the last sends the
+// whole vector once, so all links carry the fewest bytes. Alone p - 1 whole vectors one after the
+// other; the lanes of a large operation follow each other, and it takes about one.
+inline Step ChainBroadcastStep(const Program& program, Rank rank, uint32_t index) {
+  const uint32_t ranks = program.ranks;
+  const uint32_t distance = Before(rank, program.root, ranks);
+  const Blocks all = Blocks::Run(Buffer::kOutput, 0, ranks);
+  Step step;
+  if (distance == index) step.send(After(rank, 1, ranks), all);
+  if (distance == index + 1) step.recv(Before(rank, 1, ranks), all);
+  return step;
+}
+
+inline Program ChainBroadcast(const ProgramRequest& request) {
+  return {.steps = request.ranks - 1, .step_function = ChainBroadcastStep};
+}
+
 }  // namespace rocecoll

@@ -41,6 +41,10 @@ TEST(Selector, OtherCollectivesGoFromLatencyToBandwidth) {
   EXPECT_EQ(Chosen(Collective::kAllgather, 2, 1u << 30), "circulant");
   EXPECT_EQ(Chosen(Collective::kBroadcast, 5, 32 * kKiB), "binomial");
   EXPECT_EQ(Chosen(Collective::kBroadcast, 5, 32 * kKiB + 1), "scatter_allgather");
+  EXPECT_EQ(Chosen(Collective::kBroadcast, 3, 3 * 256 * kKiB), "chain");
+  EXPECT_EQ(Chosen(Collective::kBroadcast, 9, 9 * 256 * kKiB), "chain");
+  EXPECT_EQ(Chosen(Collective::kBroadcast, 9, 9 * 256 * kKiB - 1), "scatter_allgather");
+  EXPECT_EQ(Chosen(Collective::kBroadcast, 10, 1u << 30), "scatter_allgather");
   EXPECT_EQ(Chosen(Collective::kBroadcast, 2, 1u << 30), "binomial");
   EXPECT_EQ(Chosen(Collective::kReduce, 5, 32 * kKiB), "binomial");
   EXPECT_EQ(Chosen(Collective::kReduce, 5, 32 * kKiB + 1), "reduce_scatter_gather");

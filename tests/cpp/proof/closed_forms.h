@@ -42,6 +42,7 @@ inline std::vector<ClosedForm> ClosedForms(uint32_t ranks) {
       {kAllgather, "ring", linear, part, 0},
       {kBroadcast, "binomial", rounds, rounds, 0},
       {kBroadcast, "scatter_allgather", 2 * rounds, 2 * part, 0},
+      {kBroadcast, "chain", linear, linear, 0},
       {kReduce, "binomial", rounds, rounds, rounds},
       {kReduce, "reduce_scatter_gather", 2 * rounds, 2 * part, part},
       {kGather, "binomial", rounds, part, 0},
