@@ -18,16 +18,18 @@ import rocecoll  # noqa: F401
 LONG_ENOUGH_S = 2
 
 
-def receive(port: int) -> None:
+def receive(port: int, joined: Event) -> None:
     dist.init_process_group("rocecoll", f"tcp://127.0.0.1:{port}", rank=0, world_size=2)
+    joined.wait()  # the Store is in this process
     os.kill(os.getpid(), signal.SIGSTOP)  # before it has a link to the sender
     value = torch.zeros(1)
     dist.recv(value, 1)
     assert value.item() == 7
 
 
-def send(port: int, stopped: Event, sent: Event) -> None:
+def send(port: int, joined: Event, stopped: Event, sent: Event) -> None:
     dist.init_process_group("rocecoll", f"tcp://127.0.0.1:{port}", rank=1, world_size=2)
+    joined.set()
     stopped.wait()
     dist.send(torch.full((1,), 7.0), 0)
     sent.set()
@@ -35,10 +37,10 @@ def send(port: int, stopped: Event, sent: Event) -> None:
 
 if __name__ == "__main__":
     context = multiprocessing.get_context("fork")
-    stopped, sent = context.Event(), context.Event()
+    joined, stopped, sent = context.Event(), context.Event(), context.Event()
     port = int(sys.argv[1])
-    receiver = context.Process(target=receive, args=(port,))
-    sender = context.Process(target=send, args=(port, stopped, sent))
+    receiver = context.Process(target=receive, args=(port, joined))
+    sender = context.Process(target=send, args=(port, joined, stopped, sent))
     receiver.start()
     sender.start()
     assert receiver.pid is not None
