@@ -140,6 +140,7 @@ uint32_t LaneCount(const OperationSpec& spec, const Plan& plan, uint32_t ranks, 
   const uint64_t block_bytes = LargestBlock(spec) * element_bytes;
   const uint64_t transfer_bytes = LargestTransfer(plan.program) * block_bytes;
   if (plan.elements * element_bytes <= options.lane_bytes) {
+    if (ranks == 1) return 1;  // which sends nothing
     const uint64_t pieces = CeilDivide(transfer_bytes, std::max<uint64_t>(eager_bytes, 1));
     return pieces <= kEagerPieces ? static_cast<uint32_t>(std::max<uint64_t>(pieces, 1)) : 1;
   }

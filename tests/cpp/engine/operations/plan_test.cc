@@ -41,6 +41,18 @@ TEST(Plan, OneMessageIsAtMostHalfALane) {
   EXPECT_EQ(LanesOf(4 * kOptions.lane_bytes), 8u);
 }
 
+TEST(Plan, OneRankAloneSendsNothing) {
+  static std::byte memory;
+  OperationSpec spec;
+  spec.collective = Collective::kAllreduce;
+  spec.type = DataType::kUint8;
+  spec.input = {&memory, Partition::Even(2 * kEagerBytes, 1)};
+  spec.output = spec.input;
+  auto plan = MakePlan(spec, 0, 1, kEagerBytes, kOptions);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan.value().lanes, 1u);
+}
+
 TEST(Plan, WhatOnlyOneRankKnowsIsNotCut) {
   static std::byte memory;
   OperationSpec spec;
