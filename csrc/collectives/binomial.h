@@ -65,7 +65,7 @@ inline Step BinomialGatherStep(const Program& program, Rank rank, uint32_t index
   const bool is_leaf = index == 0 && edge.role == BinomialEdge::Role::kChild;
   const Blocks input = Blocks::Run(Buffer::kInput, 0, 1);
   Step step;
-  if (index == 0 && is_root) step.copy(Blocks::Run(Buffer::kOutput, rank, 1), input);
+  if (index == 0 && is_root) CopyOwnBlock(rank, step);
   if (index == 0 && !is_root && !is_leaf) step.copy(Blocks::Run(Buffer::kWork, 0, 1), input);
   if (edge.role == BinomialEdge::Role::kChild) {
     step.send(edge.peer, is_leaf ? input : BinomialWork(edge, rank, program.ranks));

@@ -98,9 +98,7 @@ inline Program CirculantReduceScatter(const ProgramRequest& request) {
 
 inline Step CirculantAllgatherStep(const Program& program, Rank rank, uint32_t index) {
   Step step;
-  if (index == 0) {
-    step.copy(Blocks::Run(Buffer::kOutput, rank, 1), Blocks::Run(Buffer::kInput, 0, 1));
-  }
+  if (index == 0) CopyOwnBlock(rank, step);
   AddCirculantGatherRound(rank, program.ranks, index, step);
   return step;
 }

@@ -16,21 +16,29 @@ namespace rocecoll {
 // 1 + k * kLinearPeers and up. Its own block is copied in the first step, beside these peers.
 inline constexpr uint32_t kLinearPeers = Step::kMaxTransfers - 1;
 
+struct LinearWindow {
+  LinearWindow(uint32_t index, uint32_t ranks)
+      : first(1 + index * kLinearPeers), end(std::min(first + kLinearPeers, ranks)) {}
+
+  bool holds(uint32_t distance) const { return distance >= first && distance < end; }
+
+  uint32_t first;
+  uint32_t end;
+};
+
 inline Step LinearGatherStep(const Program& program, Rank rank, uint32_t index) {
-  const uint32_t first = 1 + index * kLinearPeers;
-  const uint32_t end = std::min(first + kLinearPeers, program.ranks);
+  const LinearWindow window(index, program.ranks);
   const Blocks input = Blocks::Run(Buffer::kInput, 0, 1);
   Step step;
   if (rank == program.root) {
-    if (index == 0) step.copy(Blocks::Run(Buffer::kOutput, rank, 1), input);
-    for (uint32_t distance = first; distance < end; ++distance) {
+    if (index == 0) CopyOwnBlock(rank, step);
+    for (uint32_t distance = window.first; distance < window.end; ++distance) {
       const Rank peer = After(rank, distance, program.ranks);
       step.recv(peer, Blocks::Run(Buffer::kOutput, peer, 1));
     }
     return step;
   }
-  const uint32_t distance = Before(rank, program.root, program.ranks);
-  if (distance >= first && distance < end) step.send(program.root, input);
+  if (window.holds(Before(rank, program.root, program.ranks))) step.send(program.root, input);
   return step;
 }
 
@@ -39,20 +47,18 @@ inline Program LinearGather(const ProgramRequest& request) {
 }
 
 inline Step LinearScatterStep(const Program& program, Rank rank, uint32_t index) {
-  const uint32_t first = 1 + index * kLinearPeers;
-  const uint32_t end = std::min(first + kLinearPeers, program.ranks);
+  const LinearWindow window(index, program.ranks);
   const Blocks output = Blocks::Run(Buffer::kOutput, 0, 1);
   Step step;
   if (rank == program.root) {
     if (index == 0) step.copy(output, Blocks::Run(Buffer::kInput, rank, 1));
-    for (uint32_t distance = first; distance < end; ++distance) {
+    for (uint32_t distance = window.first; distance < window.end; ++distance) {
       const Rank peer = After(rank, distance, program.ranks);
       step.send(peer, Blocks::Run(Buffer::kInput, peer, 1));
     }
     return step;
   }
-  const uint32_t distance = Before(rank, program.root, program.ranks);
-  if (distance >= first && distance < end) step.recv(program.root, output);
+  if (window.holds(Before(rank, program.root, program.ranks))) step.recv(program.root, output);
   return step;
 }
 

@@ -88,6 +88,11 @@ inline void CopyWholeInput(uint32_t ranks, Step& step) {
   step.copy(Blocks::Run(Buffer::kOutput, 0, ranks), Blocks::Run(Buffer::kInput, 0, ranks));
 }
 
+// How gathers begin where the own block is held: in its place among all.
+inline void CopyOwnBlock(Rank rank, Step& step) {
+  step.copy(Blocks::Run(Buffer::kOutput, rank, 1), Blocks::Run(Buffer::kInput, 0, 1));
+}
+
 // A value: what is known of it beforehand, and a function without state.
 struct Program {
   using StepFunction = Step (*)(const Program& program, Rank rank, uint32_t index);

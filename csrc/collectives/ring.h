@@ -68,9 +68,7 @@ inline Program RingReduceScatter(const ProgramRequest& request) {
 
 inline Step RingAllgatherStep(const Program& program, Rank rank, uint32_t index) {
   Step step;
-  if (index == 0) {
-    step.copy(Blocks::Run(Buffer::kOutput, rank, 1), Blocks::Run(Buffer::kInput, 0, 1));
-  }
+  if (index == 0) CopyOwnBlock(rank, step);
   AddRingGatherRound(rank, program.ranks, index, step);
   return step;
 }
