@@ -23,31 +23,20 @@ size_t EagerBytes(const TransportLimits& limits, const MessengerOptions& options
   return std::min(wanted, limits.max_frame_bytes - MessageFrame::kHeaderBytes);
 }
 
-// One for the whole group, so that all of its ranks agree without a word: what its worst pair has.
-TransportLimits LimitsOf(const Transport& transport, Rank self,
-                         const SharedVector<Address>& addresses) {
-  ROCECOLL_CHECK(self < addresses.size());
-  const auto before = addresses.items().first(self);
-  const auto behind = addresses.items().subspan(self + 1);
-  if (before.empty()) return transport.limits_towards(behind);
-  const TransportLimits limits = transport.limits_towards(before);
-  if (behind.empty()) return limits;
-  const TransportLimits others = transport.limits_towards(behind);
-  return {std::min(limits.max_frame_bytes, others.max_frame_bytes),
-          std::min(limits.preferred_eager_bytes, others.preferred_eager_bytes)};
-}
-
 }  // namespace
 
 struct Messenger::Impl {
+  // One limit for the whole group, so that all of its ranks agree without a word: what its worst
+  // pair has. This rank's own address is on this host, so no other's is better.
   Impl(Transport& transport, const GroupKey& group, Rank self, SharedVector<Address> addresses,
        const MessengerOptions& options)
-      : Impl(transport, group, self, addresses, options, LimitsOf(transport, self, addresses)) {}
+      : Impl(transport, group, self, addresses, options,
+             transport.limits_towards(addresses.items())) {}
   Impl(Transport& transport, const GroupKey& group, Rank self, SharedVector<Address> addresses,
        const MessengerOptions& options, const TransportLimits& limits)
       : core(transport, group, self, std::move(addresses), options, EagerBytes(limits, options),
              limits.max_frame_bytes) {
-    ROCECOLL_CHECK(options.eager_credits > 0);
+    ROCECOLL_CHECK(options.eager_credits > 0 && self < core.addresses.size());
     channels.resize(core.addresses.size());
   }
 

@@ -44,10 +44,11 @@ DatagramTransport::~DatagramTransport() {
 }
 
 TransportLimits DatagramTransport::limits_towards(std::span<const Address> peers) const {
-  size_t guaranteed = port_limits_.max_datagram_bytes;
-  for (const Address& peer : peers)
+  size_t guaranteed =
+      peers.empty() ? port_limits_.guaranteed_datagram_bytes : port_limits_.max_datagram_bytes;
+  for (const Address& peer : peers) {
     guaranteed = std::min(guaranteed, port_->guaranteed_bytes(peer));
-  if (peers.empty()) guaranteed = port_limits_.guaranteed_datagram_bytes;
+  }
   TransportLimits limits;
   limits.max_frame_bytes = Connection::MaxFrameBytes(guaranteed);
   limits.preferred_eager_bytes = std::min(limits.max_frame_bytes, kMaxPreferredFrameBytes);
