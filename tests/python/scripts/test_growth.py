@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/benchmarks/growth.py at few ranks: it ends, and every cell is filled."""
+"""scripts/growth.py at few ranks: it ends, and every cell is filled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import pytest
 from launch import ROOT, environment, run_programs
 
-SCRIPT = str(ROOT / "scripts" / "benchmarks" / "growth.py")
+SCRIPT = str(ROOT / "scripts" / "growth.py")
 LIMIT_S = 240
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import socket
 import statistics
 import time
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from multiprocessing.synchronize import Barrier
 
 import torch
 import torch.distributed as dist
+from benchmarks.launcher import free_port
 
 # Registers the backend, and loads what its first group would load.
 import rocecoll.torch_hooks  # noqa: F401
@@ -34,12 +34,6 @@ CONTEXT = multiprocessing.get_context("fork")
 class Figures:
     start_ms: float
     latency_us: float
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def rank_main(
