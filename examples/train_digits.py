@@ -81,12 +81,15 @@ def test_accuracy(model: nn.Module, data: TensorDataset) -> float:
         return (model(images).argmax(dim=1) == labels).to(torch.float64).mean().item()
 
 
-def bytes_moved(backend: str) -> int | None:
-    """Bytes that this rank has sent and received so far; gloo does not count them."""
+def bytes_moved(backend: str) -> dict[str, int]:
+    """Bytes that this rank has sent and received so far, by path; gloo does not count them."""
     if backend != "rocecoll":
-        return None
+        return {}
     stats = rocecoll.stats()
-    return stats["bytes_sent"] + stats["bytes_received"]
+    return {
+        "network": stats["bytes_sent"] + stats["bytes_received"],
+        "memory": stats["shared_bytes_sent"] + stats["shared_bytes_received"],
+    }
 
 
 def main(
@@ -115,7 +118,7 @@ def main(
             "accuracy": accuracy,
             "test_accuracy": test_accuracy(model, test),
             "seconds": time.perf_counter() - started,
-            "bytes": None if before is None else bytes_moved(backend) - before,
+            "bytes": {path: moved - before[path] for path, moved in bytes_moved(backend).items()},
         }
         if dist.get_rank() == 0:
             line = json.dumps(row)

@@ -30,6 +30,7 @@ class Options(torch._C._distributed_c10d.Backend.Options):
         self,
         *,  # options
         transport: str | os.PathLike[str] = ...,
+        shm: bool | str | None = ...,
         socket_ifname: str | os.PathLike[str] = ...,
         socket_family: str | os.PathLike[str] = ...,
         port_range: tuple[int, int] | str = ...,

@@ -48,7 +48,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         ranks=group.group_size,
         address=runtime.address,
         process=runtime.process,
-        transport=settings["transport"],
+        transport=options.carriers(settings),
         version=rocecoll.__version__,
     )
     meeting = meet(group.store, own, group.group_id, group.timeout)

@@ -68,7 +68,17 @@ def resolve(chosen: Mapping[str, Any] | None = None) -> Settings:
             warnings.warn(
                 f"rocecoll does not know {given}{_suggestion(given, names)}", stacklevel=2
             )
-    return settings | dict(chosen or {})
+    named = {names[given] for given in os.environ if given in names} | set(chosen or {})
+    settings |= dict(chosen or {})
+    if settings["shm"] is None:
+        udp_by_name = "transport" in named and settings["transport"] == "udp"
+        settings["shm"] = not udp_by_name and not settings["fault"]
+    return settings
+
+
+def carriers(settings: Settings) -> str:
+    """What ranks have to agree on: the transport, and whether it is used within a host, too."""
+    return str(settings["transport"]) + (", shared memory" if settings["shm"] else "")
 
 
 def replaced_backends() -> frozenset[str]:

@@ -194,7 +194,8 @@ def _check(records: Sequence[Record], own: Record, group_name: str) -> None:
                 "transport",
                 record.transport,
                 own.transport,
-                "set ROCECOLL_TRANSPORT alike on all ranks; auto uses RoCE where a pair of ranks has it",
+                "set ROCECOLL_TRANSPORT alike on all ranks, and ROCECOLL_SHM and ROCECOLL_FAULT; auto "
+                "uses RoCE where a pair of ranks has it",
             ),
         ):
             if theirs != ours:

@@ -38,7 +38,9 @@ def read_rows(report: Path) -> list[dict]:
 
 def epoch_table(title: str, rows: list[dict]) -> Table:
     table = Table(title=title, title_justify="left")
-    for column in ("epoch", "loss", "accuracy", "test accuracy", "seconds", "MB moved per rank"):
+    paths = list(rows[0]["bytes"])  # those that a rank's bytes are counted by
+    columns = ["epoch", "loss", "accuracy", "test accuracy", "seconds"]
+    for column in columns + [f"MB per rank over {path}" for path in paths]:
         table.add_column(column, justify="right")
     for row in rows:
         table.add_row(
@@ -47,9 +49,14 @@ def epoch_table(title: str, rows: list[dict]) -> Table:
             f"{row['accuracy']:.2%}",
             f"{row['test_accuracy']:.2%}",
             f"{row['seconds']:.2f}",
-            "not counted" if row["bytes"] is None else f"{row['bytes'] / 1e6:.2f}",
+            *(f"{row['bytes'][path] / 1e6:.2f}" for path in paths),
         )
     return table
+
+
+def named(transport: str) -> dict[str, str]:
+    """All of it over this transport, though the ranks share a host."""
+    return {"ROCECOLL_TRANSPORT": transport, "ROCECOLL_SHM": "0"}
 
 
 def train(backend: str, ranks: int, epochs: int, transport: str, directory: Path) -> list[dict]:
@@ -59,7 +66,8 @@ def train(backend: str, ranks: int, epochs: int, transport: str, directory: Path
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(ranks), str(ROOT / "examples/train_digits.py")]
     command += ["--backend", backend, "--epochs", str(epochs), "--report", str(report)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ROCECOLL_TRANSPORT": transport}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment |= {"ROCECOLL_SHM": "1"} if transport == "shm" else named(transport)
     title = f"{backend} ({transport})" if backend == "rocecoll" else backend
     progress = Progress(
         TextColumn(f"{title}: {ranks} ranks"),
@@ -92,7 +100,10 @@ def train(backend: str, ranks: int, epochs: int, transport: str, directory: Path
 def main(
     ranks: Annotated[int, typer.Option(min=1, help="processes on this machine")] = 2,
     epochs: Annotated[int, typer.Option(min=1)] = 10,
-    transport: Annotated[str, typer.Option(help="what rocecoll runs over")] = "udp",
+    transport: Annotated[
+        str,
+        typer.Option(help="what rocecoll runs over: shm, as by itself on one host, or udp, ..."),
+    ] = "shm",
 ) -> None:
     """Train handwritten digits over rocecoll, then over gloo, and compare."""
     with tempfile.TemporaryDirectory(prefix="rocecoll-demo-") as directory:

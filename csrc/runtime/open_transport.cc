@@ -9,8 +9,10 @@
 #include "transport/datagram/datagram_transport.h"
 #include "transport/datagram/failover/failover_port.h"
 #include "transport/datagram/fault_port.h"
+#include "transport/datagram/udp/udp_address.h"
 #include "transport/datagram/udp/udp_port.h"
 #include "transport/rc/rc_device.h"
+#include "transport/shm/shm_transport.h"
 
 namespace rocecoll {
 namespace {
@@ -79,6 +81,20 @@ std::unique_ptr<Transport> OverPort(std::unique_ptr<DatagramPort> port,
   return std::make_unique<DatagramTransport>(std::move(port), options.connection);
 }
 
+// Ranks of one host reach each other over loopback, and nobody else does.
+bool OnThisHost(const Address& peer) {
+  const auto endpoint = ToUdpEndpoint(peer);
+  return endpoint.ok() && endpoint.value().is_loopback();
+}
+
+Result<std::unique_ptr<Transport>> WithSharedMemory(std::unique_ptr<Transport> network) {
+  ShmOptions shm;
+  shm.reaches = OnThisHost;
+  auto both = MakeShmTransport(std::move(network), shm);
+  if (!both.ok()) return both.status();
+  return std::unique_ptr<Transport>(both.take());
+}
+
 // The device comes before the socket: what cannot work takes no port.
 Result<std::unique_ptr<Transport>> OpenUd(const RuntimeOptions& options) {
   auto ud = OpenUdPort(options);
@@ -107,15 +123,14 @@ Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options) {
   if (!udp.ok()) return udp.status();
   RcOptions rc = options.rc;
   rc.expected = expected;
+  if (options.shm) rc.reaches = [](const Address& peer) { return !OnThisHost(peer); };
   auto both = MakeRcTransport(OverPort(udp.take(), options), device.ok() ? device.take() : nullptr,
                               rc, why_not);
   if (!both.ok()) return both.status();
   return std::unique_ptr<Transport>(both.take());
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Transport>> OpenTransport(const RuntimeOptions& options) {
+Result<std::unique_ptr<Transport>> OpenNetwork(const RuntimeOptions& options) {
   const std::string& name = options.transport;
   if (name != "udp" && name != "ud" && name != "rc" && name != "auto") {
     return Status(StatusCode::kInvalidArgument, "rocecoll: there is no transport \"" + name +
@@ -126,6 +141,14 @@ Result<std::unique_ptr<Transport>> OpenTransport(const RuntimeOptions& options) 
   auto udp = OpenUdpPort(options);
   if (!udp.ok()) return udp.status();
   return OverPort(udp.take(), options);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> OpenTransport(const RuntimeOptions& options) {
+  auto network = OpenNetwork(options);
+  if (!network.ok() || !options.shm) return network;
+  return WithSharedMemory(network.take());
 }
 
 std::string DescribeDevices(const RuntimeOptions& options) {

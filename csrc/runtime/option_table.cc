@@ -93,6 +93,10 @@ std::vector<Option> GeneralOptions() {
       Row("transport", Choice({"udp", "ud", "rc", "auto"}), ROCECOLL_FIELD(transport), "",
           "what carries the data: udp; RoCE's unreliable datagrams (ud) or reliable connections "
           "(rc); auto: rc between ranks that both have it, else UDP; alike on all ranks"),
+      AutoRow(
+          "shm", Switch(), ROCECOLL_FIELD(shm), "",
+          "shared memory between ranks of one host, beside whatever carries the rest; auto: yes, "
+          "but not where the transport is set to udp or faults are injected; alike on all ranks"),
       PythonRow("socket_ifname",
                 AnyText("names or prefixes of interfaces separated by commas, =NAME for exactly "
                         "one, ^NAME to exclude, or networks such as 10.0.0.0/8"),

@@ -42,8 +42,6 @@ inline bool OnControlPath(const RemoteSlice& slice) {
 class FastPath {
  public:
   static constexpr uint32_t kMaxStreams = 8;
-  // What every path takes.
-  static constexpr size_t kMaxFrameBytes = 4088;
   using Counts = std::array<uint64_t, kMaxStreams>;
   // Where the peer finds our ends, one for each stream; none: there are none.
   struct Ends {
@@ -73,6 +71,8 @@ class FastPath {
   // The path is not used any more: destroys, gives back what was lent, and returns the frames that
   // the peer does not have, oldest first.
   virtual std::vector<WireBytes> give_up() = 0;
+  // For people: what it is, once started.
+  virtual std::string carrier() const = 0;
 
   // -- messages
   // How many have come, by stream.
@@ -129,9 +129,8 @@ class FastDevice {
  public:
   virtual ~FastDevice() = default;
 
-  // For people: the device, and what paths over it are.
+  // For people.
   virtual const std::string& description() const = 0;
-  virtual std::string carrier() const = 0;
   virtual MemoryDomain& memory() = 0;
   virtual const TransportStats& stats() const = 0;
   virtual std::unique_ptr<FastPath> make_path() = 0;

@@ -156,6 +156,8 @@ struct TransportStats {
   uint64_t packets_retransmitted = 0;
   uint64_t packets_marked = 0;           // by a queue on the way, as far as the peers told
   uint64_t packets_dropped_invalid = 0;  // failed CRC, malformed or unknown connection
+  uint64_t shared_bytes_sent = 0;        // through the memory of this host, not counted above
+  uint64_t shared_bytes_received = 0;
 };
 
 struct TransportStat {
@@ -171,6 +173,8 @@ inline constexpr auto kTransportStats = std::to_array<TransportStat>({
     {"packets_retransmitted", &TransportStats::packets_retransmitted},
     {"packets_marked", &TransportStats::packets_marked},
     {"packets_dropped_invalid", &TransportStats::packets_dropped_invalid},
+    {"shared_bytes_sent", &TransportStats::shared_bytes_sent},
+    {"shared_bytes_received", &TransportStats::shared_bytes_received},
 });
 static_assert(sizeof(TransportStats) == kTransportStats.size() * sizeof(uint64_t));
 

@@ -124,7 +124,10 @@ class Job:
         self.size, self.body, self.timeout_s = size, body, timeout_s
         self.key = os.urandom(16)
         self._variables = [
-            {"ROCECOLL_TRANSPORT": transport} | (variables or {}) | (own or {}).get(rank, {})
+            # Ranks of one guest would share memory.
+            {"ROCECOLL_TRANSPORT": transport, "ROCECOLL_SHM": "0"}
+            | (variables or {})
+            | (own or {}).get(rank, {})
             for rank in range(size)
         ]
         self._pipes: list[Connection] = []

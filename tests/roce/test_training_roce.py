@@ -46,6 +46,7 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     devices = os.environ["SOFTROCE_DEVICES"].split()
     common = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
     common["ROCECOLL_FAILOVER"] = "0"  # or UDP would do instead
+    common["ROCECOLL_SHM"] = "0"  # or memory would
     logs = [directory / f"rank{rank}.log" for rank in range(RANKS)]
     ranks = []
     for rank, log in enumerate(logs):

@@ -133,7 +133,7 @@ void DualLink::carry_over_path() {
   }
   path_->start();
   if (closed_) path_->request_acknowledgement();
-  announce(context_.device->carrier(), false);
+  announce(path_->carrier(), false);
   mark_dirty();
 }
 

@@ -53,7 +53,7 @@ void DualLink::emit(Event::Kind kind, uint32_t token) {
 }
 
 bool DualLink::send_frame(std::span<const std::byte> frame) {
-  ROCECOLL_CHECK(!closed_ && !frame.empty() && frame.size() <= FastPath::kMaxFrameBytes);
+  ROCECOLL_CHECK(!closed_ && !frame.empty() && frame.size() <= context_.options.max_frame_bytes);
   if (phase_ == Phase::kDown) return true;
   mark_dirty();
   if (waiting_frames_.empty()) {

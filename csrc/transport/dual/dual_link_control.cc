@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a link sends and receives over its control path.
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -35,10 +34,10 @@ bool DualLink::pump_control_queue() {
 }
 
 bool DualLink::send_over_control(std::span<const std::byte> frame) {
-  std::array<std::byte, 1 + FastPath::kMaxFrameBytes> bytes;
-  bytes[0] = static_cast<std::byte>(ControlType::kFrame);
-  std::ranges::copy(frame, bytes.begin() + 1);
-  return control_->send_frame(std::span(bytes).first(1 + frame.size()));
+  WireBytes& whole = context_.control_frame;
+  whole.assign(1, static_cast<std::byte>(ControlType::kFrame));
+  whole.insert(whole.end(), frame.begin(), frame.end());
+  return control_->send_frame(whole);
 }
 
 // In pieces where the control path's frames are shorter than ours.
@@ -120,7 +119,7 @@ void DualLink::on_control_frame(std::span<const std::byte> frame) {
   switch (static_cast<ControlType>(frame.front())) {
     case ControlType::kPiece:
       assembling_.insert(assembling_.end(), frame.begin() + 1, frame.end());
-      if (assembling_.size() > FastPath::kMaxFrameBytes) malformed("a frame without end");
+      if (assembling_.size() > context_.options.max_frame_bytes) malformed("a frame without end");
       return;
     case ControlType::kFrame:
       return on_peer_frame(frame.subspan(1));
@@ -161,7 +160,7 @@ void DualLink::on_peer_frame(std::span<const std::byte> frame) {
     context_.held.push_back(std::exchange(assembling_, {}));
     whole = context_.held.back();
   }
-  if (whole.empty() || whole.size() > FastPath::kMaxFrameBytes) {
+  if (whole.empty() || whole.size() > context_.options.max_frame_bytes) {
     go_down(ProtocolError(context_.options, "the size of a frame"));
     return;
   }

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/time.h"
+#include "transport/address.h"
 
 namespace rocecoll {
 
@@ -30,6 +33,11 @@ struct DualOptions {
   // Of messages and, modulo 2^32, of writes and slices, at both ends: the protocol says 0. Tests
   // begin where a long life would lead.
   uint64_t first_number = 0;
+  // Of a frame; every faster path of one kind takes the same.
+  size_t max_frame_bytes = 4096;
+  // Whether a faster path to this process is worth an attempt: the same at both ends. To others
+  // links are those of the control transport. None: to everybody.
+  std::function<bool(const Address&)> reaches = nullptr;
 };
 
 }  // namespace rocecoll

@@ -20,6 +20,13 @@ constexpr Duration kHealthInterval = std::chrono::milliseconds(1);
 // Looks at the device before a failed path is destroyed with something outstanding.
 constexpr int kDrainLooks = 20000;
 
+TransportLimits Least(const TransportLimits& a, const TransportLimits& b) {
+  TransportLimits least;
+  least.max_frame_bytes = std::min(a.max_frame_bytes, b.max_frame_bytes);
+  least.preferred_eager_bytes = std::min(a.preferred_eager_bytes, b.preferred_eager_bytes);
+  return least;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DualTransport>> DualTransport::Make(std::unique_ptr<Transport> control,
@@ -47,11 +54,16 @@ DualTransport::DualTransport(std::unique_ptr<Transport> control, std::unique_ptr
 
 DualTransport::~DualTransport() { links_.clear(); }
 
-TransportLimits DualTransport::limits() const {
+bool DualTransport::reaches(const Address& peer) const {
+  return !context_.options.reaches || context_.options.reaches(peer);
+}
+
+TransportLimits DualTransport::limits_towards(std::span<const Address> peers) const {
   TransportLimits limits;
-  limits.max_frame_bytes = FastPath::kMaxFrameBytes;
-  limits.preferred_eager_bytes = FastPath::kMaxFrameBytes;
-  return limits;
+  limits.max_frame_bytes = limits.preferred_eager_bytes = context_.options.max_frame_bytes;
+  const bool all = !context_.options.reaches ||
+                   (!peers.empty() && std::ranges::all_of(peers, context_.options.reaches));
+  return all ? limits : Least(limits, control_->limits_towards(peers));
 }
 
 MemoryDomain& DualTransport::memory() {
@@ -67,6 +79,10 @@ Result<Link*> DualTransport::open(const LinkId& id, const Address& peer, Duratio
   context_.now = std::max(context_.now, now);
   const Result<Link*> control = control_->open(id, peer, connect_timeout, now);
   if (!control.ok()) return control.status();
+  if (!reaches(peer)) {
+    beyond_reach_ = true;
+    return control;
+  }
   auto link = std::make_unique<DualLink>(context_, *control.value(), peer);
   Link* opened = link.get();
   links_.emplace(control.value(), std::move(link));
@@ -82,20 +98,22 @@ size_t DualTransport::poll(Instant now, std::span<Event> events) {
   context_.dirty.insert(context_.dirty.end(), blocked_.begin(), blocked_.end());
   blocked_.clear();
   pump();
+  size_t beyond = 0;
   if (context_.events.empty()) {
     context_.held.clear();
-    // What has ended a sleep, if it was not a completion.
-    if (poll_device() == 0 && std::exchange(armed_, false)) {
+    // What has ended a sleep, if it was not something of the device.
+    const bool slept = std::exchange(armed_, false);
+    if (poll_device() == 0 && slept) {
       control_due_ = {};
       health_.hurry();
     }
-    poll_control();
+    beyond = poll_control(events);
   }
   check_health();
   run_timers();
   pump();
   reap();
-  const size_t count = take_events(events);
+  const size_t count = beyond + take_events(events.subspan(beyond));
   // Without a timer there is none to stand still.
   pauses_.expect(context_.now, context_.with_timer.empty() ? kNever : next_deadline());
   return count;
@@ -109,21 +127,25 @@ void DualTransport::give_back_lent() {
   lent_.clear();
 }
 
-void DualTransport::poll_control() {
-  if (context_.links_off_path == 0 && context_.now < control_due_) return;
+// Returns how many events of links beyond the faster paths' reach, and of none, it has put into
+// `events`, which are the caller's at once.
+size_t DualTransport::poll_control(std::span<Event> events) {
+  if (context_.links_off_path == 0 && !beyond_reach_ && context_.now < control_due_) return 0;
   control_due_ = context_.now + kControlInterval;
-  std::array<Event, kBatch> events;
-  const size_t count = control_->poll(context_.now, events);
-  for (const Event& event : std::span(events).first(count)) {
-    if (event.link == nullptr) {
-      context_.events.push_back({event, std::nullopt});
+  std::array<Event, kBatch> batch;
+  const size_t count =
+      control_->poll(context_.now, std::span(batch).first(std::min(kBatch, events.size())));
+  size_t beyond = 0;
+  for (const Event& event : std::span(batch).first(count)) {
+    const auto found = event.link == nullptr ? links_.end() : links_.find(event.link);
+    if (found == links_.end()) {
+      events[beyond++] = event;
       continue;
     }
-    const auto found = links_.find(event.link);
-    ROCECOLL_CHECK(found != links_.end());
     // A link that closed during this batch has let its control link go.
     if (!found->second->finished()) found->second->on_control(event);
   }
+  return beyond;
 }
 
 size_t DualTransport::poll_device() {

@@ -32,7 +32,8 @@ class DualTransport final : public Transport {
   DualTransport(const DualTransport&) = delete;
   DualTransport& operator=(const DualTransport&) = delete;
 
-  TransportLimits limits() const override;
+  TransportLimits limits() const override { return limits_towards({}); }
+  TransportLimits limits_towards(std::span<const Address> peers) const override;
   Address address() const override { return control_->address(); }
   MemoryDomain& memory() override;
   TransportStats stats() const override;
@@ -56,7 +57,8 @@ class DualTransport final : public Transport {
   DualTransport(std::unique_ptr<Transport> control, std::unique_ptr<FastDevice> device,
                 const DualOptions& options, const std::string& no_device);
   void give_back_lent();
-  void poll_control();
+  bool reaches(const Address& peer) const;
+  size_t poll_control(std::span<Event> events);
   size_t poll_device();
   void check_health();
   void run_timers();
@@ -73,8 +75,9 @@ class DualTransport final : public Transport {
   std::vector<DualLink*> in_turn_;  // of context_.dirty
   std::vector<DualLink*> blocked_;  // wait for room in the control path
   Instant control_due_{};
-  PauseDetector pauses_;  // between calls of poll()
-  bool armed_ = false;    // the driver may have slept since the last poll()
+  bool beyond_reach_ = false;  // there are, or were, links that no faster path may carry
+  PauseDetector pauses_;       // between calls of poll()
+  bool armed_ = false;         // the driver may have slept since the last poll()
   HealthWatch health_;
   JoinedWait wait_;
 };

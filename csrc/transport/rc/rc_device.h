@@ -25,7 +25,6 @@ class RcDevice final : public FastDevice {
   RcDevice(std::unique_ptr<RdmaDevice> device, const RcOptions& options);
 
   const std::string& description() const override { return device_->description(); }
-  std::string carrier() const override { return "RoCE, reliable connection over " + description(); }
   RegisteredMemory& memory() override { return memory_; }
   const TransportStats& stats() const override { return stats_; }
   std::unique_ptr<FastPath> make_path() override { return std::make_unique<RcPath>(*this); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "transport/dual/dual_options.h"
@@ -8,8 +9,11 @@
 namespace rocecoll {
 
 struct RcOptions : DualOptions {
+  static constexpr size_t kMaxFrameBytes = 4088;
+
   RcOptions()
-      : DualOptions{.words = {"RoCE", "queue pair", "memory cannot be registered", "UDP"}} {}
+      : DualOptions{.words = {"RoCE", "queue pair", "memory cannot be registered", "UDP"},
+                    .max_frame_bytes = kMaxFrameBytes} {}
 
   // Large writes are cut into as many contiguous parts, one queue pair each. More than one helps
   // where a bond or ECMP spreads flows.

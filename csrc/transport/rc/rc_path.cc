@@ -101,6 +101,10 @@ std::vector<WireBytes> RcPath::give_up() {
   return frames;
 }
 
+std::string RcPath::carrier() const {
+  return "RoCE, reliable connection over " + device_.description();
+}
+
 FastPath::Counts RcPath::received() const {
   Counts counts{};
   for (size_t i = 0; i < streams_.size(); ++i) counts[i] = streams_[i]->next_received();

@@ -48,6 +48,7 @@ class RcPath final : public FastPath {
   bool drained() const override;
   void destroy() override;
   std::vector<WireBytes> give_up() override;
+  std::string carrier() const override;
 
   Counts received() const override;
   bool acknowledge(const Counts& received) override;

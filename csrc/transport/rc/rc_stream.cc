@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "transport/rc/rc_options.h"
 
 namespace rocecoll {
 
@@ -87,7 +88,7 @@ void RcStream::destroy() {
 }
 
 bool RcStream::push_frame(std::span<const std::byte> frame) {
-  ROCECOLL_CHECK(!frame.empty() && frame.size() <= FastPath::kMaxFrameBytes);
+  ROCECOLL_CHECK(!frame.empty() && frame.size() <= RcOptions::kMaxFrameBytes);
   if (queued_frames_ == kMaxQueuedFrames) return false;
   Message message;
   message.size = StreamHeader::kWireBytes + frame.size();

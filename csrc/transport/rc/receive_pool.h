@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "transport/fast_path.h"
 #include "transport/rc/block_pool.h"
+#include "transport/rc/rc_options.h"
 #include "transport/rc/stream_header.h"
 #include "transport/rdma.h"
 
@@ -18,7 +19,7 @@ namespace rocecoll {
 class ReceivePool {
  public:
   // A frame and its stream header.
-  static constexpr size_t kBufferBytes = FastPath::kMaxFrameBytes + StreamHeader::kWireBytes;
+  static constexpr size_t kBufferBytes = RcOptions::kMaxFrameBytes + StreamHeader::kWireBytes;
 
   ReceivePool(RdmaDevice& device, BlockPool& blocks) : device_(device), blocks_(blocks) {}
   // The device's receive queue must be gone or empty by then: with the device, see RcDevice.

@@ -17,6 +17,7 @@
 #include "datagram/transport_world.h"
 #include "dual/memory_world.h"
 #include "rc/rc_world.h"
+#include "shm/shm_world.h"
 
 namespace rocecoll {
 namespace {
@@ -69,6 +70,14 @@ WorldKind OverSimulatedRdma(const std::string& name, const RcWorldOptions& optio
             }
             return std::make_unique<RcWorld>(spec.nodes, own);
           }};
+}
+
+WorldKind OverSharedMemory(const std::string& name, const ShmOptions& options) {
+  return {name,
+          [options](const WorldSpec& spec) {
+            return std::make_unique<ShmWorld>(spec.nodes, ConnectionOf(spec), options);
+          },
+          /*seeded=*/false};
 }
 
 // By main(), before the tests are made.
@@ -126,6 +135,10 @@ std::vector<WorldKind> MakeWorlds() {
   worlds.push_back(OverLoopback("udp4", {.host = "127.0.0.1"}));
   worlds.push_back(OverLoopback("udp6", {.host = "::1", .segmentation_offload = false}));
   worlds.push_back(OverLoopback("udp_faults", {.host = "127.0.0.1"}, faults));
+  worlds.push_back(OverSharedMemory("shm", {}));
+  ShmOptions in_parts;
+  in_parts.fetch = false;
+  worlds.push_back(OverSharedMemory("shm_parts", in_parts));
   if (!devices.empty()) {
     for (const char* transport : {"rc", "ud", "auto"}) worlds.push_back(OverDevices(transport));
   }

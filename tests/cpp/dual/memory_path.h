@@ -41,7 +41,6 @@ class MemoryDevice final : public FastDevice {
   explicit MemoryDevice(MemoryFabric& fabric) : fabric_(fabric) {}
 
   const std::string& description() const override { return description_; }
-  std::string carrier() const override { return "memory"; }
   MemoryDomain& memory() override { return memory_; }
   const TransportStats& stats() const override { return stats_; }
   std::unique_ptr<FastPath> make_path() override;
@@ -146,6 +145,8 @@ class MemoryPath final : public FastPath {
     forget_lent();
     return frames;
   }
+
+  std::string carrier() const override { return "memory"; }
 
   Counts received() const override { return {received_}; }
   bool acknowledge(const Counts& received) override {

@@ -56,7 +56,7 @@ class Traffic {
 
  private:
   static constexpr size_t kFrames = 300;
-  static Bytes Frame(size_t i) { return RandomBytes(1 + i * 37 % FastPath::kMaxFrameBytes, i); }
+  static Bytes Frame(size_t i) { return RandomBytes(1 + i * 37 % RcOptions::kMaxFrameBytes, i); }
   static void send(Link& link, size_t& sent) {
     while (sent < kFrames && link.send_frame(Frame(sent))) ++sent;
   }

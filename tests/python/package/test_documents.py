@@ -38,7 +38,7 @@ def test_default_of_an_option_in_the_readme() -> None:
 
 def test_every_counter_is_explained() -> None:
     text = (ROOT / "docs" / "observability.md").read_text().partition("## Counters")[2]
-    named = re.findall(r"`((?:bytes|packets)_\w+)`", text.partition("\n## ")[0])
+    named = re.findall(r"`((?:(?:shared_)?bytes|packets)_\w+)`", text.partition("\n## ")[0])
     assert sorted(set(named)) == sorted(rocecoll.stats())
 
 

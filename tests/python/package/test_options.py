@@ -34,6 +34,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 GOOD = {
     "transport": ("UDP", "udp"),
+    "shm": ("off", False),
     "socket_ifname": ("^docker,lo", "^docker,lo"),
     "socket_family": ("ipv6", "ipv6"),
     "port_range": ("50000-50100", (50000, 50100)),
@@ -64,6 +65,7 @@ GOOD = {
 }
 BAD = {
     "transport": ["tcp", ""],
+    "shm": ["maybe", ""],
     "socket_family": ["ipv5"],
     "port_range": ["100", "1-", "5-3", "1-70000", "0-7", "x"][1:],
     "udp_max_datagram_bytes": ["575", "65508", "1.5", "-1", ""],
@@ -103,7 +105,7 @@ def test_every_option_has_examples_here() -> None:
 @pytest.mark.parametrize("option", table().values(), ids=lambda option: option.name)
 def test_variable_sets_the_value(option: Option, monkeypatch: pytest.MonkeyPatch) -> None:
     text, value = GOOD[option.name]
-    assert resolve()[option.name] == option.default != value or option.name == "transport"
+    assert resolve()[option.name] == option.default != value or option.name in ("transport", "shm")
     monkeypatch.setenv(variable(option.name), f" {text} ")
     assert resolve()[option.name] == value
 
@@ -116,6 +118,26 @@ def test_bad_value_names_variable_value_and_what_is_accepted(
     message = f"{variable(name)}={text!r}: accepted is {table()[name].accepted}"
     with pytest.raises(ValueError, match=re.escape(message)):
         resolve()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "shared"),
+    [
+        ({}, True),
+        ({"transport": "auto"}, True),
+        ({"transport": "udp"}, False),
+        ({"transport": "udp", "shm": True}, True),
+        ({"fault": "loss=0.1"}, False),
+        ({"shm": False}, False),
+    ],
+)
+def test_shared_memory_is_used_unless_udp_is_asked_for_by_name(
+    chosen: dict[str, object], shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert resolve(Options(**chosen).values)["shm"] is shared  # type: ignore[arg-type]
+    for name, value in chosen.items():
+        monkeypatch.setenv(variable(name), str(value))
+    assert resolve()["shm"] is shared
 
 
 def test_argument_wins_over_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

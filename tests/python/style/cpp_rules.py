@@ -22,6 +22,7 @@ MAY_INCLUDE = {
     "failover": {"base", "transport", "reliability", "datagram"},
     "dual": {"base", "transport"},
     "rc": {"base", "transport", "dual"},
+    "shm": {"base", "transport", "dual"},
     "sim": {"base", "transport"},
     "verbs": {"base", "transport"},
     "messenger": {"base", "transport"},
@@ -42,6 +43,7 @@ MAY_INCLUDE = {
         "failover",
         "dual",
         "rc",
+        "shm",
     },
 }
 # What the bindings may include of the core, and the adapter's own rooms from the lowest to the modules.

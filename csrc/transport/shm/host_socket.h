@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Unix socket through which the processes of one host introduce themselves, hand over shared
+// memory and wake each other. Its name is abstract: no file, and nobody of another network
+// namespace reaches it. What another user sends is dropped.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/descriptor.h"
+#include "base/status.h"
+
+namespace rocecoll {
+
+// The random part of a socket's name.
+using HostSocketName = std::array<uint64_t, 2>;
+
+// Tells one end of a path where the other one's ring and doorbell are.
+struct HostGreeting {
+  HostSocketName from{};
+  uint64_t nonce = 0;  // of the end that it is for
+  uint32_t slot = 0;   // of that end's process
+};
+
+class HostSocket {
+ public:
+  // kNetwork where the system refuses.
+  static Result<HostSocket> Open();
+
+  enum class Sent : uint8_t {
+    kYes,
+    kFull,  // the peer has to read first; try again
+    kGone,  // nobody has this name
+  };
+  // The peer has something to look at.
+  void wake(const HostSocketName& peer) const;
+  Sent greet(const HostSocketName& peer, const HostGreeting& greeting, int ring,
+             int doorbell) const;
+  struct Received {
+    std::optional<HostGreeting> greeting;  // else a word to wake us
+    pid_t process = 0;                     // as this process sees it; 0: it cannot
+    Descriptor ring;
+    Descriptor doorbell;
+  };
+  // None: nothing waits. Of what another user, or nobody known, sent: a word without a greeting.
+  std::optional<Received> receive() const;
+
+  const HostSocketName& name() const { return name_; }
+  int descriptor() const { return socket_; }
+
+ private:
+  HostSocketName name_{};
+  Descriptor socket_;
+};
+
+}  // namespace rocecoll

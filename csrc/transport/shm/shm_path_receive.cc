@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a path makes of the messages in its ring.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "transport/shm/memory_pull.h"
+#include "transport/shm/shm_device.h"
+#include "transport/shm/shm_path.h"
+
+namespace rocecoll {
+
+// Whether the bell may have rung for what the peer has taken.
+bool ShmPath::expects_news() const {
+  return writes_in_ring_ > 0 || wants_room_ || wants_acknowledgement_ || !started_;
+}
+
+bool ShmPath::look(FastEvent& event) {
+  event = {};
+  event.path = this;
+  if (failed_ || receive_ == nullptr) return false;
+  if (fault_ != nullptr) return broken(event, fault_);
+  while (const auto message = receive_->reader.next()) {
+    if (take(*message, event)) return true;
+    if (waits_) return !std::exchange(waits_, false);
+  }
+  if (!receive_->reader.sound()) return broken(event, "the peer wrote what cannot be");
+  if (peer_ != nullptr && peer_->ended) return broken(event, "its process has ended");
+  return false;
+}
+
+// For the device: once for each bell.
+bool ShmPath::on_bell(FastEvent& event) {
+  event = {};
+  event.path = this;
+  if (failed_ || !expects_news()) return false;
+  if (send_ && probing_ && !proved_) {
+    proved_ = send_->header().head.load() > 0;
+    peer_fetches_ = send_->header().pulls.load() != 0;
+  }
+  settle();
+  return true;
+}
+
+bool ShmPath::broken(FastEvent& event, const char* text) {
+  event.kind = FastEvent::Kind::kFailed;
+  event.text = text;
+  fail();
+  return true;
+}
+
+bool ShmPath::take(const RingReader::Message& message, FastEvent& event) {
+  const RingEntry& entry = message.entry;
+  event.number = entry.slice;
+  switch (entry.kind) {
+    case RingEntry::Kind::kProbe:
+      waits_ = peer_ == nullptr;
+      if (!waits_) take_probe(entry);
+      return false;
+    case RingEntry::Kind::kFrame:
+      if (message.payload.empty() || message.payload.size() > ShmOptions::kMaxFrameBytes) break;
+      event.kind = FastEvent::Kind::kFrame;
+      event.frame = message.payload;
+      event.lease = {reinterpret_cast<uint64_t>(receive_.get()), 0};
+      ++receive_->leases;
+      ++received_;
+      receive_->reader.advance();
+      device_.own_stats().shared_bytes_received += message.payload.size();
+      return true;
+    case RingEntry::Kind::kPull:
+      return fetch(entry, event);
+    case RingEntry::Kind::kPart:
+      take_part(message, event);
+      return event.kind != FastEvent::Kind::kProgress;
+    case RingEntry::Kind::kNothing:
+      took(/*tell=*/false);
+      return false;
+    case RingEntry::Kind::kWrap:
+      break;
+  }
+  return broken(event, "a malformed message arrived");
+}
+
+// The first message of all. It waits until we know the process that has sent it.
+void ShmPath::take_probe(const RingEntry& entry) {
+  uint64_t fetched = 0;
+  const bool works =
+      !cannot_fetch_ && peer_->process != 0 &&
+      PullMemory(peer_->process, entry.address, std::as_writable_bytes(std::span(&fetched, 1))) &&
+      fetched == entry.length;
+  receive_->reader.header().pulls.store(works ? 1 : 0);
+  receive_->reader.advance();
+  receive_->reader.free_read();
+  ring_peer();
+}
+
+// One message less. `tell`: the peer waits for that.
+void ShmPath::took(bool tell) {
+  receive_->reader.advance();
+  ++received_;
+  receive_->reader.header().received.store(received_, std::memory_order_release);
+  if (receive_->leases == 0) receive_->reader.free_read();
+  if (tell || receive_->reader.header().wants_bell.load() != 0) {
+    receive_->reader.header().wants_bell.store(0);
+    ring_peer();
+  }
+}
+
+void ShmPath::on_all_released() {
+  if (failed_) return;
+  RingHeader& header = receive_->reader.header();
+  header.received.store(received_, std::memory_order_release);
+  receive_->reader.free_read();
+  if (header.wants_bell.load() == 0) return;
+  header.wants_bell.store(0);
+  ring_peer();
+}
+
+bool ShmPath::fetch(const RingEntry& entry, FastEvent& event) {
+  const auto found = exposures_.find(entry.slice);
+  if (found == exposures_.end()) {
+    took(/*tell=*/true);
+    event.kind = FastEvent::Kind::kStray;
+    return true;
+  }
+  Exposure& exposure = found->second;
+  if (entry.length != exposure.into.size) return broken(event, "a write of another size arrived");
+  const size_t size = std::min(kFetchBytes, exposure.into.size - exposure.landed);
+  if (!PullMemory(peer_->process, entry.address + exposure.landed,
+                  {exposure.into.data + exposure.landed, size})) {
+    cannot_fetch_ = true;
+    exposure.landed = 0;
+    return broken(event, "the system does not let this process read the peer's memory");
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (receive_->reader.header().revoked.load() != 0) {
+    exposure.landed = 0;
+    return broken(event, "the peer has taken back what it was sending");
+  }
+  exposure.landed += size;
+  device_.own_stats().shared_bytes_received += size;
+  if (exposure.landed < exposure.into.size) {
+    waits_ = true;
+    device_.look_again(slot_);
+    return false;
+  }
+  exposures_.erase(found);
+  took(/*tell=*/true);
+  event.kind = FastEvent::Kind::kLanded;
+  return true;
+}
+
+// Parts come in order; one that has come before the last generation ended does not come again.
+void ShmPath::take_part(const RingReader::Message& message, FastEvent& event) {
+  const RingEntry& entry = message.entry;
+  const auto found = exposures_.find(entry.slice);
+  if (found == exposures_.end()) {
+    took(entry.last != 0);
+    event.kind = FastEvent::Kind::kStray;
+    return;
+  }
+  Exposure& exposure = found->second;
+  if (entry.address != exposure.landed ||
+      message.payload.size() > exposure.into.size - exposure.landed) {
+    broken(event, "a part of a write that does not fit arrived");
+    return;
+  }
+  std::memcpy(exposure.into.data + exposure.landed, message.payload.data(), message.payload.size());
+  exposure.landed += message.payload.size();
+  device_.own_stats().shared_bytes_received += message.payload.size();
+  const bool whole = exposure.landed == exposure.into.size;
+  if (whole) {
+    exposures_.erase(found);
+    event.kind = FastEvent::Kind::kLanded;
+  }
+  took(whole);
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ring of messages in shared memory from one process to another: one writer, one reader, no lock.
+// The memory is the reader's. What is half written when its writer dies is never seen: a message is
+// there once `tail` is past it.
+//
+// Neither side trusts the other: positions and sizes are copied out of the shared memory first,
+// then checked, and the position that a side itself moves is kept in its own memory.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace rocecoll {
+
+struct RingEntry {
+  enum class Kind : uint32_t {
+    kWrap = 1,  // nothing until the end of the ring
+    kProbe,     // means nothing; `address` holds the 8 bytes `length`, to try kPull with
+    kFrame,     // payload: a frame
+    kPull,      // a write of `length` bytes lies at `address` of the writer: fetch it
+    kPart,      // payload: a part of a write; `address` counts from its beginning
+    kNothing,   // a message whose write has been taken back
+  };
+  Kind kind = Kind::kWrap;
+  uint32_t payload_bytes = 0;
+  uint32_t slice = 0;  // number of the exposed slice that a write is for
+  uint32_t last = 0;   // of a write: it ends here, and the writer wants to know when it is done
+  uint64_t address = 0;
+  uint64_t length = 0;
+};
+static_assert(sizeof(RingEntry) == 32);
+
+// At the beginning of the memory; the ring is behind it.
+struct RingHeader {
+  static constexpr size_t kBytes = 4096;                  // a page of its own
+  static constexpr uint64_t kMagic = 0x31676e6972636f72;  // "rocring1"
+
+  uint64_t magic = kMagic;
+  // The writer's.
+  alignas(64) std::atomic<uint64_t> tail{0};  // bytes that it has written
+  std::atomic<uint32_t> revoked{0};           // what it lent for kPull is no longer valid
+  std::atomic<uint32_t> wants_bell{0};        // ring when `head` moves
+  // The reader's.
+  alignas(64) std::atomic<uint64_t> head{0};  // bytes whose place is free again
+  std::atomic<uint64_t> received{0};          // messages that it has taken
+  std::atomic<uint32_t> pulls{0};             // it can read the writer's memory
+};
+static_assert(sizeof(RingHeader) <= RingHeader::kBytes);
+
+inline constexpr size_t kRingBytes = size_t{128} << 10;
+inline constexpr size_t kRingSegmentBytes = RingHeader::kBytes + kRingBytes;
+// Messages begin on cache lines of their own.
+inline constexpr size_t kRingAlignment = 64;
+// A payload that always finds room in an empty ring, wherever that begins.
+inline constexpr size_t kMaxRingPayload = kRingBytes / 2 - kRingAlignment;
+
+class RingWriter {
+ public:
+  explicit RingWriter(std::byte* segment) : segment_(segment) {}
+
+  RingHeader& header() const { return *reinterpret_cast<RingHeader*>(segment_); }
+  // Room for a message with this much payload; null: none now. Nothing is visible before publish().
+  std::byte* reserve(size_t payload_bytes);
+  // Behind what reserve() gave. Returns where its payload lies.
+  void publish(const RingEntry& entry);
+  // False: the reader says what cannot be.
+  bool sound() const { return sound_; }
+
+ private:
+  std::byte* at(uint64_t position) const {
+    return segment_ + RingHeader::kBytes + position % kRingBytes;
+  }
+  bool room_for(uint64_t bytes);
+
+  std::byte* segment_;
+  uint64_t tail_ = 0;
+  uint64_t known_head_ = 0;
+  bool sound_ = true;
+};
+
+class RingReader {
+ public:
+  // Makes the header.
+  explicit RingReader(std::byte* segment);
+
+  RingHeader& header() const { return *reinterpret_cast<RingHeader*>(segment_); }
+  // The next message, whose payload stays where it is until free_up_to() its end. None: there is
+  // none, or the writer wrote what cannot be: !sound().
+  struct Message {
+    RingEntry entry;
+    std::span<const std::byte> payload;
+  };
+  std::optional<Message> next();
+  // Past the message that next() gave.
+  void advance() { position_ = next_position_; }
+  // Everything before the message that next() gives is the writer's again.
+  void free_read() { header().head.store(position_, std::memory_order_seq_cst); }
+  bool sound() const { return sound_; }
+
+ private:
+  std::byte* segment_;
+  uint64_t position_ = 0;
+  uint64_t next_position_ = 0;
+  uint64_t known_tail_ = 0;
+  bool sound_ = true;
+};
+
+}  // namespace rocecoll

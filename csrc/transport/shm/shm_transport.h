@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared memory between the processes of one host, beside a control transport that reaches all.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "base/status.h"
+#include "transport/dual/dual_transport.h"
+#include "transport/shm/shm_device.h"
+#include "transport/shm/shm_options.h"
+
+namespace rocecoll {
+
+// Links to processes that `options.reaches` names use shared memory where that works, others are
+// those of `control`. Where this process can share none, its peers learn why.
+inline Result<std::unique_ptr<DualTransport>> MakeShmTransport(std::unique_ptr<Transport> control,
+                                                               const ShmOptions& options) {
+  auto device = ShmDevice::Open(options);
+  const std::string no_device = device.status().message();
+  std::unique_ptr<FastDevice> fast;
+  if (device.ok()) fast = device.take();
+  return DualTransport::Make(std::move(control), std::move(fast), options, no_device);
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transports over shared memory, as of several processes of this host, beside UDP on loopback.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "conformance/world.h"
+#include "transport/datagram/datagram_transport.h"
+#include "transport/datagram/udp/udp_port.h"
+#include "transport/dual/dual_transport.h"
+#include "transport/shm/shm_transport.h"
+
+namespace rocecoll {
+
+class ShmWorld : public RealTimeWorld {
+ public:
+  explicit ShmWorld(size_t count, const ConnectionOptions& control = {},
+                    const ShmOptions& options = {}) {
+    for (size_t i = 0; i < count; ++i) {
+      auto port = UdpPort::Open({.host = "127.0.0.1"});
+      EXPECT_TRUE(port.ok()) << port.status().message();
+      auto both =
+          MakeShmTransport(std::make_unique<DatagramTransport>(port.take(), control), options);
+      EXPECT_TRUE(both.ok()) << both.status().message();
+      transports_.push_back(both.value().get());
+      add(both.take());
+    }
+  }
+
+  bool carries(const LinkId& link) override { return transports_[link.local]->links_on_path() > 0; }
+
+ private:
+  std::vector<DualTransport*> transports_;
+};
+
+}  // namespace rocecoll
