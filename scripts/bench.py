@@ -45,7 +45,7 @@ from rich.progress import (
 from softroce_bed import beds, packages
 from softroce_bed.bed import EXIT_BROKEN, EXIT_IMPOSSIBLE, BedError, ImpossibleError
 
-PEERS = ("gloo", "mpi", "core")
+PEERS = ("gloo", "mpi", "mpi-shm", "core")
 TABLE_WIDTH = 200
 
 
@@ -78,6 +78,8 @@ def peers_of(text: str) -> list[str]:
     for name in names:
         if name not in PEERS:
             raise typer.BadParameter(f"{name!r} is no peer: {', '.join(PEERS)}, or none")
+    if set(mpi_peer.NETWORKS) <= set(names):
+        raise typer.BadParameter("OpenMPI uses either TCP (mpi) or shared memory (mpi-shm) in a run")
     return list(dict.fromkeys(names))
 
 
@@ -120,7 +122,7 @@ def run(plan: launcher.Plan, where: list[tuple[networks.Spec | None, int]]) -> l
     try:
         if any(spec for spec, _ in where):
             packages.install("network")
-        if mpi_peer.NAME in plan.peers:
+        if mpi_peer.among(plan.peers):
             packages.install("mpi")
         if udp_peer.NAME in plan.peers:
             udp_peer.build()

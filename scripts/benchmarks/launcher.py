@@ -48,7 +48,7 @@ class Plan:
         cases = [case for case in self.cases if ranks > 1 or case.operation not in TO_OTHERS]
         lacking = set()
         if spec is not None:
-            lacking.add(mpi_peer.NAME)
+            lacking |= set(mpi_peer.NETWORKS)
         if ranks != 2 or (spec is not None and spec.loses):
             lacking.add(udp_peer.NAME)
         peers = [name for name in self.peers if name not in lacking]
@@ -100,8 +100,8 @@ def processes(
             (networks.in_namespace(host, *program), shared | ON_NETWORK | {"RANK": str(rank)})
             for rank, host in enumerate(network.namespaces)
         ]
-    if mpi_peer.NAME in plan.peers:
-        return [(mpi_peer.command(ranks, program), shared)]
+    if mpi := mpi_peer.among(plan.peers):
+        return [(mpi_peer.command(mpi, ranks, program), shared)]
     return [
         (program, shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(ranks)
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenMPI over TCP as a peer in scripts/bench; mpirun starts the ranks then."""
+"""OpenMPI over TCP or shared memory as a peer in scripts/bench; mpirun starts the ranks then."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from benchmarks.buffers import ROOT, Buffers
 from benchmarks.openmpi_library import IN_PLACE, STATUS_IGNORE, Mpi
 from benchmarks.operations import REDUCING, Case, DataType, Operation, Place, Reduction
 
-NAME = "mpi"
-# Between ranks of one host it would take shared memory otherwise, which is no network.
-MCA = {"plm": "isolated", "pml": "ob1", "btl": "tcp,self", "btl_tcp_if_include": "lo"}
+# By the peer's name, the way between ranks of one host: TCP, to be compared with what uses a network
+# there, too, or shared memory, as it takes by itself.
+NETWORKS = {"mpi": "tcp,self", "mpi-shm": "vader,self"}
+MCA = {"plm": "isolated", "pml": "ob1", "btl_tcp_if_include": "lo"}
 TYPES = {
     DataType.float32: "float",
     DataType.float64: "double",
@@ -29,8 +30,14 @@ TYPES = {
 REDUCTIONS = (Reduction.sum, Reduction.prod, Reduction.min, Reduction.max)
 
 
-def command(ranks: int, program: list[str]) -> list[str]:
-    settings = [word for name, value in MCA.items() for word in ("--mca", name, value)]
+def among(peers: list[str]) -> str | None:
+    """The one of these that is OpenMPI."""
+    return next((name for name in peers if name in NETWORKS), None)
+
+
+def command(name: str, ranks: int, program: list[str]) -> list[str]:
+    mca = MCA | {"btl": NETWORKS[name]}
+    settings = [word for key, value in mca.items() for word in ("--mca", key, value)]
     options = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
     return ["mpirun", "-np", str(ranks), *options, *settings, *program]
 
@@ -48,9 +55,8 @@ def address(tensor: torch.Tensor) -> ctypes.c_void_p:
 class MpiPeer:
     """What goes wrong in it ends the run."""
 
-    name = NAME
-
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.mpi = Mpi()
 
     def supports(self, case: Case) -> bool:

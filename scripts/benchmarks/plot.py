@@ -19,6 +19,7 @@ COLOURS = {
     "core": "#e59866",
     "gloo": "#2471a3",
     "mpi": "#1e8449",
+    "mpi-shm": "#58d68d",
     "raw-udp": "#7f8c8d",
 }
 SETTINGS = {

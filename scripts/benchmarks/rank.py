@@ -181,8 +181,8 @@ def measure(
 
 
 def made(name: str, job: dict[str, Any]) -> Peer:
-    if name == mpi_peer.NAME:
-        return mpi_peer.MpiPeer()
+    if name in mpi_peer.NETWORKS:
+        return mpi_peer.MpiPeer(name)
     on_network = job["data_interface"] is not None
     if name == core_peer.NAME:
         return core_peer.CorePeer(on_one_host=not on_network)
@@ -196,7 +196,7 @@ def made(name: str, job: dict[str, Any]) -> Peer:
 
 def main(job: dict[str, Any]) -> None:
     torch.set_num_threads(1)
-    if mpi_peer.NAME in job["peers"]:
+    if mpi_peer.among(job["peers"]):
         mpi_peer.take_rank()
     if job["control_interface"] is not None:
         os.environ["GLOO_SOCKET_IFNAME"] = job["control_interface"]
