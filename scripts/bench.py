@@ -79,7 +79,9 @@ def peers_of(text: str) -> list[str]:
         if name not in PEERS:
             raise typer.BadParameter(f"{name!r} is no peer: {', '.join(PEERS)}, or none")
     if set(mpi_peer.NETWORKS) <= set(names):
-        raise typer.BadParameter("OpenMPI uses either TCP (mpi) or shared memory (mpi-shm) in a run")
+        raise typer.BadParameter(
+            "OpenMPI uses either TCP (mpi) or shared memory (mpi-shm) in a run"
+        )
     return list(dict.fromkeys(names))
 
 

@@ -70,6 +70,7 @@ std::optional<uint32_t> ShmDevice::add(ShmPath& path) {
 
 void ShmDevice::remove(uint32_t slot) {
   paths_[slot] = nullptr;
+  std::erase(to_greet_, slot);  // the next path there has words of its own
   free_slots_.push_back(slot);
 }
 

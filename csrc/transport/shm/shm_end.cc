@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/descriptor.h"
 #include "base/hash.h"
+#include "transport/shm/doorbell.h"
 
 namespace rocecoll {
 namespace {
@@ -56,6 +57,7 @@ std::optional<ShmEnd> ShmEnd::Parse(const Address& address) {
        {&end.socket[0], &end.socket[1], &end.nonce, &end.slot, &end.host.boot, &end.host.network}) {
     *word = reader.Read<uint64_t>();
   }
+  if (end.slot >= DoorbellPage::kSlots) return std::nullopt;
   return end;
 }
 

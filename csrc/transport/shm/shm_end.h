@@ -28,6 +28,7 @@ struct ShmEnd {
   HostFacts host;
 
   Address address() const;
+  // None: no end can be there.
   static std::optional<ShmEnd> Parse(const Address& address);
 };
 

@@ -70,7 +70,7 @@ void ShmPath::on_greeting(std::shared_ptr<PeerProcess> peer, SharedSegment ring)
   peer_ = std::move(peer);
   send_segment_ = std::move(ring);
   send_.emplace(send_segment_.data());
-  device_.look_again(slot_);  // its probe may wait for this
+  device_.look_again(slot_);  // at what has waited for this
   send_probe();
 }
 
@@ -110,7 +110,8 @@ void ShmPath::fail() {
   if (send_) send_->header().revoked.store(1);
 }
 
-// Frames that may have to go out again are taken out of the ring, which goes.
+// Frames that may have to go out again are taken out of the ring, which goes. What was fetched half
+// comes again from its beginning.
 void ShmPath::destroy() {
   fail();
   if (receive_ == nullptr) return;
@@ -119,6 +120,9 @@ void ShmPath::destroy() {
     if (!message.is_write && message.saved.empty()) {
       message.saved.assign(message.frame.begin(), message.frame.end());
     }
+  }
+  for (auto& [number, exposure] : exposures_) {
+    if (std::exchange(exposure.fetching, false)) exposure.landed = 0;
   }
   next_ = writes_in_ring_ = 0;
   send_.reset();
@@ -248,7 +252,7 @@ bool ShmPath::post_write(Message& message) {
   const LocalSlice& from = write->second.from;
   entry.slice = write->second.slice;
   entry.last = 1;
-  if (peer_fetches_ && message.offset == 0 && message.size == from.size) {
+  if (peer_fetches_ && from.size >= kFetchFrom && message.size == from.size) {
     entry.kind = RingEntry::Kind::kPull;
     entry.address = reinterpret_cast<uint64_t>(from.data);
     entry.length = from.size;
@@ -287,7 +291,8 @@ void ShmPath::ask_for_bell() {
 
 Status ShmPath::pump() {
   if (!started_ || failed_) return {};
-  if (next_ == messages_.size() && !wants_acknowledgement_) return {};
+  const bool nothing_to_say = next_ == messages_.size() && !wants_acknowledgement_;
+  if (nothing_to_say && send_->sound()) return {};
   bool posted = false;
   wants_room_ = false;
   while (next_ < messages_.size()) {
@@ -309,7 +314,7 @@ Status ShmPath::pump() {
 }
 
 Result<RemoteSlice> ShmPath::expose(uint32_t number, LocalSlice into) {
-  exposures_[number] = {into, 0};
+  exposures_[number] = {into, 0, false};
   return RemoteSlice{1, into.size, uint64_t{number} << 32 | 1};
 }
 

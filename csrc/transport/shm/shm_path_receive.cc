@@ -14,20 +14,22 @@ namespace rocecoll {
 
 // Whether the bell may have rung for what the peer has taken.
 bool ShmPath::expects_news() const {
-  return writes_in_ring_ > 0 || wants_room_ || wants_acknowledgement_ || !started_;
+  return writes_in_ring_ > 0 || !written_.empty() || wants_room_ || wants_acknowledgement_ ||
+         !started_;
 }
 
 bool ShmPath::look(FastEvent& event) {
   event = {};
   event.path = this;
-  if (failed_ || receive_ == nullptr) return false;
+  // What a peer says waits until we know who it is.
+  if (failed_ || receive_ == nullptr || peer_ == nullptr) return false;
   if (fault_ != nullptr) return broken(event, fault_);
   while (const auto message = receive_->reader.next()) {
     if (take(*message, event)) return true;
     if (waits_) return !std::exchange(waits_, false);
   }
   if (!receive_->reader.sound()) return broken(event, "the peer wrote what cannot be");
-  if (peer_ != nullptr && peer_->ended) return broken(event, "its process has ended");
+  if (peer_->ended) return broken(event, "its process has ended");
   return false;
 }
 
@@ -56,8 +58,7 @@ bool ShmPath::take(const RingReader::Message& message, FastEvent& event) {
   event.number = entry.slice;
   switch (entry.kind) {
     case RingEntry::Kind::kProbe:
-      waits_ = peer_ == nullptr;
-      if (!waits_) take_probe(entry);
+      take_probe(entry);
       return false;
     case RingEntry::Kind::kFrame:
       if (message.payload.empty() || message.payload.size() > ShmOptions::kMaxFrameBytes) break;
@@ -83,7 +84,7 @@ bool ShmPath::take(const RingReader::Message& message, FastEvent& event) {
   return broken(event, "a malformed message arrived");
 }
 
-// The first message of all. It waits until we know the process that has sent it.
+// The first message of all.
 void ShmPath::take_probe(const RingEntry& entry) {
   uint64_t fetched = 0;
   const bool works =
@@ -127,16 +128,15 @@ bool ShmPath::fetch(const RingEntry& entry, FastEvent& event) {
   }
   Exposure& exposure = found->second;
   if (entry.length != exposure.into.size) return broken(event, "a write of another size arrived");
+  exposure.fetching = true;
   const size_t size = std::min(kFetchBytes, exposure.into.size - exposure.landed);
   if (!PullMemory(peer_->process, entry.address + exposure.landed,
                   {exposure.into.data + exposure.landed, size})) {
     cannot_fetch_ = true;
-    exposure.landed = 0;
     return broken(event, "the system does not let this process read the peer's memory");
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (receive_->reader.header().revoked.load() != 0) {
-    exposure.landed = 0;
     return broken(event, "the peer has taken back what it was sending");
   }
   exposure.landed += size;

@@ -29,7 +29,8 @@ class ShmWorld : public RealTimeWorld {
     }
   }
 
-  bool carries(const LinkId& link) override { return transports_[link.local]->links_on_path() > 0; }
+  bool carries(const LinkId& link) override { return links_on_path(link.local) > 0; }
+  size_t links_on_path(size_t node) const { return transports_[node]->links_on_path(); }
 
  private:
   std::vector<DualTransport*> transports_;
