@@ -34,8 +34,11 @@ class OneRank : public RealTimeWorld {
     addresses.resize(own);
     auto port = UdpPort::Open({.host = "127.0.0.1"});
     EXPECT_TRUE(port.ok()) << port.status().message();
-    auto both = MakeShmTransport(
-        std::make_unique<DatagramTransport>(port.take(), ConnectionOptions{}), options);
+    // So long that the death of a silent peer is known from the system alone.
+    ConnectionOptions control;
+    control.heartbeat_interval = control.peer_timeout = std::chrono::hours(1);
+    auto both =
+        MakeShmTransport(std::make_unique<DatagramTransport>(port.take(), control), options);
     EXPECT_TRUE(both.ok()) << both.status().message();
     transport_ = both.value().get();
     add(both.take());

@@ -93,6 +93,8 @@ void ExpectTraffic(Pair& pair, const std::function<void()>& between) {
     return sent == frames.size();
   };
   EXPECT_TRUE(pair.world.run([&] { return !pair.world.record(pair.b).landed.empty(); }));
+  send(pair.a, sent_there);  // into the rings, where nobody has looked when it happens
+  send(pair.b, sent_back);
   between();
   EXPECT_TRUE(pair.world.run([&] {
     return send(pair.a, sent_there) && send(pair.b, sent_back) && landed(kWrites) &&

@@ -37,7 +37,7 @@ def train(network: str, report: Path) -> dict[str, object]:
     rows = [json.loads(line) for line in lines]
     return {
         "losses": [row["loss"] for row in rows],
-        "bytes": sum(row["bytes"] or 0 for row in rows),
+        "bytes": sum(sum(row["bytes"].values()) for row in rows),
         "packets": packets_sent() - packets,
     }
 
