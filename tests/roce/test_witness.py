@@ -43,7 +43,8 @@ def text_of_gid(address: str) -> str:
 
 
 def test_the_log_of_rc_names_the_device_that_is_used(pyverbs: None) -> None:
-    with Job(2, lambda rank: add_up(rank, 1000), "rc") as job:
+    # So much that a rank waits for its peer's answer: what goes at once may be done before the path.
+    with Job(2, lambda rank: add_up(rank, 100_000), "rc") as job:
         job.values()
         outcomes = job.outcomes()
     pattern = r"ranks \d and \d .*: RoCE, .*over (\w+) port 1, GID (\d+) \(([\d.]+), RoCE v2\)"
