@@ -26,17 +26,22 @@ namespace {
 
 constexpr size_t kLarge = 48 << 20;
 
+// So long that only the system tells of the death of a process that both ends' paths know.
+ConnectionOptions WithoutHeartbeats() {
+  ConnectionOptions control;
+  control.heartbeat_interval = control.peer_timeout = std::chrono::hours(1);
+  return control;
+}
+
 // One rank of two; the other one is in another process.
 class OneRank : public RealTimeWorld {
  public:
-  OneRank(uint32_t own, const ShmOptions& options) : own_(own) {
+  OneRank(uint32_t own, const ShmOptions& options, const ConnectionOptions& control = {})
+      : own_(own) {
     nodes.resize(own);
     addresses.resize(own);
     auto port = UdpPort::Open({.host = "127.0.0.1"});
     EXPECT_TRUE(port.ok()) << port.status().message();
-    // So long that the death of a silent peer is known from the system alone.
-    ConnectionOptions control;
-    control.heartbeat_interval = control.peer_timeout = std::chrono::hours(1);
     auto both =
         MakeShmTransport(std::make_unique<DatagramTransport>(port.take(), control), options);
     EXPECT_TRUE(both.ok()) << both.status().message();
@@ -151,12 +156,12 @@ class OtherProcess {
 class ShmDeath : public testing::TestWithParam<bool> {
  protected:
   // Rank 0 is this process; rank 1 does what `body` says, then waits for its end.
-  void begin(const Body& body) {
+  void begin(const ConnectionOptions& control, const Body& body) {
     ShmOptions options;
     options.fetch = GetParam();
     rank_.reset();
     other_.emplace(options, body);
-    rank_.emplace(0, options);
+    rank_.emplace(0, options, control);
     const Address peer = other_->address();
     other_->words->say(rank_->address().bytes());
     rank_->open_to(peer);
@@ -184,14 +189,14 @@ INSTANTIATE_TEST_SUITE_P(, ShmDeath, testing::Bool(),
                          [](const auto& info) { return info.param ? "fetching" : "in_parts"; });
 
 TEST_P(ShmDeath, BeforeItAnswers) {
-  begin([](OneRank&, const Words&) {});
+  begin({}, [](OneRank&, const Words&) {});
   rank_->run_for(std::chrono::milliseconds(5));
   EXPECT_EQ(other_->kill(), SIGKILL);
   expect_lost(StatusCode::kNoContact);
 }
 
 TEST_P(ShmDeath, WhileItsLinkIsQuiet) {
-  begin([](OneRank& rank, const Words& words) {
+  begin(WithoutHeartbeats(), [](OneRank& rank, const Words& words) {
     rank.open_to(rank.addresses[0]);
     rank.carried();
     words.say(Text("carried"));
@@ -203,7 +208,7 @@ TEST_P(ShmDeath, WhileItsLinkIsQuiet) {
 }
 
 TEST_P(ShmDeath, WhileItsLargeWriteIsTaken) {
-  begin([](OneRank& rank, const Words&) {
+  begin(WithoutHeartbeats(), [](OneRank& rank, const Words&) {
     rank.open_to(rank.addresses[0]);
     const Bytes source = RandomBytes(kLarge, 1);
     rank.run([&] { return rank.asked(0).has_value(); });
@@ -220,7 +225,7 @@ TEST_P(ShmDeath, WhileItsLargeWriteIsTaken) {
 }
 
 TEST_P(ShmDeath, WhileItTakesALargeWrite) {
-  begin([](OneRank& rank, const Words&) {
+  begin(WithoutHeartbeats(), [](OneRank& rank, const Words&) {
     rank.open_to(rank.addresses[0]);
     Bytes target(kLarge);
     rank.carried();
@@ -237,7 +242,7 @@ TEST_P(ShmDeath, WhileItTakesALargeWrite) {
 
 // What it had sent is there, though nobody has looked since.
 TEST_P(ShmDeath, WithItsPeersRingFull) {
-  begin([](OneRank& rank, const Words& words) {
+  begin(WithoutHeartbeats(), [](OneRank& rank, const Words& words) {
     rank.open_to(rank.addresses[0]);
     rank.carried();
     words.say(Text("carried"));
@@ -276,7 +281,7 @@ void StreamForEver(OneRank& rank, const Words&) {
 TEST_P(ShmDeath, AtAnyMomentWhatArrivedIsRight) {
   constexpr uint32_t kWrites = 8;
   for (const size_t frames : {1, 2, 3, 10, 31, 32, 33, 100, 300, 1000, 3000}) {
-    begin(StreamForEver);
+    begin({}, StreamForEver);
     std::vector<Bytes> targets;
     for (uint32_t i = 0; i < kWrites; ++i) {
       rank_->ask_for(targets.emplace_back(Bytes((size_t{3} << 20) + i)), i);
