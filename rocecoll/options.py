@@ -60,19 +60,18 @@ def resolve(chosen: Mapping[str, Any] | None = None) -> Settings:
     Raises ValueError for a bad one, warns of an unknown variable.
     """
     names = {variable(name): name for name in table()}
-    settings = {name: option.default for name, option in table().items()}
+    named = {}
     for given, text in os.environ.items():
         if given in names:
-            settings[names[given]] = _read(names[given], text)
+            named[names[given]] = _read(names[given], text)
         elif given.startswith(PREFIX):
             warnings.warn(
                 f"rocecoll does not know {given}{_suggestion(given, names)}", stacklevel=2
             )
-    named = {names[given] for given in os.environ if given in names} | set(chosen or {})
-    settings |= dict(chosen or {})
+    named |= dict(chosen or {})
+    settings = {name: option.default for name, option in table().items()} | named
     if settings["shm"] is None:
-        udp_by_name = "transport" in named and settings["transport"] == "udp"
-        settings["shm"] = not udp_by_name and not settings["fault"]
+        settings["shm"] = named.get("transport") != "udp" and not settings["fault"]
     return settings
 
 

@@ -81,6 +81,11 @@ std::unique_ptr<Transport> OverPort(std::unique_ptr<DatagramPort> port,
   return std::make_unique<DatagramTransport>(std::move(port), options.connection);
 }
 
+Result<std::unique_ptr<Transport>> AsTransport(Result<std::unique_ptr<DualTransport>> both) {
+  if (!both.ok()) return both.status();
+  return std::unique_ptr<Transport>(both.take());
+}
+
 // Ranks of one host reach each other over loopback, and nobody else does.
 bool OnThisHost(const Address& peer) {
   const auto endpoint = ToUdpEndpoint(peer);
@@ -90,9 +95,7 @@ bool OnThisHost(const Address& peer) {
 Result<std::unique_ptr<Transport>> WithSharedMemory(std::unique_ptr<Transport> network) {
   ShmOptions shm;
   shm.reaches = OnThisHost;
-  auto both = MakeShmTransport(std::move(network), shm);
-  if (!both.ok()) return both.status();
-  return std::unique_ptr<Transport>(both.take());
+  return AsTransport(MakeShmTransport(std::move(network), shm));
 }
 
 // The device comes before the socket: what cannot work takes no port.
@@ -124,10 +127,8 @@ Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options) {
   RcOptions rc = options.rc;
   rc.expected = expected;
   if (options.shm) rc.reaches = [](const Address& peer) { return !OnThisHost(peer); };
-  auto both = MakeRcTransport(OverPort(udp.take(), options), device.ok() ? device.take() : nullptr,
-                              rc, why_not);
-  if (!both.ok()) return both.status();
-  return std::unique_ptr<Transport>(both.take());
+  return AsTransport(MakeRcTransport(OverPort(udp.take(), options),
+                                     device.ok() ? device.take() : nullptr, rc, why_not));
 }
 
 Result<std::unique_ptr<Transport>> OpenNetwork(const RuntimeOptions& options) {

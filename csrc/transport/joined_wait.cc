@@ -3,9 +3,7 @@
 
 #include <sys/epoll.h>
 
-#include <cerrno>
-#include <cstring>
-#include <string>
+#include "base/system_error.h"
 
 namespace rocecoll {
 
@@ -17,9 +15,7 @@ Status JoinedWait::join(WaitHandle first, WaitHandle second) {
     epoll_event event{};
     event.events = EPOLLIN;
     if (!epoll_fd_.valid() || ::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
-      return Status(
-          StatusCode::kNetwork,
-          std::string("cannot wait for UDP and RoCE at once (epoll): ") + std::strerror(errno));
+      return SystemError("cannot wait for UDP and a faster path at once (epoll)");
     }
   }
   handle_.fd = epoll_fd_;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/random.h"
+#include "base/system_error.h"
 
 namespace rocecoll {
 namespace {
@@ -21,23 +22,6 @@ struct WireGreeting {
   uint64_t magic = kMagic;
   HostGreeting greeting;
 };
-
-struct SocketAddress {
-  sockaddr_un address{};
-  socklen_t size = 0;
-};
-
-// unix(7): an abstract name begins with a zero byte.
-SocketAddress AddressOf(const HostSocketName& name) {
-  SocketAddress to;
-  to.address.sun_family = AF_UNIX;
-  char* path = to.address.sun_path + 1;
-  const int length = std::snprintf(path, sizeof(to.address.sun_path) - 1, "rocecoll-%016llx%016llx",
-                                   static_cast<unsigned long long>(name[0]),
-                                   static_cast<unsigned long long>(name[1]));
-  to.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-  return to;
-}
 
 // What came with a message, besides its bytes.
 struct Ancillary {
@@ -71,38 +55,45 @@ Ancillary Unpack(msghdr& message) {
 
 }  // namespace
 
+// unix(7): an abstract name begins with a zero byte.
+HostSocketAddress::HostSocketAddress(const HostSocketName& name) {
+  address.sun_family = AF_UNIX;
+  char* path = address.sun_path + 1;
+  const int length = std::snprintf(path, sizeof(address.sun_path) - 1, "rocecoll-%016llx%016llx",
+                                   static_cast<unsigned long long>(name[0]),
+                                   static_cast<unsigned long long>(name[1]));
+  size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+}
+
 Result<HostSocket> HostSocket::Open() {
   HostSocket made;
   made.name_ = {EntropyId(), EntropyId()};
   made.socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const SocketAddress own = AddressOf(made.name_);
+  const HostSocketAddress own(made.name_);
   const int yes = 1;
   if (!made.socket_.valid() ||
       ::setsockopt(made.socket_, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes)) != 0 ||
-      ::bind(made.socket_, reinterpret_cast<const sockaddr*>(&own.address), own.size) != 0) {
-    return Status(StatusCode::kNetwork, std::string("no Unix socket: ") + std::strerror(errno));
+      ::bind(made.socket_, own.generic(), own.size) != 0) {
+    return SystemError("no Unix socket");
   }
   return made;
 }
 
 // A full queue wakes the peer as well as one more word in it.
-void HostSocket::wake(const HostSocketName& peer) const {
-  const SocketAddress to = AddressOf(peer);
+void HostSocket::wake(const HostSocketAddress& peer) const {
   const std::byte word{1};
-  ::sendto(socket_, &word, sizeof(word), MSG_NOSIGNAL,
-           reinterpret_cast<const sockaddr*>(&to.address), to.size);
+  ::sendto(socket_, &word, sizeof(word), MSG_NOSIGNAL, peer.generic(), peer.size);
 }
 
-HostSocket::Sent HostSocket::greet(const HostSocketName& peer, const HostGreeting& greeting,
-                                   int ring, int doorbell) const {
-  SocketAddress to = AddressOf(peer);
+HostSocket::Sent HostSocket::greet(HostSocketAddress peer, const HostGreeting& greeting, int ring,
+                                   int doorbell) const {
   WireGreeting wire;
   wire.greeting = greeting;
   iovec payload{&wire, sizeof(wire)};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kDescriptors * sizeof(int))> space{};
   msghdr message{};
-  message.msg_name = &to.address;
-  message.msg_namelen = to.size;
+  message.msg_name = &peer.address;
+  message.msg_namelen = peer.size;
   message.msg_iov = &payload;
   message.msg_iovlen = 1;
   message.msg_control = space.data();

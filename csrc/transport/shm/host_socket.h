@@ -4,7 +4,9 @@
 // namespace reaches it. What another user sends is dropped.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include <array>
 #include <cstddef>
@@ -19,6 +21,16 @@ namespace rocecoll {
 
 // The random part of a socket's name.
 using HostSocketName = std::array<uint64_t, 2>;
+
+// As the system wants it.
+struct HostSocketAddress {
+  HostSocketAddress() = default;
+  explicit HostSocketAddress(const HostSocketName& name);
+  const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&address); }
+
+  sockaddr_un address{};
+  socklen_t size = 0;
+};
 
 // Tells one end of a path where the other one's ring and doorbell are.
 struct HostGreeting {
@@ -38,9 +50,8 @@ class HostSocket {
     kGone,  // nobody has this name
   };
   // The peer has something to look at.
-  void wake(const HostSocketName& peer) const;
-  Sent greet(const HostSocketName& peer, const HostGreeting& greeting, int ring,
-             int doorbell) const;
+  void wake(const HostSocketAddress& peer) const;
+  Sent greet(HostSocketAddress peer, const HostGreeting& greeting, int ring, int doorbell) const;
   struct Received {
     std::optional<HostGreeting> greeting;  // else a word to wake us
     pid_t process = 0;                     // as this process sees it; 0: it cannot

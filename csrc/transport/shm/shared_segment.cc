@@ -7,18 +7,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
+
+#include "base/system_error.h"
 
 namespace rocecoll {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-Status SystemError(const std::string& what, int error) {
-  return Status(StatusCode::kNetwork, what + ": " + std::strerror(error));
-}
 
 }  // namespace
 
@@ -38,14 +35,14 @@ SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
 Result<SharedSegment> SharedSegment::Create(size_t bytes) {
   SharedSegment segment;
   segment.descriptor_ = Descriptor(::memfd_create("rocecoll", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!segment.descriptor_.valid()) return SystemError("no shared memory (memfd_create)", errno);
+  if (!segment.descriptor_.valid()) return SystemError("no shared memory (memfd_create)");
   const int error = ::ftruncate(segment.descriptor_, static_cast<off_t>(bytes)) != 0
                         ? errno
                         : ::posix_fallocate(segment.descriptor_, 0, static_cast<off_t>(bytes));
   if (error != 0)
     return SystemError("no shared memory of " + std::to_string(bytes) + " bytes", error);
   if (::fcntl(segment.descriptor_, F_ADD_SEALS, kSeals) != 0) {
-    return SystemError("cannot seal shared memory", errno);
+    return SystemError("cannot seal shared memory");
   }
   if (Status status = segment.map(segment.descriptor_, bytes); !status.ok()) return status;
   return segment;
@@ -65,7 +62,7 @@ Result<SharedSegment> SharedSegment::Map(Descriptor descriptor, size_t bytes) {
 
 Status SharedSegment::map(int descriptor, size_t bytes) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (data == MAP_FAILED) return SystemError("cannot map shared memory", errno);
+  if (data == MAP_FAILED) return SystemError("cannot map shared memory");
   data_ = static_cast<std::byte*>(data);
   size_ = bytes;
   return {};

@@ -7,11 +7,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
+#include "base/system_error.h"
 #include "transport/shm/memory_pull.h"
 
 namespace rocecoll {
@@ -37,7 +36,7 @@ Result<std::unique_ptr<ShmDevice>> ShmDevice::Open(const ShmOptions& options) {
   if (!doorbell.ok()) return doorbell.status();
   Descriptor wait(::epoll_create1(EPOLL_CLOEXEC));
   if (!wait.valid() || !Watch(wait, socket.value().descriptor(), nullptr)) {
-    return Status(StatusCode::kNetwork, std::string("no epoll: ") + std::strerror(errno));
+    return SystemError("no epoll");
   }
   if (options.fetch) AllowPulls();
   return std::unique_ptr<ShmDevice>(
@@ -80,12 +79,9 @@ void ShmDevice::keep_until_released(std::unique_ptr<ReceiveRing> ring) {
 
 void ShmDevice::begin_batch() {
   in_batch_ = true;
-  if (std::exchange(armed_, false)) {
-    doorbell_.awake();
-    look_outside();
-  } else if (expected_greetings_ > 0) {
-    look_outside();
-  }
+  const bool slept = std::exchange(armed_, false);
+  if (slept) doorbell_.awake();
+  if (slept || expected_greetings_ > 0) look_outside();
   rung_.clear();
   rung_.swap(again_);
   next_ = 0;

@@ -48,6 +48,7 @@ Status ShmPath::connect(const Ends& peer) {
   const std::string obstacle = HostFacts::Obstacle(device_.host(), end->host);
   if (!obstacle.empty()) return Status(StatusCode::kNetwork, obstacle);
   peer_end_ = *end;
+  peer_socket_ = HostSocketAddress(end->socket);
   if (!greet()) device_.greet_later(slot_);
   if (!failed_) return {};
   return Status(StatusCode::kNetwork, "its Unix socket does not answer");
@@ -57,7 +58,7 @@ bool ShmPath::greet() {
   const HostGreeting greeting{device_.socket().name(), peer_end_.nonce,
                               static_cast<uint32_t>(peer_end_.slot)};
   const HostSocket::Sent sent = device_.socket().greet(
-      peer_end_.socket, greeting, receive_->segment.descriptor(), device_.doorbell().descriptor());
+      peer_socket_, greeting, receive_->segment.descriptor(), device_.doorbell().descriptor());
   if (sent == HostSocket::Sent::kFull) return false;
   if (sent == HostSocket::Sent::kGone) fail();
   receive_->segment.close_descriptor();
@@ -196,7 +197,7 @@ void ShmPath::settle() {
 
 void ShmPath::ring_peer() {
   if (peer_->doorbell.ring(static_cast<uint32_t>(peer_end_.slot))) {
-    device_.socket().wake(peer_end_.socket);
+    device_.socket().wake(peer_socket_);
   }
 }
 
@@ -207,16 +208,11 @@ bool ShmPath::push_frame(std::span<const std::byte> frame) {
   RingEntry entry;
   entry.kind = RingEntry::Kind::kFrame;
   const std::byte* posted = post_payload(entry, frame);
-  if (posted == nullptr) {
-    ask_for_bell();  // then look again: room may have come before it was asked for
-    posted = post_payload(entry, frame);
-  }
   wants_room_ = posted == nullptr;
   if (wants_room_) return false;
   ring_peer();
   Message& message = messages_.emplace_back();
   message.frame = {posted, frame.size()};
-  message.size = frame.size();
   ++next_;
   return true;
 }
@@ -229,9 +225,13 @@ void ShmPath::push_write(uint32_t number, const RemoteSlice& to, LocalSlice from
   message.size = from.size;
 }
 
-// Returns where the payload lies; null: no room now.
+// Returns where the payload lies; null: no room now, and the peer rings when there is some.
 const std::byte* ShmPath::post_payload(const RingEntry& entry, std::span<const std::byte> payload) {
   std::byte* room = send_->reserve(payload.size());
+  if (room == nullptr) {
+    send_->header().wants_bell.store(1);
+    room = send_->reserve(payload.size());  // it may have come before it was asked for
+  }
   if (room == nullptr) return nullptr;
   if (!payload.empty()) std::memcpy(room, payload.data(), payload.size());
   RingEntry sized = entry;
@@ -285,10 +285,6 @@ bool ShmPath::post(Message& message) {
   return post_payload(entry, message.saved) != nullptr;
 }
 
-void ShmPath::ask_for_bell() {
-  if (send_) send_->header().wants_bell.store(1);
-}
-
 Status ShmPath::pump() {
   if (!started_ || failed_) return {};
   const bool nothing_to_say = next_ == messages_.size() && !wants_acknowledgement_;
@@ -296,17 +292,14 @@ Status ShmPath::pump() {
   bool posted = false;
   wants_room_ = false;
   while (next_ < messages_.size()) {
-    if (!post(messages_[next_])) {
-      ask_for_bell();  // then look again, as above
-      wants_room_ = !post(messages_[next_]);
-      if (wants_room_) break;
-    }
+    wants_room_ = !post(messages_[next_]);
+    if (wants_room_) break;
     posted = true;
     ++next_;
   }
   if (posted) ring_peer();
   if (wants_acknowledgement_) {
-    ask_for_bell();
+    send_->header().wants_bell.store(1);
     settle();
   }
   if (send_->sound()) return {};

@@ -120,7 +120,6 @@ class ShmPath final : public FastPath {
   bool post_write(Message& message);
   void settle();
   void forget_front();
-  void ask_for_bell();
   void ring_peer();
   void send_probe();
   void set_expecting(bool expecting);
@@ -129,9 +128,12 @@ class ShmPath final : public FastPath {
   bool expects_news() const;
   bool take(const RingReader::Message& message, FastEvent& event);
   void take_probe(const RingEntry& entry);
-  bool fetch(const RingEntry& entry, FastEvent& event);
-  void take_part(const RingReader::Message& message, FastEvent& event);
+  bool take_write(const RingReader::Message& message, FastEvent& event);
+  bool landed(uint32_t slice, FastEvent& event);
   void took(bool tell);
+  void say_taken(bool tell);
+  bool fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event);
+  bool take_part(const RingReader::Message& message, Exposure& exposure, FastEvent& event);
   bool broken(FastEvent& event, const char* text);
 
   ShmDevice& device_;
@@ -141,6 +143,7 @@ class ShmPath final : public FastPath {
   uint64_t nonce_ = 0;
   uint32_t slot_ = 0;
   ShmEnd peer_end_;
+  HostSocketAddress peer_socket_;
   std::shared_ptr<PeerProcess> peer_;
   SharedSegment send_segment_;
   std::optional<RingWriter> send_;

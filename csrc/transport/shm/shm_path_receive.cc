@@ -71,10 +71,8 @@ bool ShmPath::take(const RingReader::Message& message, FastEvent& event) {
       device_.own_stats().shared_bytes_received += message.payload.size();
       return true;
     case RingEntry::Kind::kPull:
-      return fetch(entry, event);
     case RingEntry::Kind::kPart:
-      take_part(message, event);
-      return event.kind != FastEvent::Kind::kProgress;
+      return take_write(message, event);
     case RingEntry::Kind::kNothing:
       took(/*tell=*/false);
       return false;
@@ -101,32 +99,42 @@ void ShmPath::take_probe(const RingEntry& entry) {
 void ShmPath::took(bool tell) {
   receive_->reader.advance();
   ++received_;
-  receive_->reader.header().received.store(received_, std::memory_order_release);
-  if (receive_->leases == 0) receive_->reader.free_read();
-  if (tell || receive_->reader.header().wants_bell.load() != 0) {
-    receive_->reader.header().wants_bell.store(0);
-    ring_peer();
-  }
+  say_taken(tell);
 }
 
 void ShmPath::on_all_released() {
-  if (failed_) return;
+  if (!failed_) say_taken(/*tell=*/false);
+}
+
+void ShmPath::say_taken(bool tell) {
   RingHeader& header = receive_->reader.header();
   header.received.store(received_, std::memory_order_release);
-  receive_->reader.free_read();
-  if (header.wants_bell.load() == 0) return;
+  if (receive_->leases == 0) receive_->reader.free_read();
+  if (!tell && header.wants_bell.load() == 0) return;
   header.wants_bell.store(0);
   ring_peer();
 }
 
-bool ShmPath::fetch(const RingEntry& entry, FastEvent& event) {
+bool ShmPath::take_write(const RingReader::Message& message, FastEvent& event) {
+  const RingEntry& entry = message.entry;
+  const bool fetched = entry.kind == RingEntry::Kind::kPull;
   const auto found = exposures_.find(entry.slice);
   if (found == exposures_.end()) {
-    took(/*tell=*/true);
+    took(fetched || entry.last != 0);
     event.kind = FastEvent::Kind::kStray;
     return true;
   }
-  Exposure& exposure = found->second;
+  return fetched ? fetch(entry, found->second, event) : take_part(message, found->second, event);
+}
+
+bool ShmPath::landed(uint32_t slice, FastEvent& event) {
+  exposures_.erase(slice);
+  took(/*tell=*/true);
+  event.kind = FastEvent::Kind::kLanded;
+  return true;
+}
+
+bool ShmPath::fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event) {
   if (entry.length != exposure.into.size) return broken(event, "a write of another size arrived");
   exposure.fetching = true;
   const size_t size = std::min(kFetchBytes, exposure.into.size - exposure.landed);
@@ -141,41 +149,24 @@ bool ShmPath::fetch(const RingEntry& entry, FastEvent& event) {
   }
   exposure.landed += size;
   device_.own_stats().shared_bytes_received += size;
-  if (exposure.landed < exposure.into.size) {
-    waits_ = true;
-    device_.look_again(slot_);
-    return false;
-  }
-  exposures_.erase(found);
-  took(/*tell=*/true);
-  event.kind = FastEvent::Kind::kLanded;
-  return true;
+  if (exposure.landed == exposure.into.size) return landed(entry.slice, event);
+  waits_ = true;
+  device_.look_again(slot_);
+  return false;
 }
 
 // Parts come in order; one that has come before the last generation ended does not come again.
-void ShmPath::take_part(const RingReader::Message& message, FastEvent& event) {
-  const RingEntry& entry = message.entry;
-  const auto found = exposures_.find(entry.slice);
-  if (found == exposures_.end()) {
-    took(entry.last != 0);
-    event.kind = FastEvent::Kind::kStray;
-    return;
+bool ShmPath::take_part(const RingReader::Message& message, Exposure& exposure, FastEvent& event) {
+  const size_t size = message.payload.size();
+  if (message.entry.address != exposure.landed || size > exposure.into.size - exposure.landed) {
+    return broken(event, "a part of a write that does not fit arrived");
   }
-  Exposure& exposure = found->second;
-  if (entry.address != exposure.landed ||
-      message.payload.size() > exposure.into.size - exposure.landed) {
-    broken(event, "a part of a write that does not fit arrived");
-    return;
-  }
-  std::memcpy(exposure.into.data + exposure.landed, message.payload.data(), message.payload.size());
-  exposure.landed += message.payload.size();
-  device_.own_stats().shared_bytes_received += message.payload.size();
-  const bool whole = exposure.landed == exposure.into.size;
-  if (whole) {
-    exposures_.erase(found);
-    event.kind = FastEvent::Kind::kLanded;
-  }
-  took(whole);
+  std::memcpy(exposure.into.data + exposure.landed, message.payload.data(), size);
+  exposure.landed += size;
+  device_.own_stats().shared_bytes_received += size;
+  if (exposure.landed == exposure.into.size) return landed(message.entry.slice, event);
+  took(/*tell=*/false);
+  return false;
 }
 
 }  // namespace rocecoll

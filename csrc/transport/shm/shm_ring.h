@@ -64,7 +64,7 @@ class RingWriter {
   RingHeader& header() const { return *reinterpret_cast<RingHeader*>(segment_); }
   // Room for a message with this much payload; null: none now. Nothing is visible before publish().
   std::byte* reserve(size_t payload_bytes);
-  // Behind what reserve() gave. Returns where its payload lies.
+  // Shows the message whose payload lies where reserve() said.
   void publish(const RingEntry& entry);
   // False: the reader says what cannot be.
   bool sound() const { return sound_; }
@@ -87,7 +87,7 @@ class RingReader {
   explicit RingReader(std::byte* segment);
 
   RingHeader& header() const { return *reinterpret_cast<RingHeader*>(segment_); }
-  // The next message, whose payload stays where it is until free_up_to() its end. None: there is
+  // The next message, whose payload stays where it is until free_read() past it. None: there is
   // none, or the writer wrote what cannot be: !sound().
   struct Message {
     RingEntry entry;

@@ -60,7 +60,7 @@ class PlayedPeer {
   }
   HostSocket::Sent greet_with(const ShmEnd& victim, int ring) const {
     const HostGreeting greeting{socket_.name(), victim.nonce, static_cast<uint32_t>(victim.slot)};
-    return socket_.greet(victim.socket, greeting, ring, doorbell_.descriptor());
+    return socket_.greet(HostSocketAddress(victim.socket), greeting, ring, doorbell_.descriptor());
   }
   void say(RingEntry entry, const Bytes& payload = {}) {
     std::byte* room = writer_->reserve(payload.size());

@@ -7,6 +7,7 @@ import os
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from launch import ROOT
@@ -132,9 +133,9 @@ def test_bad_value_names_variable_value_and_what_is_accepted(
     ],
 )
 def test_shared_memory_is_used_unless_udp_is_asked_for_by_name(
-    chosen: dict[str, object], shared: bool, monkeypatch: pytest.MonkeyPatch
+    chosen: dict[str, Any], shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert resolve(Options(**chosen).values)["shm"] is shared  # type: ignore[arg-type]
+    assert resolve(Options(**chosen).values)["shm"] is shared
     for name, value in chosen.items():
         monkeypatch.setenv(variable(name), str(value))
     assert resolve()["shm"] is shared

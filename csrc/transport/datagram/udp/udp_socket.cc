@@ -10,6 +10,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/system_error.h"
+
 namespace rocecoll {
 namespace {
 
@@ -17,10 +19,6 @@ constexpr int kMaxErrorsPerDrain = 256;
 // ECT(0). ECT(1) promises more than the reaction to marks (RFC 9331 section 4), among it to fall
 // back where a queue marks as it would drop.
 constexpr int kEcnCapable = 2;
-
-Status NetworkError(const std::string& what) {
-  return Status(StatusCode::kNetwork, what + ": " + std::strerror(errno));
-}
 
 bool SetOption(int fd, int level, int name, int value) {
   return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
@@ -45,7 +43,7 @@ Result<UdpSocket> UdpSocket::Open(const UdpPortOptions& options) {
   if (!host.ok()) return host.status();
   const int family = host.value().family();
   UdpSocket socket(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket.fd_.valid()) return NetworkError("cannot open a UDP socket");
+  if (!socket.fd_.valid()) return SystemError("cannot open a UDP socket");
   socket.endpoint_ = host.value();
   if (Status status = socket.configure(options, family); !status.ok()) return status;
   if (Status status = socket.bind(options); !status.ok()) return status;
@@ -57,12 +55,12 @@ Status UdpSocket::configure(const UdpPortOptions& options, int family) {
   SetBuffer(fd_, SO_RCVBUFFORCE, SO_RCVBUF, options.socket_buffer_bytes);
   SetBuffer(fd_, SO_SNDBUFFORCE, SO_SNDBUF, options.socket_buffer_bytes);
   const int memory = GetOption(fd_, SOL_SOCKET, SO_RCVBUF);
-  if (memory < 0) return NetworkError("cannot read SO_RCVBUF");
+  if (memory < 0) return SystemError("cannot read SO_RCVBUF");
   receive_memory_bytes_ = static_cast<size_t>(memory);
   const bool errors_on = family == AF_INET6 ? SetOption(fd_, IPPROTO_IPV6, IPV6_RECVERR, 1) &&
                                                   SetOption(fd_, IPPROTO_IPV6, IPV6_V6ONLY, 1)
                                             : SetOption(fd_, IPPROTO_IP, IP_RECVERR, 1);
-  if (!errors_on) return NetworkError("cannot ask for the network's error reports");
+  if (!errors_on) return SystemError("cannot ask for the network's error reports");
   // Without it the time in the socket's buffer would count as the network's.
   SetOption(fd_, SOL_SOCKET, SO_TIMESTAMPNS, 1);
   // Linux otherwise lets routers fragment what it segments: slow, and it hides the path's MTU.
@@ -72,7 +70,7 @@ Status UdpSocket::configure(const UdpPortOptions& options, int family) {
       endpoint_.is_loopback() ||
       (family == AF_INET6 ? SetOption(fd_, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE)
                           : SetOption(fd_, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE));
-  if (!whole) return NetworkError("cannot forbid the fragmentation of datagrams");
+  if (!whole) return SystemError("cannot forbid the fragmentation of datagrams");
   if (options.segmentation_offload) {
     send_offload_ = GetOption(fd_, IPPROTO_UDP, UDP_SEGMENT) >= 0;
     // A kernel without UDP_GRO delivers datagrams one by one, which the receiver takes as well.
@@ -89,7 +87,7 @@ Status UdpSocket::set_traffic_class(const UdpPortOptions& options, int family) c
   const bool set = v6 ? SetOption(fd_, IPPROTO_IPV6, IPV6_TCLASS, value)
                       : SetOption(fd_, IPPROTO_IP, IP_TOS, value);
   if (!set && options.dscp != 0) {
-    return NetworkError("cannot set the DSCP " + std::to_string(options.dscp));
+    return SystemError("cannot set the DSCP " + std::to_string(options.dscp));
   }
   return Status();
 }
@@ -107,14 +105,14 @@ Status UdpSocket::bind(const UdpPortOptions& options) {
     if (::bind(fd_, &any.generic, any.size()) == 0) {
       UdpEndpoint bound;
       socklen_t size = sizeof(bound);
-      if (getsockname(fd_, &bound.generic, &size) != 0) return NetworkError("getsockname");
+      if (getsockname(fd_, &bound.generic, &size) != 0) return SystemError("getsockname");
       endpoint_.set_port(bound.port());
       return Status();
     }
     if (errno != EADDRINUSE && errno != EACCES) break;
   }
-  return NetworkError("cannot bind a UDP port in " + std::to_string(options.port_low) + ".." +
-                      std::to_string(options.port_high));
+  return SystemError("cannot bind a UDP port in " + std::to_string(options.port_low) + ".." +
+                     std::to_string(options.port_high));
 }
 
 // ip(7), IP_PKTINFO: ipi_spec_dst is the source of the packet, for the choice of the route, too.
