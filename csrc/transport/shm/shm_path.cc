@@ -3,6 +3,7 @@
 #include "transport/shm/shm_path.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -107,8 +108,10 @@ void ShmPath::fail() {
   if (failed_) return;
   failed_ = true;
   set_expecting(false);
-  // Before our memory is anything else: the peer looks at this after it has fetched.
+  // Before our memory is anything else: the peer looks at this after it has fetched. The fence keeps
+  // what the owner writes there next behind it, on processors that would not.
   if (send_) send_->header().revoked.store(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 // Frames that may have to go out again are taken out of the ring, which goes. What was fetched half
