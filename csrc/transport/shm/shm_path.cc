@@ -108,8 +108,8 @@ void ShmPath::fail() {
   if (failed_) return;
   failed_ = true;
   set_expecting(false);
-  // Before our memory is anything else: the peer looks at this after it has fetched. The fence keeps
-  // what the owner writes there next behind it, on processors that would not.
+  // Before our memory is anything else: the peer looks at this after it has fetched. The fence
+  // keeps what the owner writes there next behind it, on processors that would not.
   if (send_) send_->header().revoked.store(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
