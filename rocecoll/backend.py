@@ -61,6 +61,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         processes=[record.process for record in meeting.records],
         known_as=[record.address for record in meeting.records],
         global_ranks=list(group.global_ranks_in_group),
+        hosts=list(meeting.hosts),
         timeout=group.timeout,
         algorithms=settings["algorithm"],
         options=chosen,

@@ -7,5 +7,6 @@ namespace rocecoll {
 
 // A rank within a group. Messages to people show global ranks; only the engine maps between them.
 using Rank = uint32_t;
+inline constexpr Rank kNoRank = UINT32_MAX;
 
 }  // namespace rocecoll

@@ -12,13 +12,15 @@
 namespace rocecoll {
 
 // Broadcast and reduce of whole vectors: ceil(log2 p) steps, for small vectors.
-inline Step BinomialBroadcastStep(const Program& program, Rank rank, uint32_t index) {
-  const BinomialEdge edge =
-      BinomialEdgeAt(rank, program.root, program.ranks, program.steps - 1 - index);
-  const Blocks all = Blocks::Run(Buffer::kOutput, 0, program.ranks);
-  Step step;
+inline void AddBroadcastEdge(const BinomialEdge& edge, const Blocks& all, Step& step) {
   if (edge.role == BinomialEdge::Role::kParent) step.send(edge.peer, all);
   if (edge.role == BinomialEdge::Role::kChild) step.recv(edge.peer, all);
+}
+
+inline Step BinomialBroadcastStep(const Program& program, Rank rank, uint32_t index) {
+  Step step;
+  AddBroadcastEdge(BinomialEdgeAt(rank, program.root, program.ranks, program.steps - 1 - index),
+                   Blocks::Run(Buffer::kOutput, 0, program.ranks), step);
   return step;
 }
 
@@ -28,15 +30,19 @@ inline Program BinomialBroadcast(const ProgramRequest& request) {
 
 // A leaf sends its input as it is. Every other rank is a parent at level 0 or has nothing to do
 // there, and adds up in its output, which starts as a copy of its input.
-inline Step BinomialReduceStep(const Program& program, Rank rank, uint32_t index) {
-  const BinomialEdge edge = BinomialEdgeAt(rank, program.root, program.ranks, index);
-  const Blocks input = Blocks::Run(Buffer::kInput, 0, program.ranks);
-  const Blocks sum = Blocks::Run(Buffer::kOutput, 0, program.ranks);
+inline void AddReduceEdge(const BinomialEdge& edge, bool first, uint32_t blocks, Step& step) {
+  const Blocks input = Blocks::Run(Buffer::kInput, 0, blocks);
+  const Blocks sum = Blocks::Run(Buffer::kOutput, 0, blocks);
   const bool is_child = edge.role == BinomialEdge::Role::kChild;
-  Step step;
-  if (index == 0 && !is_child) step.copy(sum, input);
-  if (is_child) step.send(edge.peer, index == 0 ? input : sum);
+  if (first && !is_child) step.copy(sum, input);
+  if (is_child) step.send(edge.peer, first ? input : sum);
   if (edge.role == BinomialEdge::Role::kParent) step.recv_reduce(edge.peer, sum);
+}
+
+inline Step BinomialReduceStep(const Program& program, Rank rank, uint32_t index) {
+  Step step;
+  AddReduceEdge(BinomialEdgeAt(rank, program.root, program.ranks, index), index == 0, program.ranks,
+                step);
   return step;
 }
 

@@ -36,7 +36,7 @@ enum class Flow : uint8_t {
 };
 
 // What a buffer of the caller holds. A vector has a block for each rank: what that rank gives, or
-// what it gets.
+// what it gets. (Where the cut is ours, a program may want other blocks.)
 enum class Contents : uint8_t { kNothing, kBlock, kVector };
 
 // Who cuts the vector into blocks, and who knows their sizes.
@@ -109,8 +109,9 @@ constexpr Contents ContentsOf(Buffer buffer, Collective collective, bool is_root
   return root_only && !is_root ? Contents::kNothing : input ? traits.input : traits.output;
 }
 
-constexpr uint32_t BlocksOf(Contents contents, uint32_t ranks) {
-  return contents == Contents::kVector ? ranks : contents == Contents::kBlock ? 1 : 0;
+// With so many blocks in a vector.
+constexpr uint32_t BlocksOf(Contents contents, uint32_t in_vector) {
+  return contents == Contents::kVector ? in_vector : contents == Contents::kBlock ? 1 : 0;
 }
 
 // A root gives what its output holds where the collective has no input.
@@ -125,12 +126,13 @@ constexpr bool HasScratchOutput(Collective collective, bool is_root) {
          ContentsOf(Buffer::kOutput, collective, is_root) == Contents::kNothing;
 }
 
-// The blocks that programs see on a rank: the caller's, and what is in scratch instead. A barrier's
-// input and output are one block of one byte there, without meaning.
-constexpr uint32_t BlocksIn(Buffer buffer, Collective collective, uint32_t ranks, bool is_root) {
+// The blocks that programs see on a rank, with so many in a vector: the caller's, and what is in
+// scratch instead. A barrier's input and output are one block of one byte there, without meaning.
+constexpr uint32_t BlocksIn(Buffer buffer, Collective collective, uint32_t in_vector,
+                            bool is_root) {
   if (collective == Collective::kBarrier) return 1;
-  if (buffer == Buffer::kOutput && HasScratchOutput(collective, is_root)) return ranks;
-  return BlocksOf(ContentsOf(buffer, collective, is_root), ranks);
+  if (buffer == Buffer::kOutput && HasScratchOutput(collective, is_root)) return in_vector;
+  return BlocksOf(ContentsOf(buffer, collective, is_root), in_vector);
 }
 
 }  // namespace rocecoll

@@ -23,54 +23,66 @@ namespace rocecoll {
 // below and get the result back at the end. Position of an even rank below 2e: rank / 2; of a rank
 // from 2e on: rank - e.
 struct Fold {
-  explicit Fold(uint32_t ranks)
-      : rounds(FloorLog2(ranks)), folded(2 * (ranks - (1u << FloorLog2(ranks)))) {}
+  explicit Fold(uint32_t numbers)
+      : rounds(FloorLog2(numbers)), folded(2 * (numbers - (1u << FloorLog2(numbers)))) {}
 
   bool folds() const { return folded > 0; }
-  Rank rank_at(uint32_t position) const {
+  uint32_t steps() const { return rounds + (folds() ? 2 : 0); }
+  uint32_t number_at(uint32_t position) const {
     return position < folded / 2 ? 2 * position : position + folded / 2;
   }
-  uint32_t position_of(Rank rank) const { return rank < folded ? rank / 2 : rank - folded / 2; }
+  uint32_t position_of(uint32_t number) const {
+    return number < folded ? number / 2 : number - folded / 2;
+  }
 
   uint32_t rounds;
-  uint32_t folded;  // ranks that take part in the fold
+  uint32_t folded;  // how many take part in the fold
 };
 
-inline Step RecursiveDoublingStep(const Program& program, Rank rank, uint32_t index) {
-  const uint32_t ranks = program.ranks;
-  const Fold fold(ranks);
-  const Blocks all = Blocks::Run(Buffer::kOutput, 0, ranks);
-  const bool is_folded = rank < fold.folded;
-  const bool gives = is_folded && rank % 2 == 1;
-  Step step;
-  if (index == 0 && !gives) step.copy(all, Blocks::Run(Buffer::kInput, 0, ranks));
+// One step, seen from `own`, one of the numbers that the fold is of; rank_of(number) is the rank
+// that has it, and goes up with it. `given`: where the vector lies that a folded one gives away.
+template <typename RankOf>
+void AddDoublingStep(const Fold& fold, uint32_t own, uint32_t index, const Blocks& given,
+                     const Blocks& all, RankOf&& rank_of, Step& step) {
+  const bool is_folded = own < fold.folded;
+  const bool gives = is_folded && own % 2 == 1;
   if (fold.folds() && index == 0) {
     if (gives) {
-      step.send(rank - 1, Blocks::Run(Buffer::kInput, 0, ranks));
+      step.send(rank_of(own - 1), given);
     } else if (is_folded) {
-      step.recv_reduce(rank + 1, all);
+      step.recv_reduce(rank_of(own + 1), all);
     }
-    return step;
+    return;
   }
-  if (fold.folds() && index + 1 == program.steps) {
+  if (fold.folds() && index + 1 == fold.steps()) {
     if (gives) {
-      step.recv(rank - 1, all);
+      step.recv(rank_of(own - 1), all);
     } else if (is_folded) {
-      step.send(rank + 1, all);
+      step.send(rank_of(own + 1), all);
     }
-    return step;
+    return;
   }
-  if (gives) return step;
+  if (gives) return;
   const uint32_t round = index - (fold.folds() ? 1 : 0);
-  const Rank partner = fold.rank_at(fold.position_of(rank) ^ (1u << round));
+  const Rank partner = rank_of(fold.number_at(fold.position_of(own) ^ (1u << round)));
   step.send(partner, all);
   step.recv_reduce(partner, all);
+}
+
+inline Step RecursiveDoublingStep(const Program& program, Rank rank, uint32_t index) {
+  const Fold fold(program.ranks);
+  const Blocks input = Blocks::Run(Buffer::kInput, 0, program.ranks);
+  const Blocks all = Blocks::Run(Buffer::kOutput, 0, program.ranks);
+  const bool gives = rank < fold.folded && rank % 2 == 1;
+  Step step;
+  if (index == 0 && !gives) step.copy(all, input);
+  AddDoublingStep(
+      fold, rank, index, input, all, [](uint32_t number) { return Rank{number}; }, step);
   return step;
 }
 
 inline Program RecursiveDoublingAllreduce(const ProgramRequest& request) {
-  const Fold fold(request.ranks);
-  return {.steps = fold.rounds + (fold.folds() ? 2 : 0), .step_function = RecursiveDoublingStep};
+  return {.steps = Fold(request.ranks).steps(), .step_function = RecursiveDoublingStep};
 }
 
 // Rabenseifner's allreduce (Thakur, Rabenseifner, Gropp, IJHPCA 2005): reduce-scatter by recursive

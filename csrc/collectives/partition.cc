@@ -52,7 +52,12 @@ Partition Partition::Explicit(std::vector<ElementRange> blocks) {
 }
 
 ElementRange Partition::block(uint32_t index) const {
-  ROCECOLL_CHECK(index < blocks_);
+  ROCECOLL_CHECK(index < blocks());
+  if (!order_.empty()) {
+    index = order_[index];
+    if (index == kNoRank) return {};
+    ROCECOLL_CHECK(index < blocks_);
+  }
   switch (kind_) {
     case Kind::kEven: {
       const ElementRange part = EvenPart(total_, blocks_, index);
@@ -94,8 +99,19 @@ uint64_t Partition::max_block() const {
   return largest;
 }
 
+Partition Partition::recut(uint32_t blocks) const {
+  ROCECOLL_CHECK(kind_ == Kind::kEven && order_.empty());
+  return Even(total_, blocks, offset_);
+}
+
+Partition Partition::ordered(std::span<const Rank> order) const {
+  Partition partition = *this;
+  partition.order_ = order;
+  return partition;
+}
+
 Partition Partition::lane(uint32_t index, uint32_t lanes) const {
-  ROCECOLL_CHECK(index < lanes);
+  ROCECOLL_CHECK(index < lanes && order_.empty());
   switch (kind_) {
     case Kind::kEven: {
       if (blocks_ == 0) return *this;
@@ -121,9 +137,9 @@ Partition Partition::lane(uint32_t index, uint32_t lanes) const {
 Partition Partition::packed() const {
   switch (kind_) {
     case Kind::kEven:
-      return blocks_ == 0 ? *this : Even(total_, blocks_);
+      return blocks_ == 0 ? *this : Even(total_, blocks_).ordered(order_);
     case Kind::kStrided:
-      return Strided(blocks_, count_, count_);
+      return Strided(blocks_, count_, count_).ordered(order_);
     case Kind::kExplicit:
       break;
   }
@@ -134,7 +150,7 @@ Partition Partition::packed() const {
     parts.push_back({offset, range.count});
     offset += range.count;
   }
-  return Explicit(std::move(parts));
+  return Explicit(std::move(parts)).ordered(order_);
 }
 
 }  // namespace rocecoll

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/rank.h"
 
 namespace rocecoll {
 
@@ -27,17 +28,25 @@ class Partition {
   static Partition Strided(uint32_t blocks, uint64_t count, uint64_t stride, uint64_t offset = 0);
   static Partition Explicit(std::vector<ElementRange> blocks);
 
-  uint32_t blocks() const { return blocks_; }
+  uint32_t blocks() const {
+    return order_.empty() ? blocks_ : static_cast<uint32_t>(order_.size());
+  }
   ElementRange block(uint32_t index) const;
   uint64_t total() const;      // elements in all blocks
   uint64_t max_block() const;  // elements in the largest block
   Partition lane(uint32_t index, uint32_t lanes) const;
   // Blocks of the same sizes, laid end to end from offset 0.
   Partition packed() const;
+  // The same elements in another number of blocks. Only of an even partition.
+  Partition recut(uint32_t blocks) const;
+  // The same blocks in another order, which outlives the partition: block i is what block order[i]
+  // was, and has no elements where that is kNoRank. No order: as they are.
+  Partition ordered(std::span<const Rank> order) const;
   // Every block starts where the one before it ends, known without looking at each of them (so
   // never said of an explicit partition).
   bool contiguous() const {
-    return kind_ == Kind::kEven || (kind_ == Kind::kStrided && (blocks_ == 1 || stride_ == count_));
+    return order_.empty() && (kind_ == Kind::kEven ||
+                              (kind_ == Kind::kStrided && (blocks_ == 1 || stride_ == count_)));
   }
 
  private:
@@ -49,6 +58,7 @@ class Partition {
   uint64_t count_ = 0;   // kStrided
   uint64_t stride_ = 0;  // kStrided
   std::shared_ptr<const std::vector<ElementRange>> explicit_;
+  std::span<const Rank> order_;
 };
 
 }  // namespace rocecoll

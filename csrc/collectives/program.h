@@ -19,6 +19,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
@@ -84,14 +85,16 @@ class Step {
 };
 
 // How reductions that work in the output begin: a no-op where the output is the input.
-inline void CopyWholeInput(uint32_t ranks, Step& step) {
-  step.copy(Blocks::Run(Buffer::kOutput, 0, ranks), Blocks::Run(Buffer::kInput, 0, ranks));
+inline void CopyWholeInput(uint32_t blocks, Step& step) {
+  step.copy(Blocks::Run(Buffer::kOutput, 0, blocks), Blocks::Run(Buffer::kInput, 0, blocks));
 }
 
 // How gathers begin where the own block is held: in its place among all.
 inline void CopyOwnBlock(Rank rank, Step& step) {
   step.copy(Blocks::Run(Buffer::kOutput, rank, 1), Blocks::Run(Buffer::kInput, 0, 1));
 }
+
+class HostLayout;
 
 // A value: what is known of it beforehand, and a function without state.
 struct Program {
@@ -103,6 +106,13 @@ struct Program {
   uint32_t steps = 0;  // the same number on every rank; a step may be empty for some ranks
   uint32_t work_blocks = 0;
   StepFunction step_function = nullptr;
+  // Of a vector: one for each rank, but where `order` has more of them, or the cut is ours and the
+  // program wants another one. Of these, 0 stands for one a rank until MakeProgram() is through.
+  uint32_t blocks = 0;
+  // By block: the rank whose block it is, or kNoRank of one without elements. Empty where block i
+  // is that of rank i, or the cut is ours.
+  std::span<const Rank> order = {};
+  const HostLayout* hosts = nullptr;  // of programs that know them; outlives the program
 
   Step step(Rank rank, uint32_t index) const {
     ROCECOLL_CHECK(rank < ranks && index < steps);
@@ -118,6 +128,7 @@ struct ProgramRequest {
   Rank root = 0;        // rooted collectives; the peer for send and recv
   uint64_t bytes = 0;   // size of one rank's whole vector (see docs/algorithms.md per collective)
   bool uniform = true;  // false: blocks differ in size (v-variants), so no program may assume equal
+  const HostLayout* hosts = nullptr;  // null: not known
 };
 
 }  // namespace rocecoll

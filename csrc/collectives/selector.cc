@@ -10,6 +10,9 @@
 #include "collectives/circulant.h"
 #include "collectives/direct.h"
 #include "collectives/doubling.h"
+#include "collectives/host_columns.h"
+#include "collectives/host_layout.h"
+#include "collectives/host_leaders.h"
 #include "collectives/ring.h"
 #include "collectives/topology.h"
 
@@ -59,6 +62,18 @@ constexpr Need kEqualBlocks{"blocks of one size",
 constexpr Need kPowerOfTwo{"a number of ranks that is a power of two",
                            [](const Request& request) { return IsPowerOfTwo(request.ranks); }};
 
+constexpr Need kHosts{"to know the ranks' hosts",
+                      [](const Request& request) { return request.hosts != nullptr; }};
+constexpr Need kCells{"hosts of which none has over 7 times the ranks of another",
+                      [](const Request& request) {
+                        return kHosts.met(request) && request.hosts->has_cell_for_each_rank();
+                      }};
+static_assert(HostLayout::kMostColumnsOfARank == 7);
+constexpr Need kEqualHosts{"blocks of one size, and equally many ranks on each host",
+                           [](const Request& request) {
+                             return kHosts.met(request) && request.uniform && request.hosts->even();
+                           }};
+
 // `make` is called for two or more ranks, where CheckRequest() has passed and the need is met. What
 // it leaves out (name, ranks, root) MakeProgram() adds.
 struct Algorithm {
@@ -76,22 +91,31 @@ constexpr auto kAlgorithms = [] {
       {kAllreduce, "halving_doubling", HalvingDoublingAllreduce, &kPowerOfTwo},
       {kAllreduce, "circulant", CirculantAllreduce},
       {kAllreduce, "ring", RingAllreduce},
+      {kAllreduce, "host_leaders", HostLeadersAllreduce, &kHosts},
+      {kAllreduce, "host_columns", HostColumnsAllreduce, &kHosts},
       {kReduce, "binomial", BinomialReduce},
       {kReduce, "reduce_scatter_gather", ReduceScatterGatherReduce},
+      {kReduce, "host_leaders", HostLeadersReduce, &kHosts},
       {kReduceScatter, "circulant", CirculantReduceScatter},
       {kReduceScatter, "ring", RingReduceScatter},
+      {kReduceScatter, "host_columns", HostColumnsReduceScatter, &kCells},
       {kBroadcast, "binomial", BinomialBroadcast},
       {kBroadcast, "scatter_allgather", ScatterAllgatherBroadcast},
       {kBroadcast, "chain", ChainBroadcast},
+      {kBroadcast, "host_leaders", HostLeadersBroadcast, &kHosts},
+      {kBroadcast, "host_columns", HostColumnsBroadcast, &kHosts},
       {kAllgather, "circulant", CirculantAllgather},
       {kAllgather, "ring", RingAllgather},
+      {kAllgather, "host_columns", HostColumnsAllgather, &kCells},
       {kGather, "binomial", BinomialGather, &kEqualBlocks},
       {kGather, "linear", LinearGather},
       {kScatter, "binomial", BinomialScatter, &kEqualBlocks},
       {kScatter, "linear", LinearScatter},
       {kAlltoall, "bruck", BruckAlltoall, &kEqualBlocks},
       {kAlltoall, "pairwise", PairwiseAlltoall},
+      {kAlltoall, "host_columns", HostColumnsAlltoall, &kEqualHosts},
       {kBarrier, "dissemination", DisseminationBarrier},
+      {kBarrier, "host_leaders", HostLeadersBarrier, &kHosts},
       {kSend, "direct", DirectSend},
       {kRecv, "direct", DirectRecv},
   });
@@ -169,6 +193,7 @@ Status CheckRequest(const Request& request) {
   if (IsPointToPoint(request.collective) && request.ranks == 1) {
     return Refuse(request, "a group of one rank has no peer");
   }
+  ROCECOLL_CHECK(request.hosts == nullptr || request.hosts->ranks() == request.ranks);
   return {};
 }
 
@@ -197,6 +222,7 @@ Result<Program> MakeProgram(const ProgramRequest& request, std::string_view algo
   program.name = alone ? "local" : found->name;
   program.ranks = request.ranks;
   program.root = request.root;
+  if (program.blocks == 0) program.blocks = request.ranks;
   return program;
 }
 

@@ -39,6 +39,10 @@ Status CheckSpec(const GroupSpec& spec) {
     return invalid(std::to_string(spec.global_ranks.size()) + " global ranks for " +
                    std::to_string(spec.addresses.size()) + " ranks");
   }
+  if (!spec.hosts.empty() && spec.hosts.size() != spec.addresses.size()) {
+    return invalid(std::to_string(spec.hosts.size()) + " hosts named for " +
+                   std::to_string(spec.addresses.size()) + " ranks");
+  }
   if (!spec.known_as.empty() && spec.known_as.size() != spec.addresses.size()) {
     return invalid(std::to_string(spec.known_as.size()) + " addresses to show for " +
                    std::to_string(spec.addresses.size()) + " ranks");

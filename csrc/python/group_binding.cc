@@ -19,7 +19,8 @@ using Object = const py::object&;
 std::unique_ptr<GroupObject> MakeGroup(const RuntimeObject& runtime, Name name,
                                        const py::bytes& key, int64_t rank,
                                        const std::vector<std::string>& addresses, double timeout_s,
-                                       const std::vector<Rank>& global_ranks) {
+                                       const std::vector<Rank>& global_ranks,
+                                       const std::vector<uint32_t>& hosts) {
   const auto key_text = static_cast<std::string>(key);
   if (key_text.size() != GroupKey::kWireBytes) {
     RaiseInvalid("the key of a group has 16 bytes, not " + std::to_string(key_text.size()));
@@ -41,6 +42,7 @@ std::unique_ptr<GroupObject> MakeGroup(const RuntimeObject& runtime, Name name,
   }
   spec.addresses = std::move(reached);
   spec.global_ranks = global_ranks;
+  spec.hosts = hosts;
   spec.timeout = DurationFromSeconds(timeout_s, "timeout_s");
   spec.messenger = runtime.options().messenger;
   return std::make_unique<GroupObject>(runtime, std::move(spec));
@@ -150,7 +152,8 @@ void BindGroup(py::module_& module) {
                                 "One rank of a group. Buffers are objects with contiguous memory; "
                                 "they are held until the operation is complete.");
   group.def(py::init(&MakeGroup), arg("runtime"), arg("name"), arg("key"), arg("rank"),
-            arg("addresses"), arg("timeout_s") = 1800.0, arg("global_ranks") = std::vector<Rank>());
+            arg("addresses"), arg("timeout_s") = 1800.0, arg("global_ranks") = std::vector<Rank>(),
+            arg("hosts") = std::vector<uint32_t>());
   group.def_property_readonly("rank", &GroupObject::rank)
       .def_property_readonly("size", &GroupObject::size)
       .def_property_readonly(

@@ -50,7 +50,8 @@ c10::intrusive_ptr<Backend> MakeBackend(
     const std::shared_ptr<Runtime>& runtime, const std::string& name, const std::string& key,
     Rank rank, const std::vector<std::string>& addresses, const std::vector<uint64_t>& processes,
     const std::vector<std::string>& known_as, const std::vector<Rank>& global_ranks,
-    std::chrono::milliseconds timeout, const std::string& algorithms, const Options& chosen) {
+    const std::vector<uint32_t>& hosts, std::chrono::milliseconds timeout,
+    const std::string& algorithms, const Options& chosen) {
   if (key.size() != GroupKey::kWireBytes) throw py::value_error("a group's key has 16 bytes");
   auto table = ParseAlgorithms(algorithms);
   if (!table) throw py::value_error("unknown collective among the algorithms");
@@ -69,6 +70,7 @@ c10::intrusive_ptr<Backend> MakeBackend(
   group.addresses = std::move(reached);
   group.known_as = known_as;
   group.global_ranks = global_ranks;
+  group.hosts = hosts;
   group.timeout = Saturated(timeout);
   group.messenger = options.messenger;
   auto own = c10::make_intrusive<Options>(chosen);  // the caller may use his for other groups
@@ -103,7 +105,7 @@ PYBIND11_MODULE(_c10d, module) {
       .def("perform_nocolor_split", [](Backend&, const py::object& /*device*/) {});
   module.def("make_backend", &MakeBackend, py::kw_only(), py::arg("runtime"), py::arg("name"),
              py::arg("key"), py::arg("rank"), py::arg("addresses"), py::arg("processes"),
-             py::arg("known_as"), py::arg("global_ranks"), py::arg("timeout"),
+             py::arg("known_as"), py::arg("global_ranks"), py::arg("hosts"), py::arg("timeout"),
              py::arg("algorithms"), py::arg("options"));
   BindRecorder(module);
 }

@@ -221,6 +221,7 @@ Status SymbolicRun::mark_in_flight(Rank rank, const Transfer& transfer) {
         return fail_block(rank, transfer.blocks, i, "sends undefined");
       }
       marks.sent = now;
+      if (memory_[location] != kNothing) ++totals_[rank].blocks;
       continue;
     }
     if (marks.received == now || marks.reduced == now) {
@@ -232,7 +233,6 @@ Status SymbolicRun::mark_in_flight(Rank rank, const Transfer& transfer) {
     (transfer.kind == Kind::kRecv ? marks.received : marks.reduced) = now;
   }
   if (transfer.kind == Kind::kSend) {
-    totals_[rank].blocks += transfer.blocks.count;
     ++totals_[rank].messages;
   }
   if (transfer.kind == Kind::kRecvReduce) {
@@ -279,6 +279,10 @@ Status SymbolicRun::reduce(Rank rank, const Symbol*& arrived) {
       if (!own.defined() || !other.defined()) {
         return fail_block(rank, transfer.blocks, i, "reduces undefined");
       }
+      if ((own == kNothing) != (other == kNothing)) {
+        return fail_block(rank, transfer.blocks, i, "reduces what only one of both has, into");
+      }
+      if (own == kNothing) continue;
       own = rank < transfer.peer ? Combine(own, other) : Combine(other, own);
     }
   }

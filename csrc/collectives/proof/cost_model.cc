@@ -10,40 +10,51 @@ namespace {
 class CostModel {
  public:
   CostModel(const Program& program, Collective collective, Rank root, const Partition& vector)
-      : program_(program), collective_(collective), root_(root), max_block_(vector.max_block()) {
+      : program_(program),
+        collective_(collective),
+        root_(root),
+        vector_(vector),
+        max_block_(vector.max_block()) {
     ROCECOLL_CHECK(vector.blocks() == program.ranks);
-    before_.reserve(program.ranks + size_t{1});
+    const Partition cut = program.blocks == program.ranks || !program.order.empty()
+                              ? vector.ordered(program.order)
+                              : vector.recut(program.blocks);
+    before_.reserve(cut.blocks() + size_t{1});
     before_.push_back(0);
-    for (uint32_t i = 0; i < program.ranks; ++i)
-      before_.push_back(before_.back() + vector.block(i).count);
+    for (uint32_t i = 0; i < cut.blocks(); ++i)
+      before_.push_back(before_.back() + cut.block(i).count);
   }
 
-  double step_us(Rank rank, uint32_t index, const CostParameters& parameters) const {
-    uint64_t sends = 0, receives = 0, sent = 0, received = 0, reduced = 0;
+  // Between hosts, and inside of them; without a layout every rank has a host for itself.
+  struct Traffic {
+    uint64_t sends = 0, receives = 0, sent = 0, received = 0;
+    double slowest_us = 0;  // of a host's ranks, apart from their bytes on the host's link
+
+    double alpha_us(const CostParameters& p) const {
+      return p.alpha_us * static_cast<double>(std::max(sends, receives));
+    }
+    double beta_us(const CostParameters& p) const {
+      return p.beta_ns_per_byte * static_cast<double>(std::max(sent, received)) / 1e3;
+    }
+  };
+  struct RankStep {
+    Traffic inside, between;
+    uint64_t reduced = 0;
+  };
+
+  RankStep step_of(Rank rank, uint32_t index, const HostLayout* hosts) const {
+    RankStep result;
     for (const Transfer& transfer : program_.step(rank, index)) {
       if (transfer.kind == Transfer::Kind::kCopy) continue;
+      const bool local = hosts != nullptr && hosts->host_of(rank) == hosts->host_of(transfer.peer);
+      Traffic& traffic = local ? result.inside : result.between;
       const uint64_t bytes = bytes_of(rank, transfer.blocks);
-      switch (transfer.kind) {
-        case Transfer::Kind::kSend:
-          ++sends;
-          sent += bytes;
-          break;
-        case Transfer::Kind::kRecvReduce:
-          reduced += bytes;
-          [[fallthrough]];
-        case Transfer::Kind::kRecv:
-          ++receives;
-          received += bytes;
-          break;
-        case Transfer::Kind::kCopy:
-          break;
-      }
+      const bool sends = transfer.kind == Transfer::Kind::kSend;
+      (sends ? traffic.sends : traffic.receives) += 1;
+      (sends ? traffic.sent : traffic.received) += bytes;
+      if (transfer.kind == Transfer::Kind::kRecvReduce) result.reduced += bytes;
     }
-    const auto moved = static_cast<double>(std::max(sent, received));
-    return parameters.alpha_us * static_cast<double>(std::max(sends, receives)) +
-           (parameters.beta_ns_per_byte * moved +
-            parameters.gamma_ns_per_byte * static_cast<double>(reduced)) /
-               1e3;
+    return result;
   }
 
  private:
@@ -51,12 +62,12 @@ class CostModel {
     const uint32_t available =
         blocks.buffer == Buffer::kWork
             ? program_.work_blocks
-            : BlocksIn(blocks.buffer, collective_, program_.ranks, rank == root_);
+            : BlocksIn(blocks.buffer, collective_, program_.blocks, rank == root_);
     // A whole vector, whatever the sizes of its blocks.
-    if (blocks.count == program_.ranks && available == blocks.count) return before_.back();
+    if (blocks.count == program_.blocks && available == blocks.count) return before_.back();
     if (blocks.buffer == Buffer::kWork && !Reduces(collective_)) return blocks.count * max_block_;
-    if (available == 1) return blocks.count * block_bytes(rank);
-    ROCECOLL_CHECK(available == program_.ranks);
+    if (available == 1) return blocks.count * vector_.block(rank).count;
+    ROCECOLL_CHECK(available == program_.blocks);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < blocks.count; i += blocks.run) {
       const uint32_t length = std::min(blocks.run, blocks.count - i);
@@ -64,17 +75,17 @@ class CostModel {
     }
     return bytes;
   }
-  uint64_t block_bytes(uint32_t index) const { return before_[index + 1] - before_[index]; }
   // Blocks first, first + 1, ... around the end of the vector.
   uint64_t run_bytes(uint32_t first, uint32_t count) const {
     const uint32_t until = first + count;
-    if (until <= program_.ranks) return before_[until] - before_[first];
-    return before_.back() - before_[first] + before_[until - program_.ranks];
+    if (until <= program_.blocks) return before_[until] - before_[first];
+    return before_.back() - before_[first] + before_[until - program_.blocks];
   }
 
   const Program& program_;
   const Collective collective_;
   const Rank root_;
+  const Partition vector_;
   const uint64_t max_block_;
   std::vector<uint64_t> before_;  // bytes before each block, and of all
 };
@@ -83,12 +94,30 @@ class CostModel {
 
 double EstimateCostUs(const Program& program, Collective collective, Rank root,
                       const Partition& vector, const CostParameters& parameters) {
+  return EstimateCostUs(program, collective, root, vector,
+                        HostCosts{.inside = parameters, .between = parameters});
+}
+
+double EstimateCostUs(const Program& program, Collective collective, Rank root,
+                      const Partition& vector, const HostCosts& costs) {
   const CostModel model(program, collective, root, vector);
+  const uint32_t hosts = costs.hosts == nullptr ? program.ranks : costs.hosts->hosts();
   double total_us = 0;
   for (uint32_t index = 0; index < program.steps; ++index) {
     double slowest_us = 0;
+    std::vector<CostModel::Traffic> links(hosts);
     for (Rank rank = 0; rank < program.ranks; ++rank) {
-      slowest_us = std::max(slowest_us, model.step_us(rank, index, parameters));
+      const CostModel::RankStep step = model.step_of(rank, index, costs.hosts);
+      CostModel::Traffic& link = links[costs.hosts == nullptr ? rank : costs.hosts->host_of(rank)];
+      link.sent += step.between.sent;
+      link.received += step.between.received;
+      const double us = step.inside.alpha_us(costs.inside) + step.inside.beta_us(costs.inside) +
+                        step.between.alpha_us(costs.between) +
+                        costs.between.gamma_ns_per_byte * static_cast<double>(step.reduced) / 1e3;
+      link.slowest_us = std::max(link.slowest_us, us);
+    }
+    for (const CostModel::Traffic& link : links) {
+      slowest_us = std::max(slowest_us, link.slowest_us + link.beta_us(costs.between));
     }
     total_us += slowest_us;
   }

@@ -4,6 +4,7 @@
 // once. Copies are free.
 #pragma once
 
+#include "collectives/host_layout.h"
 #include "collectives/partition.h"
 #include "collectives/program.h"
 
@@ -19,9 +20,21 @@ struct CostParameters {
 inline constexpr CostParameters kLoopbackCost{2.4, 0.34, 0.03};
 inline constexpr CostParameters kNetworkCost{12, 0.33, 0.03};
 
+// Of ranks of which several share a host, and so its link to the others.
+struct HostCosts {
+  CostParameters inside;
+  CostParameters between;
+  const HostLayout* hosts = nullptr;  // null: each rank has a host for itself
+};
+
+// Two cores' shared memory.
+inline constexpr CostParameters kSharedMemoryCost{1, 0.25, 0.03};
+
 // `vector` cuts the whole vector of the operation (the larger of input and output) into one block a
 // rank, in bytes.
 double EstimateCostUs(const Program& program, Collective collective, Rank root,
                       const Partition& vector, const CostParameters& parameters);
+double EstimateCostUs(const Program& program, Collective collective, Rank root,
+                      const Partition& vector, const HostCosts& costs);
 
 }  // namespace rocecoll

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -20,6 +21,9 @@ struct Symbol {
   bool defined() const { return expression != 0; }
   bool operator==(const Symbol&) const = default;
 };
+
+// A block without elements, where the program's order has none. Only its like may be sent there.
+inline constexpr Symbol kNothing{0, 2};  // the expressions of others are odd
 
 Symbol Contribution(Rank rank, uint32_t block);
 Symbol Combine(const Symbol& left, const Symbol& right);
@@ -52,14 +56,24 @@ class SymbolicMemory {
   const Region& region(Rank rank, Buffer buffer) const {
     return regions_[rank * 3 + static_cast<size_t>(buffer)];
   }
-  void lay_out(uint32_t work_blocks);
+  void lay_out(const Program& program);
   void fill();
   Status check_sums() const;
+  // What belongs into a block of the output of a collective that sums nothing.
+  Symbol expected(Rank rank, uint32_t block) const;
+  bool is_ordered(Rank rank, Buffer buffer) const {
+    return !order_.empty() && blocks(rank, buffer) == order_.size();
+  }
+  // The number that the collective has for a block of a vector; kNoRank where it has none.
+  uint32_t number(Rank rank, Buffer buffer, uint32_t index) const {
+    return is_ordered(rank, buffer) ? order_[index] : index;
+  }
 
   Collective collective_;
   uint32_t ranks_;
   Rank root_;
   bool in_place_;
+  std::span<const Rank> order_;
   std::vector<Region> regions_;  // [rank][buffer]
   std::vector<Symbol> symbols_;
 };

@@ -7,12 +7,21 @@
 #include "engine/operations/fingerprint.h"
 
 namespace rocecoll {
+namespace {
+
+HostLayout HostsOf(const GroupSpec& spec) {
+  if (!spec.hosts.empty()) return HostLayout(spec.hosts);
+  return HostLayout(std::vector<uint32_t>(spec.addresses.size()));
+}
+
+}  // namespace
 
 Group::Group(Transport& transport, ScratchPool& scratch, const EngineOptions& options,
              GroupSpec spec, std::vector<OperationPtr>& completed)
     : transport_(transport),
       options_(options),
       spec_(std::move(spec)),
+      hosts_(HostsOf(spec_)),
       completed_(completed),
       messenger_(std::in_place, transport, spec_.key, spec_.rank, spec_.addresses, spec_.messenger),
       context_{*messenger_, scratch, spec_.rank, static_cast<uint32_t>(spec_.addresses.size()),
@@ -59,7 +68,7 @@ Status Group::submit(Instant now, OperationPtr operation) {
   }
   // From any source: for now, some other rank's.
   const Rank root = spec.any_source ? (spec_.rank == 0 ? 1 : 0) : spec.root;
-  auto plan = MakePlan(spec, root, context_.ranks, messenger_->eager_bytes(), options_);
+  auto plan = MakePlan(spec, root, hosts_, messenger_->eager_bytes(), options_);
   if (!plan.ok()) return plan.status();
   const bool collective = !IsPointToPoint(spec.collective);
   operation->source_ = root;
@@ -136,7 +145,7 @@ bool Group::bind_any_source(Instant now) {
     const OperationSpec& spec = entry.operation->spec();
     entry.operation->source_ = match->source;
     entry.tag_operation = numbers_.take_receive(match->source, spec.user_tag);
-    auto plan = MakePlan(spec, match->source, context_.ranks, messenger_->eager_bytes(), options_);
+    auto plan = MakePlan(spec, match->source, hosts_, messenger_->eager_bytes(), options_);
     ROCECOLL_CHECK(plan.ok());  // as it was for another rank
     entry.plan = plan.take();
     begin(now, match->index);

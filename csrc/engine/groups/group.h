@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
+#include "collectives/host_layout.h"
 #include "engine/groups/failure_text.h"
 #include "engine/groups/group_spec.h"
 #include "engine/groups/notice.h"
@@ -126,6 +127,7 @@ class Group {
   Transport& transport_;
   const EngineOptions& options_;
   GroupSpec spec_;
+  const HostLayout hosts_;
   std::vector<OperationPtr>& completed_;
   std::optional<Messenger> messenger_;  // none after leave()
   ExecutionContext context_;

@@ -22,6 +22,8 @@ struct GroupSpec {
   // By group rank, as other hosts reach them, for messages; empty: as this rank does.
   SharedVector<std::string> known_as;
   std::vector<Rank> global_ranks;  // by group rank; empty: the same numbers
+  // By group rank: equal numbers for ranks that share a host. Empty: all share one.
+  std::vector<uint32_t> hosts;
   Duration timeout = std::chrono::minutes(30);
   MessengerOptions messenger;
 };

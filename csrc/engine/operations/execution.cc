@@ -27,6 +27,15 @@ Partition WorkPartition(const OperationSpec& spec, const Partition& input, const
   return Partition::Strided(work_blocks, largest, largest);
 }
 
+// A buffer of the caller with the blocks, and their order, that the program knows.
+Partition AsSeenBy(const Program& program, const OperationSpec& spec, Buffer buffer, Rank rank,
+                   const Partition& callers) {
+  const bool is_root = rank == spec.root;
+  if (ContentsOf(buffer, spec.collective, is_root) != Contents::kVector) return callers;
+  if (!program.order.empty()) return callers.ordered(program.order);
+  return program.blocks == callers.blocks() ? callers : callers.recut(program.blocks);
+}
+
 bool Posts(const Transfer& transfer) {
   return transfer.kind == Transfer::Kind::kSend || transfer.kind == Transfer::Kind::kRecv ||
          transfer.kind == Transfer::Kind::kRecvReduce;
@@ -135,8 +144,9 @@ size_t Execution::message_scratch(const Transfer& transfer, const Extent& extent
 
 void Execution::bind(Lane& lane) {
   const auto bind_user = [&](Buffer which, const OperationBuffer& from) {
+    Partition partition = LanePartition(*spec_, from.partition, lane.index, plan_.lanes);
     buffer(lane, which) = {static_cast<std::byte*>(from.data),
-                           LanePartition(*spec_, from.partition, lane.index, plan_.lanes),
+                           AsSeenBy(plan_.program, *spec_, which, context_.rank, partition),
                            kUnregistered};
   };
   bind_user(Buffer::kInput, spec_->input);
@@ -177,7 +187,7 @@ void Execution::prepare_input(Lane& lane) {
     scaled = {lane.scratch.data + layout_.step + layout_.work + layout_.output,
               input.partition.packed(), lane.scratch.registration};
   }
-  const Blocks all = Blocks::Run(Buffer::kInput, 0, context_.ranks);
+  const Blocks all = Blocks::Run(Buffer::kInput, 0, plan_.program.blocks);
   ForEachPair(scaled, all, input, all, element_bytes_,
               [&](std::byte* to, const std::byte* from, uint64_t elements) {
                 Copy(to, from, elements * element_bytes_);

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/arithmetic.h"
+#include "base/fnv_hash.h"
+#include "collectives/host_layout.h"
 #include "collectives/reduce.h"
 #include "collectives/selector.h"
 #include "engine/operations/engine_options.h"
@@ -109,7 +111,10 @@ bool UniformBlocks(const OperationSpec& spec) {
   return shared->max_block() * shared->blocks() == shared->total();
 }
 
-uint64_t LargestBlock(const OperationSpec& spec) {
+uint64_t LargestBlock(const OperationSpec& spec, const Plan& plan) {
+  if (TraitsOf(spec.collective).cut == Cut::kOurs) {
+    return CeilDivide(plan.elements, plan.program.blocks);
+  }
   return std::max(spec.input.partition.max_block(), spec.output.partition.max_block());
 }
 
@@ -137,7 +142,7 @@ uint32_t LaneCount(const OperationSpec& spec, const Plan& plan, uint32_t ranks, 
                    const EngineOptions& options) {
   if (plan.elements == 0) return 1;
   const size_t element_bytes = SizeOf(spec.type);
-  const uint64_t block_bytes = LargestBlock(spec) * element_bytes;
+  const uint64_t block_bytes = LargestBlock(spec, plan) * element_bytes;
   const uint64_t transfer_bytes = LargestTransfer(plan.program) * block_bytes;
   if (plan.elements * element_bytes <= options.lane_bytes) {
     if (ranks == 1) return 1;  // which sends nothing
@@ -145,8 +150,8 @@ uint32_t LaneCount(const OperationSpec& spec, const Plan& plan, uint32_t ranks, 
     return pieces <= kEagerPieces ? static_cast<uint32_t>(std::max<uint64_t>(pieces, 1)) : 1;
   }
   uint64_t held_blocks = plan.program.work_blocks;
-  if (HasScratchOutput(spec.collective, false)) held_blocks += ranks;
-  if (ScalesInScratch(spec, ranks)) held_blocks += ranks;
+  if (HasScratchOutput(spec.collective, false)) held_blocks += plan.program.blocks;
+  if (ScalesInScratch(spec, ranks)) held_blocks += plan.program.blocks;
   const uint64_t message_bytes = std::max<uint64_t>(options.lane_bytes / 2, 1);
   const uint64_t lane_scratch = std::max<uint64_t>(options.scratch_bytes / kScratchParts, 1);
   const uint64_t lanes = std::max(CeilDivide(transfer_bytes, message_bytes),
@@ -155,26 +160,11 @@ uint32_t LaneCount(const OperationSpec& spec, const Plan& plan, uint32_t ranks, 
       std::clamp<uint64_t>(lanes, 1, std::min(kMaxLanes, std::max<uint64_t>(plan.elements, 1))));
 }
 
-// FNV-1a, 64 bits: Fowler, Noll, Vo.
-class Hash {
- public:
-  void add(uint64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) add_byte(static_cast<uint8_t>(value >> shift));
-  }
-  void add(std::string_view text) {
-    for (char c : text) add_byte(static_cast<uint8_t>(c));
-  }
-  uint32_t folded() const { return static_cast<uint32_t>(state_ ^ (state_ >> 32)); }
-
- private:
-  void add_byte(uint8_t byte) { state_ = (state_ ^ byte) * 0x100000001b3ull; }
-  uint64_t state_ = 0xcbf29ce484222325ull;
-};
-
 uint32_t LayoutHash(const OperationSpec& spec, const Plan& plan) {
-  Hash hash;
+  FnvHash hash;
   hash.add(plan.lanes);
   hash.add(plan.program.name);
+  if (plan.program.hosts != nullptr) hash.add(plan.program.hosts->hash());
   const Partition* shared = SharedBlocks(spec);
   if (shared != nullptr && !UniformBlocks(spec)) {
     for (uint32_t i = 0; i < shared->blocks(); ++i) hash.add(shared->block(i).count);
@@ -224,8 +214,9 @@ bool ScalesInScratch(const OperationSpec& spec, uint32_t ranks) {
   return TraitsOf(spec.collective).output == Contents::kBlock && ScalesInput(spec, ranks);
 }
 
-Result<Plan> MakePlan(const OperationSpec& spec, Rank root, uint32_t ranks, size_t eager_bytes,
-                      const EngineOptions& options) {
+Result<Plan> MakePlan(const OperationSpec& spec, Rank root, const HostLayout& hosts,
+                      size_t eager_bytes, const EngineOptions& options) {
+  const uint32_t ranks = hosts.ranks();
   Plan plan;
   plan.elements = AgreedElements(spec, ranks);
   ProgramRequest request;
@@ -234,6 +225,7 @@ Result<Plan> MakePlan(const OperationSpec& spec, Rank root, uint32_t ranks, size
   request.root = root;
   request.bytes = plan.elements * SizeOf(spec.type);
   request.uniform = UniformBlocks(spec);
+  request.hosts = &hosts;
   auto program = MakeProgram(request, spec.algorithm);
   if (!program.ok()) return program.status();
   plan.program = program.take();

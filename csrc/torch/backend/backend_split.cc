@@ -102,6 +102,7 @@ c10::intrusive_ptr<Backend> Backend::part(
     addresses.push_back(spec_.addresses[member]);
     known_as.push_back(spec_.known_as[member]);
     group.global_ranks.push_back((*global_ranks_)[member]);
+    if (!spec_.hosts.empty()) group.hosts.push_back(spec_.hosts[member]);
     own->global_ranks_in_group.push_back(group.global_ranks.back());
   }
   group.addresses = std::move(addresses);

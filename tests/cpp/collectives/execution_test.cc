@@ -174,7 +174,7 @@ constexpr uint32_t kManyRanks[] = {33, 64};
 using Wanted = bool (*)(const NamedAlgorithm&);
 
 std::vector<NamedAlgorithm> Select(Wanted wanted) {
-  std::vector<NamedAlgorithm> algorithms = AllAlgorithms();
+  std::vector<NamedAlgorithm> algorithms = Algorithms(false);
   std::erase_if(algorithms, [wanted](const NamedAlgorithm& algorithm) {
     return IsPointToPoint(algorithm.collective) || algorithm.collective == Collective::kBarrier ||
            !wanted(algorithm);

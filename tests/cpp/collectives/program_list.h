@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/host_layout.h"
 #include "collectives/selector.h"
 
 namespace rocecoll {
@@ -30,10 +31,11 @@ inline std::vector<Rank> RootsOf(Collective collective, uint32_t ranks) {
   return roots;
 }
 
-// Nothing where the algorithm is not offered for this number of ranks.
+// Nothing where the algorithm is not offered for this number of ranks, or these hosts.
 inline std::optional<Program> Make(Collective collective, std::string_view name, uint32_t ranks,
-                                   Rank root = 0) {
-  const auto program = MakeProgram({.collective = collective, .ranks = ranks, .root = root}, name);
+                                   Rank root = 0, const HostLayout* hosts = nullptr) {
+  const auto program =
+      MakeProgram({.collective = collective, .ranks = ranks, .root = root, .hosts = hosts}, name);
   return program.ok() ? std::optional(program.value()) : std::nullopt;
 }
 
@@ -42,11 +44,15 @@ struct NamedAlgorithm {
   std::string_view name;
 };
 
-inline std::vector<NamedAlgorithm> AllAlgorithms() {
+inline bool KnowsHosts(std::string_view algorithm) { return algorithm.starts_with("host_"); }
+
+// Those that know hosts, or the others.
+inline std::vector<NamedAlgorithm> Algorithms(bool that_know_hosts) {
   std::vector<NamedAlgorithm> all;
   for (const Collective collective : kCollectives) {
-    for (const std::string_view name : AlgorithmNames(collective))
-      all.push_back({collective, name});
+    for (const std::string_view name : AlgorithmNames(collective)) {
+      if (KnowsHosts(name) == that_know_hosts) all.push_back({collective, name});
+    }
   }
   return all;
 }

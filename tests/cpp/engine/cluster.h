@@ -10,6 +10,7 @@ namespace rocecoll {
 
 struct ClusterOptions {
   uint32_t ranks = 2;
+  std::vector<uint32_t> hosts = {};  // by rank; empty: one host
   EngineOptions engine;
   MessengerOptions messenger;
   SimFabricOptions fabric;
@@ -19,7 +20,8 @@ struct ClusterOptions {
 class Cluster final : public EngineCluster {
  public:
   explicit Cluster(const ClusterOptions& options)
-      : EngineCluster(options.messenger, options.timeout), fabric_(FabricOptions(options)) {
+      : EngineCluster(options.messenger, options.timeout, options.hosts),
+        fabric_(FabricOptions(options)) {
     for (Rank r = 0; r < options.ranks; ++r) add_rank(fabric_.transport(r), options.engine);
     start();
   }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
@@ -25,20 +26,24 @@ class EngineCluster {
   // A group of all ranks; the same id on each of them.
   GroupId add_group(const std::string& name, uint64_t key) {
     GroupId id = 0;
-    for (Rank r = 0; r < ranks(); ++r) {
-      GroupSpec spec;
-      spec.name = name;
-      spec.key = {key, ~key};
-      spec.rank = r;
-      spec.addresses = addresses_;
-      spec.timeout = timeout_;
-      spec.messenger = messenger_;
-      auto added = engines_[r]->add_group(std::move(spec));
-      EXPECT_TRUE(added.ok()) << added.status().message();
-      id = added.value();
-    }
-    last_group_ = id;
+    for (Rank r = 0; r < ranks(); ++r) id = add_member(name, key, r, hosts_);
     return id;
+  }
+  // One rank's part of a group of all.
+  GroupId add_member(const std::string& name, uint64_t key, Rank rank,
+                     const std::vector<uint32_t>& hosts) {
+    GroupSpec spec;
+    spec.name = name;
+    spec.key = {key, ~key};
+    spec.rank = rank;
+    spec.addresses = addresses_;
+    spec.timeout = timeout_;
+    spec.messenger = messenger_;
+    spec.hosts = hosts;
+    auto added = engines_[rank]->add_group(std::move(spec));
+    EXPECT_TRUE(added.ok()) << added.status().message();
+    last_group_ = added.value();
+    return last_group_;
   }
 
   uint32_t ranks() const { return static_cast<uint32_t>(engines_.size()); }
@@ -84,8 +89,9 @@ class EngineCluster {
   const std::vector<OperationPtr>& completed(Rank rank) const { return completed_[rank]; }
 
  protected:
-  EngineCluster(const MessengerOptions& messenger, Duration timeout)
-      : messenger_(messenger), timeout_(timeout) {}
+  EngineCluster(const MessengerOptions& messenger, Duration timeout,
+                std::vector<uint32_t> hosts = {})
+      : messenger_(messenger), timeout_(timeout), hosts_(std::move(hosts)) {}
 
   // Once for each rank, then start().
   void add_rank(Transport& transport, const EngineOptions& options) {
@@ -125,6 +131,7 @@ class EngineCluster {
 
   const MessengerOptions messenger_;
   const Duration timeout_;
+  const std::vector<uint32_t> hosts_;
   std::vector<Address> addresses_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::vector<OperationPtr>> completed_;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "collectives/host_layouts.h"
 #include "collectives/program_list.h"
 
 namespace rocecoll {
@@ -44,6 +45,10 @@ Step PlantedStep(const Program&, Rank rank, uint32_t index) {
     if (const auto kept = planted.change(rank, index, transfer)) Add(*kept, changed);
   }
   return changed;
+}
+
+Program Handmade(uint32_t ranks, uint32_t steps, Program::StepFunction function) {
+  return {.ranks = ranks, .steps = steps, .step_function = function, .blocks = ranks};
 }
 
 Program Changed(const Program& right, Change change) {
@@ -105,20 +110,19 @@ TEST(Checker, FindsUnmatchedTransfers) {
 
 // Rank 0 sends two messages to rank 1 that it takes in the other order, so sizes differ.
 TEST(Checker, FindsMessagesTakenInTheWrongOrder) {
-  const Program program = {
-      .ranks = 3, .steps = 1, .step_function = [](const Program&, Rank rank, uint32_t) {
-        const Blocks one = Blocks::Run(Buffer::kOutput, 0, 1);
-        const Blocks two = Blocks::Run(Buffer::kOutput, 1, 2);
-        Step step;
-        if (rank == 0) {
-          step.send(1, one);
-          step.send(1, two);
-        } else if (rank == 1) {
-          step.recv(0, two);
-          step.recv(0, one);
-        }
-        return step;
-      }};
+  const Program program = Handmade(3, 1, [](const Program&, Rank rank, uint32_t) {
+    const Blocks one = Blocks::Run(Buffer::kOutput, 0, 1);
+    const Blocks two = Blocks::Run(Buffer::kOutput, 1, 2);
+    Step step;
+    if (rank == 0) {
+      step.send(1, one);
+      step.send(1, two);
+    } else if (rank == 1) {
+      step.recv(0, two);
+      step.recv(0, one);
+    }
+    return step;
+  });
   ExpectRefused(program, Collective::kBroadcast, "expects 2 blocks, rank 0 sends 1");
 }
 
@@ -137,23 +141,21 @@ TEST(Checker, FindsOverlapsInFlight) {
         return transfer;
       },
       "receives twice output block 3");
-  const Program shifts = {
-      .ranks = 2, .steps = 1, .step_function = [](const Program&, Rank, uint32_t) {
-        Step step;
-        step.copy(Blocks::Run(Buffer::kOutput, 1, 2), Blocks::Run(Buffer::kOutput, 0, 2));
-        return step;
-      }};
+  const Program shifts = Handmade(2, 1, [](const Program&, Rank, uint32_t) {
+    Step step;
+    step.copy(Blocks::Run(Buffer::kOutput, 1, 2), Blocks::Run(Buffer::kOutput, 0, 2));
+    return step;
+  });
   ExpectRefused(shifts, Collective::kBroadcast, "copies onto a source");
 }
 
 // Out of place the copy is a shift between two buffers, in place it is one within a buffer.
 TEST(Checker, KnowsWhichMemoryIsSharedInPlace) {
-  const Program rotates = {
-      .ranks = 2, .steps = 1, .step_function = [](const Program&, Rank, uint32_t) {
-        Step step;
-        step.copy(Blocks::Run(Buffer::kOutput, 0, 2), Blocks::Run(Buffer::kInput, 1, 2));
-        return step;
-      }};
+  const Program rotates = Handmade(2, 1, [](const Program&, Rank, uint32_t) {
+    Step step;
+    step.copy(Blocks::Run(Buffer::kOutput, 0, 2), Blocks::Run(Buffer::kInput, 1, 2));
+    return step;
+  });
   ExpectRefused(rotates, Collective::kAllreduce, "result: rank 0", false);
   ExpectRefused(rotates, Collective::kAllreduce, "copies onto a source", true);
 }
@@ -208,15 +210,14 @@ TEST(Checker, FindsMissingAndRepeatedContributions) {
   Program early = *Make(Collective::kAllreduce, "recursive_doubling", 8);
   early.steps = 2;
   ExpectRefused(early, Collective::kAllreduce, "each once");
-  const Program twice = {
-      .ranks = 2, .steps = 2, .step_function = [](const Program&, Rank rank, uint32_t) {
-        Step step;
-        const Blocks all = Blocks::Run(Buffer::kOutput, 0, 2);
-        step.copy(all, Blocks::Run(Buffer::kInput, 0, 2));
-        step.send(1 - rank, Blocks::Run(Buffer::kInput, 0, 2));
-        step.recv_reduce(1 - rank, all);
-        return step;
-      }};
+  const Program twice = Handmade(2, 2, [](const Program&, Rank rank, uint32_t) {
+    Step step;
+    const Blocks all = Blocks::Run(Buffer::kOutput, 0, 2);
+    step.copy(all, Blocks::Run(Buffer::kInput, 0, 2));
+    step.send(1 - rank, Blocks::Run(Buffer::kInput, 0, 2));
+    step.recv_reduce(1 - rank, all);
+    return step;
+  });
   // Out of place the second step starts afresh; in place the copies are no-ops and it adds again.
   EXPECT_TRUE(CheckProgram(twice, Collective::kAllreduce, 0, false).ok());
   ExpectRefused(twice, Collective::kAllreduce, "each once", true);
@@ -224,16 +225,15 @@ TEST(Checker, FindsMissingAndRepeatedContributions) {
 
 // Every rank adds up all contributions once, but starts with its own.
 TEST(Checker, FindsSumsInDifferentOrder) {
-  const Program program = {
-      .ranks = 3, .steps = 2, .step_function = [](const Program&, Rank rank, uint32_t index) {
-        const Blocks input = Blocks::Run(Buffer::kInput, 0, 3);
-        const Blocks sum = Blocks::Run(Buffer::kOutput, 0, 3);
-        Step step;
-        if (index == 0) step.copy(sum, input);
-        step.send((rank + 1 + index) % 3, input);
-        step.recv_reduce((rank + 2 - index) % 3, sum);
-        return step;
-      }};
+  const Program program = Handmade(3, 2, [](const Program&, Rank rank, uint32_t index) {
+    const Blocks input = Blocks::Run(Buffer::kInput, 0, 3);
+    const Blocks sum = Blocks::Run(Buffer::kOutput, 0, 3);
+    Step step;
+    if (index == 0) step.copy(sum, input);
+    step.send((rank + 1 + index) % 3, input);
+    step.recv_reduce((rank + 2 - index) % 3, sum);
+    return step;
+  });
   ExpectRefused(program, Collective::kAllreduce, "in another order than on other ranks");
 }
 
@@ -264,6 +264,39 @@ TEST(Checker, FindsPointToPointWithTheWrongPeer) {
                           return transfer;
                         }),
                 Collective::kSend, "not one transfer of one block with its peer");
+}
+
+// Three ranks on one host, one on another, whose rank has the columns of two ranks that it has not:
+// of these, only what has no elements may be sent.
+TEST(Checker, FindsBlocksSentToWhereThereIsNone) {
+  const HostLayout layout(HostsOfRanks{0, 0, 0, 1});
+  const auto at_rank_zero = [](Kind kind) -> Change {
+    return [kind](Rank rank, uint32_t, Transfer transfer) -> std::optional<Transfer> {
+      if (rank == 0 && transfer.peer == 3 && transfer.kind == kind) transfer.blocks.first ^= 1;
+      return transfer;
+    };
+  };
+  const auto program = [&](Collective collective) {
+    return *Make(collective, "host_columns", 4, 0, &layout);
+  };
+  ExpectRefused(Changed(program(Collective::kAllgather), at_rank_zero(Kind::kRecv)),
+                Collective::kAllgather, "sends and receives");
+  ExpectRefused(Changed(program(Collective::kAllgather), at_rank_zero(Kind::kSend)),
+                Collective::kAllgather, "sends undefined");
+  ExpectRefused(Changed(program(Collective::kReduceScatter), at_rank_zero(Kind::kSend)),
+                Collective::kReduceScatter, "is not the sum of every rank's contribution");
+  const HostLayout uneven(HostsOfRanks{0, 0, 1});
+  const auto sends_nothing = Make(Collective::kReduceScatter, "host_columns", 3, 0, &uneven);
+  ExpectRefused(
+      Changed(*sends_nothing,
+              [](Rank rank, uint32_t, Transfer transfer) -> std::optional<Transfer> {
+                // Column 1 is rank 1's, and has no block of the other host's rank.
+                if (rank == 2 && transfer.kind == Kind::kSend && transfer.blocks.first == 2) {
+                  transfer.blocks.first = 3;
+                }
+                return transfer;
+              }),
+      Collective::kReduceScatter, "reduces what only one of both has");
 }
 
 }  // namespace

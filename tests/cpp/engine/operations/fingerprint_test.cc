@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
+#include "collectives/host_layout.h"
 #include "engine/operations/engine_options.h"
 
 namespace rocecoll {
@@ -19,7 +22,7 @@ OperationSpec AllReduceSpec(uint64_t elements) {
 }
 
 Fingerprint FingerprintOf(const OperationSpec& spec, EngineOptions options = {}) {
-  auto plan = MakePlan(spec, spec.root, 4, 1024, options);
+  auto plan = MakePlan(spec, spec.root, HostLayout(std::vector<uint32_t>(4)), 1024, options);
   EXPECT_TRUE(plan.ok());
   return MakeFingerprint(spec, plan.value(), 17);
 }

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
+#include "collectives/host_layout.h"
 #include "engine/operations/engine_options.h"
 
 namespace rocecoll {
@@ -10,6 +13,8 @@ namespace {
 
 constexpr size_t kEagerBytes = 1024;
 constexpr EngineOptions kOptions{.lane_bytes = 16 * 1024};
+
+HostLayout OneHost(uint32_t ranks) { return HostLayout(std::vector<uint32_t>(ranks)); }
 
 // Of an all_reduce of bytes that recursive doubling moves as a whole.
 uint32_t LanesOf(uint64_t bytes, size_t eager_bytes = kEagerBytes) {
@@ -20,7 +25,7 @@ uint32_t LanesOf(uint64_t bytes, size_t eager_bytes = kEagerBytes) {
   spec.algorithm = "recursive_doubling";
   spec.input = {&memory, Partition::Even(bytes, 2)};
   spec.output = spec.input;
-  auto plan = MakePlan(spec, 0, 2, eager_bytes, kOptions);
+  auto plan = MakePlan(spec, 0, OneHost(2), eager_bytes, kOptions);
   EXPECT_TRUE(plan.ok());
   return plan.value().lanes;
 }
@@ -48,7 +53,7 @@ TEST(Plan, OneRankAloneSendsNothing) {
   spec.type = DataType::kUint8;
   spec.input = {&memory, Partition::Even(2 * kEagerBytes, 1)};
   spec.output = spec.input;
-  auto plan = MakePlan(spec, 0, 1, kEagerBytes, kOptions);
+  auto plan = MakePlan(spec, 0, OneHost(1), kEagerBytes, kOptions);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan.value().lanes, 1u);
 }
@@ -61,7 +66,7 @@ TEST(Plan, WhatOnlyOneRankKnowsIsNotCut) {
   spec.uniform = false;
   spec.input = {&memory, Partition::Even(4 * kEagerBytes, 2)};
   spec.output = spec.input;
-  auto plan = MakePlan(spec, 0, 2, kEagerBytes, kOptions);
+  auto plan = MakePlan(spec, 0, OneHost(2), kEagerBytes, kOptions);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan.value().lanes, 1u);
 }

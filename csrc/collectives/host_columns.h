@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives of groups that span hosts with several ranks each, on the grid of host_layout.h: what
+// the ranks of a host can do among themselves stays there, and between hosts each column is worked
+// on by itself, by the ranks that it was dealt to. So what leaves or enters a host is as little as
+// can be, and every rank has a part of it.
+//
+// Reduce-scatter and allgather, inside a host and between hosts, are those of the circulant graph
+// (circulant.h), whose positions are here the ranks of a host, or the hosts. A host with fewer
+// ranks than another is idle in rounds that only that one needs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/arithmetic.h"
+#include "collectives/circulant.h"
+#include "collectives/direct.h"
+#include "collectives/host_layout.h"
+#include "collectives/program.h"
+#include "collectives/ring.h"
+#include "collectives/topology.h"
+
+namespace rocecoll {
+
+// The cells in the columns of `count` ranks of a host, from number `first` on around its end.
+inline Blocks CellsOfRanks(const HostLayout& hosts, uint32_t host, Buffer buffer, uint32_t first,
+                           uint32_t count) {
+  const uint32_t last = first + count - 1;
+  const uint32_t on_host = hosts.ranks_on(host);
+  const uint32_t begin = hosts.columns_of(host, first).first;
+  const uint32_t end =
+      hosts.columns_of(host, last % on_host).end + (last < on_host ? 0 : hosts.columns());
+  return Blocks::Run(buffer, begin * hosts.hosts() % hosts.cells(), (end - begin) * hosts.hosts());
+}
+
+// The cells of `count` hosts, from `first` on around the end, in one column: a run, or two, of
+// which the longer one comes first, as that is how Blocks can say it.
+inline Blocks CellsOfHosts(const HostLayout& hosts, uint32_t column, Buffer buffer, uint32_t first,
+                           uint32_t count) {
+  const uint32_t begin = column * hosts.hosts();
+  const uint32_t before_end = hosts.hosts() - first;
+  if (count <= before_end) return Blocks::Run(buffer, begin + first, count);
+  const uint32_t from_begin = count - before_end;
+  if (before_end < from_begin) return {buffer, begin, count, from_begin, first};
+  return {buffer, begin + first, count, before_end, hosts.cells() - first};
+}
+
+// Whether there can be elements in these cells; nothing is sent of those that belong to nobody.
+inline bool HasBlocks(const Program& program, const Blocks& cells) {
+  if (program.order.empty() || program.hosts->even()) return cells.count > 0;
+  for (uint32_t i = 0; i < cells.count; ++i) {
+    if (program.order[cells.at(i, program.blocks)] != kNoRank) return true;
+  }
+  return false;
+}
+inline void SendCells(const Program& program, Rank peer, const Blocks& cells, Step& step) {
+  if (HasBlocks(program, cells)) step.send(peer, cells);
+}
+inline void RecvCells(const Program& program, Rank peer, const Blocks& cells, Step& step) {
+  if (HasBlocks(program, cells)) step.recv(peer, cells);
+}
+inline void RecvReduceCells(const Program& program, Rank peer, const Blocks& cells, Step& step) {
+  if (HasBlocks(program, cells)) step.recv_reduce(peer, cells);
+}
+
+inline uint32_t LocalRounds(const HostLayout& hosts) { return CeilLog2(hosts.most_on_a_host()); }
+inline uint32_t ExchangeRounds(const HostLayout& hosts) { return CeilLog2(hosts.hosts()); }
+
+// A rank among those of its host.
+struct LocalPlace {
+  LocalPlace(const HostLayout& hosts, Rank rank)
+      : host(hosts.host_of(rank)), index(hosts.index_of(rank)), ranks(hosts.ranks_on(host)) {}
+
+  uint32_t rounds() const { return CeilLog2(ranks); }
+
+  uint32_t host;
+  uint32_t index;
+  uint32_t ranks;
+};
+
+// One round of the reduce-scatter inside the host: after all of them a rank has the host's sums of
+// its columns. `from` and `into` are the same buffer but where the first round spares a copy.
+inline void AddLocalReduceRound(const Program& program, Rank rank, uint32_t round, Buffer from,
+                                Buffer into, Step& step) {
+  const HostLayout& hosts = *program.hosts;
+  const LocalPlace own(hosts, rank);
+  if (round >= own.rounds()) return;
+  const CirculantRound at(own.index, own.ranks, round);
+  SendCells(program, hosts.rank_at(own.host, at.far),
+            CellsOfRanks(hosts, own.host, from, at.far, at.count), step);
+  RecvReduceCells(program, hosts.rank_at(own.host, at.behind),
+                  CellsOfRanks(hosts, own.host, into, at.near, at.count), step);
+}
+
+// One round of the allgather inside the host, of the columns that its ranks have.
+inline void AddLocalGatherRound(const Program& program, Rank rank, uint32_t round, Step& step) {
+  const HostLayout& hosts = *program.hosts;
+  const LocalPlace own(hosts, rank);
+  if (round >= own.rounds()) return;
+  const CirculantRound at(own.index, own.ranks, own.rounds() - 1 - round);
+  SendCells(program, hosts.rank_at(own.host, at.behind),
+            CellsOfRanks(hosts, own.host, Buffer::kOutput, at.near, at.count), step);
+  RecvCells(program, hosts.rank_at(own.host, at.far),
+            CellsOfRanks(hosts, own.host, Buffer::kOutput, at.far, at.count), step);
+}
+
+// One round of the allgather between hosts, in each of the rank's columns: every host starts with
+// its own cell.
+inline void AddExchangeGatherRound(const Program& program, Rank rank, uint32_t round, Step& step) {
+  const HostLayout& hosts = *program.hosts;
+  const CirculantRound at(hosts.host_of(rank), hosts.hosts(), ExchangeRounds(hosts) - 1 - round);
+  const HostLayout::Columns columns = hosts.columns_of(rank);
+  for (uint32_t column = columns.first; column < columns.end; ++column) {
+    SendCells(program, hosts.at(column, at.behind),
+              CellsOfHosts(hosts, column, Buffer::kOutput, at.near, at.count), step);
+    RecvCells(program, hosts.at(column, at.far),
+              CellsOfHosts(hosts, column, Buffer::kOutput, at.far, at.count), step);
+  }
+}
+
+// Allreduce: reduce-scatter inside the host, reduce-scatter and allgather between hosts, allgather
+// inside the host. Each part of the sum has one owner, so all ranks get the same bits.
+inline Step HostColumnsAllreduceStep(const Program& program, Rank rank, uint32_t index) {
+  const HostLayout& hosts = *program.hosts;
+  const uint32_t local = LocalRounds(hosts);
+  const uint32_t exchange = ExchangeRounds(hosts);
+  Step step;
+  if (index == 0) CopyWholeInput(program.blocks, step);
+  if (index < local) {
+    AddLocalReduceRound(program, rank, index, Buffer::kOutput, Buffer::kOutput, step);
+  } else if (index < local + exchange) {
+    const CirculantRound at(hosts.host_of(rank), hosts.hosts(), index - local);
+    const HostLayout::Columns columns = hosts.columns_of(rank);
+    for (uint32_t column = columns.first; column < columns.end; ++column) {
+      SendCells(program, hosts.at(column, at.far),
+                CellsOfHosts(hosts, column, Buffer::kOutput, at.far, at.count), step);
+      RecvReduceCells(program, hosts.at(column, at.behind),
+                      CellsOfHosts(hosts, column, Buffer::kOutput, at.near, at.count), step);
+    }
+  } else if (index < local + 2 * exchange) {
+    AddExchangeGatherRound(program, rank, index - local - exchange, step);
+  } else {
+    AddLocalGatherRound(program, rank, index - local - 2 * exchange, step);
+  }
+  return step;
+}
+
+inline Program HostColumnsAllreduce(const ProgramRequest& request) {
+  const HostLayout& hosts = *request.hosts;
+  if (!hosts.spans_hosts()) return CirculantAllreduce(request);
+  return {.steps = 2 * (LocalRounds(hosts) + ExchangeRounds(hosts)),
+          .step_function = HostColumnsAllreduceStep,
+          .blocks = hosts.cells(),
+          .hosts = &hosts};
+}
+
+// Reduce-scatter: inside the host, then between hosts, where the last round adds to the rank's own
+// block alone, in the output. As in the circulant one, the first round sends from the input.
+inline Step HostColumnsReduceScatterStep(const Program& program, Rank rank, uint32_t index) {
+  const HostLayout& hosts = *program.hosts;
+  const LocalPlace own(hosts, rank);
+  const uint32_t local = LocalRounds(hosts);
+  Step step;
+  if (index < local) {
+    if (index == 0) {
+      const uint32_t kept = own.ranks == 1 ? 1 : CirculantRound(own.index, own.ranks, 0).skip;
+      step.copy(CellsOfRanks(hosts, own.host, Buffer::kWork, own.index, kept),
+                CellsOfRanks(hosts, own.host, Buffer::kInput, own.index, kept));
+    }
+    AddLocalReduceRound(program, rank, index, index == 0 ? Buffer::kInput : Buffer::kWork,
+                        Buffer::kWork, step);
+    return step;
+  }
+  const bool last = index + 1 == program.steps;
+  const Blocks output = Blocks::Run(Buffer::kOutput, 0, 1);
+  if (last) step.copy(output, Blocks::Run(Buffer::kWork, hosts.cell_of(rank), 1));
+  const CirculantRound at(own.host, hosts.hosts(), index - local);
+  const HostLayout::Columns columns = hosts.columns_of(rank);
+  for (uint32_t column = columns.first; column < columns.end; ++column) {
+    SendCells(program, hosts.at(column, at.far),
+              CellsOfHosts(hosts, column, Buffer::kWork, at.far, at.count), step);
+    const Blocks near = CellsOfHosts(hosts, column, Buffer::kWork, at.near, at.count);
+    if (HasBlocks(program, near))
+      step.recv_reduce(hosts.at(column, at.behind), last ? output : near);
+  }
+  return step;
+}
+
+inline Program HostColumnsReduceScatter(const ProgramRequest& request) {
+  const HostLayout& hosts = *request.hosts;
+  if (!hosts.spans_hosts()) return CirculantReduceScatter(request);
+  return {.steps = LocalRounds(hosts) + ExchangeRounds(hosts),
+          .work_blocks = hosts.cells(),
+          .step_function = HostColumnsReduceScatterStep,
+          .blocks = hosts.cells(),
+          .order = hosts.owners(),
+          .hosts = &hosts};
+}
+
+// Allgather: the same backwards. Each block comes to a host once.
+inline Step HostColumnsAllgatherStep(const Program& program, Rank rank, uint32_t index) {
+  const HostLayout& hosts = *program.hosts;
+  const uint32_t exchange = ExchangeRounds(hosts);
+  Step step;
+  if (index == 0) CopyOwnBlock(hosts.cell_of(rank), step);
+  if (index < exchange) {
+    AddExchangeGatherRound(program, rank, index, step);
+  } else {
+    AddLocalGatherRound(program, rank, index - exchange, step);
+  }
+  return step;
+}
+
+inline Program HostColumnsAllgather(const ProgramRequest& request) {
+  const HostLayout& hosts = *request.hosts;
+  if (!hosts.spans_hosts()) return CirculantAllgather(request);
+  return {.steps = LocalRounds(hosts) + ExchangeRounds(hosts),
+          .step_function = HostColumnsAllgatherStep,
+          .blocks = hosts.cells(),
+          .order = hosts.owners(),
+          .hosts = &hosts};
+}
+
+// Broadcast: binomial scatter of the columns inside the root's host; each column along the hosts,
+// from that one on, as a chain (ring.h); allgather inside the hosts.
+inline Step HostColumnsBroadcastStep(const Program& program, Rank rank, uint32_t index) {
+  const HostLayout& hosts = *program.hosts;
+  const LocalPlace own(hosts, rank);
+  const LocalPlace root(hosts, program.root);
+  const uint32_t scatter = root.rounds();
+  const uint32_t hops = hosts.hosts() - 1;
+  Step step;
+  if (index < scatter) {
+    if (own.host != root.host) return step;
+    const BinomialEdge edge = BinomialEdgeAt(own.index, root.index, own.ranks, scatter - 1 - index);
+    if (edge.role == BinomialEdge::Role::kNone) return step;
+    const Blocks part =
+        CellsOfRanks(hosts, own.host, Buffer::kOutput, edge.child, edge.subtree_size);
+    const Rank peer = hosts.rank_at(own.host, edge.peer);
+    if (edge.role == BinomialEdge::Role::kParent) SendCells(program, peer, part, step);
+    if (edge.role == BinomialEdge::Role::kChild) RecvCells(program, peer, part, step);
+    return step;
+  }
+  if (index >= scatter + hops) {
+    AddLocalGatherRound(program, rank, index - scatter - hops, step);
+    return step;
+  }
+  const uint32_t hop = index - scatter;
+  const uint32_t distance = Before(own.host, root.host, hosts.hosts());
+  const HostLayout::Columns columns = hosts.columns_of(rank);
+  for (uint32_t column = columns.first; column < columns.end; ++column) {
+    const Blocks cells = CellsOfHosts(hosts, column, Buffer::kOutput, 0, hosts.hosts());
+    if (distance == hop) step.send(hosts.at(column, After(own.host, 1, hosts.hosts())), cells);
+    if (distance == hop + 1) {
+      step.recv(hosts.at(column, Before(own.host, 1, hosts.hosts())), cells);
+    }
+  }
+  return step;
+}
+
+inline Program HostColumnsBroadcast(const ProgramRequest& request) {
+  const HostLayout& hosts = *request.hosts;
+  if (!hosts.spans_hosts()) return ChainBroadcast(request);
+  const uint32_t scatter = LocalPlace(hosts, request.root).rounds();
+  return {.steps = scatter + hosts.hosts() - 1 + LocalRounds(hosts),
+          .step_function = HostColumnsBroadcastStep,
+          .blocks = hosts.cells(),
+          .hosts = &hosts};
+}
+
+// Alltoall of equal blocks between hosts of equally many ranks, in two legs: to the rank of the own
+// host that has the number of the destination on its host, then straight there, with what the
+// others of the host have for that rank. Blocks go twice, in far fewer messages between hosts.
+//
+// Vectors are in the order of HostLayout::by_host(): the block of the rank number i on host h is h
+// * m + i, with m ranks a host. So is scratch, by where a block comes from on this host and to
+// which host it goes.
+inline Step HostColumnsAlltoallStep(const Program& program, Rank rank, uint32_t index) {
+  const HostLayout& hosts = *program.hosts;
+  const LocalPlace own(hosts, rank);
+  const uint32_t first_leg = CeilDivide(own.ranks - 1, kPairwisePeers);
+  const auto column = [&](Buffer buffer, uint32_t of) {
+    return Blocks{buffer, of, hosts.hosts(), 1, own.ranks};
+  };
+  const auto on_host = [&](Buffer buffer, uint32_t host) {
+    return Blocks::Run(buffer, host * own.ranks, own.ranks);
+  };
+  const bool inside = index < first_leg;
+  const uint32_t places = inside ? own.ranks : hosts.hosts();
+  const uint32_t first = 1 + (inside ? index : index - first_leg) * kPairwisePeers;
+  const uint32_t end = std::min(first + kPairwisePeers, places);
+  Step step;
+  if (index == 0) step.copy(column(Buffer::kWork, own.index), column(Buffer::kInput, own.index));
+  if (index == first_leg) {
+    step.copy(on_host(Buffer::kOutput, own.host), on_host(Buffer::kWork, own.host));
+  }
+  for (uint32_t distance = first; distance < end; ++distance) {
+    if (inside) {
+      const uint32_t to = After(own.index, distance, places);
+      const uint32_t from = Before(own.index, distance, places);
+      step.send(hosts.rank_at(own.host, to), column(Buffer::kInput, to));
+      step.recv(hosts.rank_at(own.host, from), column(Buffer::kWork, from));
+    } else {
+      const uint32_t to = After(own.host, distance, places);
+      const uint32_t from = Before(own.host, distance, places);
+      step.send(hosts.rank_at(to, own.index), on_host(Buffer::kWork, to));
+      step.recv(hosts.rank_at(from, own.index), on_host(Buffer::kOutput, from));
+    }
+  }
+  return step;
+}
+
+inline Program HostColumnsAlltoall(const ProgramRequest& request) {
+  const HostLayout& hosts = *request.hosts;
+  if (!hosts.spans_hosts()) return PairwiseAlltoall(request);
+  return {.steps = CeilDivide(hosts.most_on_a_host() - 1, kPairwisePeers) +
+                   CeilDivide(hosts.hosts() - 1, kPairwisePeers),
+          .work_blocks = request.ranks,
+          .step_function = HostColumnsAlltoallStep,
+          .blocks = request.ranks,
+          .order = hosts.by_host(),
+          .hosts = &hosts};
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ranks of a group share a host, and the grid that programs for several hosts are made of.
+//
+// The grid has a cell for each column and host. A column is what equal parts of the hosts have to
+// do with each other: each host's columns are dealt to its ranks, in order and as evenly as can be,
+// so that every rank has its share of what goes between hosts. As many columns as the largest host
+// has ranks, so that each rank there has one; where the smallest host's ranks would then have more
+// than a step has room for, fewer, and some ranks have none.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/rank.h"
+#include "collectives/program.h"
+#include "collectives/topology.h"
+
+namespace rocecoll {
+
+class HostLayout {
+ public:
+  // Columns of one rank: each is a send and a receive, beside the copies of a step.
+  static constexpr uint32_t kMostColumnsOfARank = (Step::kMaxTransfers - 2) / 2;
+
+  // `host_of_rank`: equal numbers for ranks that share a host; which numbers does not matter.
+  explicit HostLayout(std::span<const uint32_t> host_of_rank);
+
+  // Hosts are numbered by their lowest ranks, and the ranks of a host by themselves.
+  uint32_t ranks() const { return static_cast<uint32_t>(host_of_.size()); }
+  uint32_t hosts() const { return static_cast<uint32_t>(begin_.size() - 1); }
+  uint32_t host_of(Rank rank) const { return host_of_[rank]; }
+  uint32_t index_of(Rank rank) const { return index_of_[rank]; }
+  uint32_t ranks_on(uint32_t host) const { return begin_[host + 1] - begin_[host]; }
+  Rank rank_at(uint32_t host, uint32_t index) const { return by_host_[begin_[host] + index]; }
+  uint32_t most_on_a_host() const { return most_; }
+  uint32_t fewest_on_a_host() const { return fewest_; }
+  bool even() const { return most_ == fewest_; }
+  // Several hosts, one of them with several ranks: where flat programs send over the network what
+  // others on the host have or need, too.
+  bool spans_hosts() const { return hosts() > 1 && most_ > 1; }
+  // Of who shares a host with whom.
+  uint64_t hash() const { return hash_; }
+  // The ranks of the first host, then those of the second, and so on.
+  std::span<const Rank> by_host() const { return by_host_; }
+
+  uint32_t columns() const { return columns_; }
+  uint32_t cells() const { return columns_ * hosts(); }
+  // Of the rank number `index` of `host`, from first to end - 1.
+  struct Columns {
+    uint32_t first = 0;
+    uint32_t end = 0;
+  };
+  Columns columns_of(uint32_t host, uint32_t index) const {
+    return {first_column(host, index), first_column(host, index + 1)};
+  }
+  Columns columns_of(Rank rank) const { return columns_of(host_of(rank), index_of(rank)); }
+  // The rank whose column it is there.
+  Rank at(uint32_t column, uint32_t host) const {
+    return rank_at(host,
+                   static_cast<uint32_t>((uint64_t{column + 1} * ranks_on(host) - 1) / columns_));
+  }
+
+  // Whether each rank has a column, in whose first cell a block of its own may lie.
+  bool has_cell_for_each_rank() const { return columns_ == most_; }
+  uint32_t cell_of(Rank rank) const { return columns_of(rank).first * hosts() + host_of(rank); }
+  // By cell, column after column: the rank whose block lies there, or kNoRank.
+  std::span<const Rank> owners() const { return owners_; }
+
+ private:
+  uint32_t first_column(uint32_t host, uint32_t index) const {
+    return static_cast<uint32_t>(uint64_t{index} * columns_ / ranks_on(host));
+  }
+
+  std::vector<uint32_t> host_of_;   // by rank
+  std::vector<uint32_t> index_of_;  // by rank
+  std::vector<uint32_t> begin_;     // by host: its first rank in by_host_; and the end
+  std::vector<Rank> by_host_;
+  std::vector<Rank> owners_;  // by cell
+  uint32_t most_ = 0;
+  uint32_t fewest_ = 0;
+  uint32_t columns_ = 0;
+  uint64_t hash_ = 0;
+};
+
+}  // namespace rocecoll
