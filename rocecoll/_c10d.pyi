@@ -82,6 +82,7 @@ def make_backend(
     processes: list[int],
     known_as: list[str],
     global_ranks: list[int],
+    hosts: list[int],
     timeout: timedelta,
     algorithms: str,
     options: Options,

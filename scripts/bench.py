@@ -86,14 +86,12 @@ def peers_of(text: str) -> list[str]:
 
 
 def worlds(names: list[str], ranks: list[int]) -> list[tuple[networks.Spec | None, int]]:
-    """Where to measure: this host with each number of ranks, networks with one rank a host."""
-    found: list[tuple[networks.Spec | None, int]] = []
-    for name in names:
-        if name == launcher.HOST:
-            found += [(None, number) for number in ranks]
-        else:
-            found.append((networks.parse(name), len(networks.DATA_ADDRESSES)))
-    return found
+    """Where to measure: this host and networks, with each number of ranks."""
+    specs = [None if name == launcher.HOST else networks.parse(name) for name in names]
+    hosts = len(networks.DATA_ADDRESSES)
+    if any(specs) and (odd := [number for number in ranks if number % hosts]):
+        raise networks.NetworkError(f"{odd[0]} ranks are not equally many on {hosts} hosts")
+    return [(spec, number) for spec in specs for number in ranks]
 
 
 def measured(plan: launcher.Plan, where: list[tuple[networks.Spec | None, int]]) -> list[Row]:
@@ -144,7 +142,7 @@ Reductions = Annotated[list[Reduction], typer.Option("-o", "--reduction")]
 Places = Annotated[
     list[Place] | None, typer.Option(help="of the result; as torch.distributed has it without this")
 ]
-Ranks = Annotated[list[int], typer.Option(min=1, help="on this host")]
+Ranks = Annotated[list[int], typer.Option(min=1, help="in all")]
 Versus = Annotated[
     str | None,
     typer.Option("--vs", help="of gloo, mpi and core, with commas, or none; gloo without this"),
@@ -199,7 +197,7 @@ def main(
 ) -> None:
     """Compare rocecoll with others, interleaved in one run.
 
-    Networks need root: two hosts, a rank on each, joined by veth. Its properties are mtu=BYTES,
+    Networks need root: two hosts, half of the ranks on each, joined by veth. Its properties are mtu=BYTES,
     offload=off, loss=PERCENT of all packets at random and both ways, rate=RATE and buffer=SIZE of a
     switch's ports in the words of tc, and mark=on to mark (ECN) what finds more than half of a buffer in
     use. Beside the same network with loss=0, the share of its bandwidth is told.

@@ -28,7 +28,8 @@ HostLayout::HostLayout(std::span<const uint32_t> host_of_rank)
   for (const uint32_t count : counts) begin_.push_back(begin_.back() + count);
   by_host_.resize(ranks());
   for (Rank rank = 0; rank < ranks(); ++rank) {
-    by_host_[begin_[host_of_[rank]] + index_of_[rank]] = rank;
+    by_host_[place_of(rank)] = rank;
+    in_order_ = in_order_ && place_of(rank) == rank;
   }
   most_ = *std::ranges::max_element(counts);
   fewest_ = *std::ranges::min_element(counts);

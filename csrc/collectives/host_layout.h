@@ -41,8 +41,11 @@ class HostLayout {
   bool spans_hosts() const { return hosts() > 1 && most_ > 1; }
   // Of who shares a host with whom.
   uint64_t hash() const { return hash_; }
-  // The ranks of the first host, then those of the second, and so on.
+  // The ranks of the first host, then those of the second, and so on; and where in that order.
   std::span<const Rank> by_host() const { return by_host_; }
+  uint32_t place_of(Rank rank) const { return begin_[host_of_[rank]] + index_of_[rank]; }
+  // Whether ranks are in that order anyway.
+  bool in_order() const { return in_order_; }
 
   uint32_t columns() const { return columns_; }
   uint32_t cells() const { return columns_ * hosts(); }
@@ -81,6 +84,7 @@ class HostLayout {
   uint32_t fewest_ = 0;
   uint32_t columns_ = 0;
   uint64_t hash_ = 0;
+  bool in_order_ = true;
 };
 
 }  // namespace rocecoll

@@ -70,6 +70,15 @@ class Step {
   }
   void copy(Blocks to, Blocks from) { add({Transfer::Kind::kCopy, 0, to, from}); }
 
+  // Peers by number in `ranks`, in place of that number.
+  void rename_peers(std::span<const Rank> ranks) {
+    for (uint32_t i = 0; i < count_; ++i) {
+      if (transfers_[i].kind != Transfer::Kind::kCopy) {
+        transfers_[i].peer = ranks[transfers_[i].peer];
+      }
+    }
+  }
+
   const Transfer* begin() const { return transfers_.data(); }
   const Transfer* end() const { return transfers_.data() + count_; }
   uint32_t size() const { return count_; }

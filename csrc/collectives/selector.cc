@@ -13,6 +13,7 @@
 #include "collectives/host_columns.h"
 #include "collectives/host_layout.h"
 #include "collectives/host_leaders.h"
+#include "collectives/host_order.h"
 #include "collectives/ring.h"
 #include "collectives/topology.h"
 
@@ -49,6 +50,29 @@ constexpr uint32_t kBinomialGatherRanks = 4;
 // log2 p messages of p / 2 blocks against p - 1 messages (MPICH's and Open MPI's value).
 constexpr uint64_t kBruckBlockBytes = 256;
 constexpr uint32_t kBruckRanks = 8;
+
+// Groups that span hosts with several ranks each (m is the most on a host, H the hosts). Inside a
+// host a message costs about a microsecond and 0.25 ns/B, between hosts as above, and all ranks of
+// a host share its link.
+//
+// Recursive doubling with partners on the own host first takes log2 m steps there less than leaders
+// do, and sends m vectors on each of the log2 H links where they send one.
+constexpr uint64_t kAlignedDoublingBytes = 8 * 1024;
+// Leaders take log2 H messages between hosts, columns 2 log2 H; but log2 m whole vectors through
+// each leader's hands against less than one, twice; and where H is folded, more between hosts.
+constexpr uint64_t kLeadersBytes = 128 * 1024;
+// Along a chain of hosts a broadcast leaves each host once, where the root's leader sends it log2 H
+// times; its eight lanes at once keep eight links busy.
+constexpr uint64_t kHostChainCellBytes = 256 * 1024;
+constexpr uint32_t kHostChainHosts = 32;
+// So many hosts may send their sums to the root's leader without it being the bottleneck for long.
+constexpr uint32_t kReduceToLeaderHosts = 4;
+// Columns are packed before they go and spread when they come, which costs as much as the messages
+// that a ring takes more, once blocks are of this size.
+constexpr uint64_t kHostRingBlockBytes = 64 * 1024;
+// Going by way of the own host costs each block a second time, and saves m - 1 of m messages
+// between hosts.
+constexpr uint64_t kPackedBlockBytes = 4 * 1024;
 
 using Request = ProgramRequest;
 
@@ -99,6 +123,7 @@ constexpr auto kAlgorithms = [] {
       {kReduceScatter, "circulant", CirculantReduceScatter},
       {kReduceScatter, "ring", RingReduceScatter},
       {kReduceScatter, "host_columns", HostColumnsReduceScatter, &kCells},
+      {kReduceScatter, "host_ring", HostRingReduceScatter, &kHosts},
       {kBroadcast, "binomial", BinomialBroadcast},
       {kBroadcast, "scatter_allgather", ScatterAllgatherBroadcast},
       {kBroadcast, "chain", ChainBroadcast},
@@ -107,6 +132,7 @@ constexpr auto kAlgorithms = [] {
       {kAllgather, "circulant", CirculantAllgather},
       {kAllgather, "ring", RingAllgather},
       {kAllgather, "host_columns", HostColumnsAllgather, &kCells},
+      {kAllgather, "host_ring", HostRingAllgather, &kHosts},
       {kGather, "binomial", BinomialGather, &kEqualBlocks},
       {kGather, "linear", LinearGather},
       {kScatter, "binomial", BinomialScatter, &kEqualBlocks},
@@ -141,7 +167,7 @@ std::string_view AllreduceName(const Request& request, bool ring) {
 }
 
 // Two or more ranks.
-std::string_view NameBySize(const Request& request) {
+std::string_view FlatNameBySize(const Request& request) {
   const uint32_t ranks = request.ranks;
   const uint64_t block_bytes = request.bytes / ranks;
   const bool ring = ranks > 2 && block_bytes >= kRingBlockBytes;
@@ -175,6 +201,75 @@ std::string_view NameBySize(const Request& request) {
       return "direct";
   }
   return {};
+}
+
+// Partners at distance 1, 2, ... m / 2 share a host, the others have the same number on theirs.
+bool DoublingKeepsToHosts(const HostLayout& hosts) {
+  return hosts.in_order() && hosts.even() && IsPowerOfTwo(hosts.ranks());
+}
+
+std::string_view HostAllreduceName(const Request& request) {
+  const HostLayout& hosts = *request.hosts;
+  const uint64_t extra_vectors = (hosts.most_on_a_host() - 1) * CeilLog2(hosts.hosts());
+  if (DoublingKeepsToHosts(hosts) && request.bytes <= kAlignedDoublingBytes / extra_vectors) {
+    return "recursive_doubling";
+  }
+  const uint32_t vectors = CeilLog2(hosts.most_on_a_host()) * (IsPowerOfTwo(hosts.hosts()) ? 1 : 2);
+  return request.bytes <= kLeadersBytes / vectors ? "host_leaders" : "host_columns";
+}
+
+std::string_view HostBroadcastName(const Request& request) {
+  const uint32_t hosts = request.hosts->hosts();
+  const bool chain =
+      hosts > 2 && hosts <= kHostChainHosts && request.bytes / hosts >= kHostChainCellBytes;
+  return chain ? "host_columns" : "host_leaders";
+}
+
+// Between few hosts, or blocks too large for Bruck's way, which needs the fewest messages of all.
+bool PacksAlltoall(const Request& request, uint64_t block_bytes) {
+  const bool bruck = request.ranks >= kBruckRanks && block_bytes <= kBruckBlockBytes;
+  return kEqualHosts.met(request) && block_bytes <= kPackedBlockBytes &&
+         (!bruck || request.hosts->hosts() - 1 <= CeilLog2(request.ranks));
+}
+
+// Of ranks that span hosts; empty where a flat program is better, or all that there is.
+std::string_view HostNameBySize(const Request& request) {
+  const uint64_t block_bytes = request.bytes / request.ranks;
+  switch (request.collective) {
+    case Collective::kAllreduce:
+      return HostAllreduceName(request);
+    case Collective::kReduce:
+      return request.bytes <= kBinomialBytes || request.hosts->hosts() <= kReduceToLeaderHosts
+                 ? "host_leaders"
+                 : "";
+    case Collective::kReduceScatter:
+      if (block_bytes >= kRingBlockBytes) return "host_ring";
+      return kCells.met(request) ? "host_columns" : "";
+    case Collective::kAllgather:
+      if (block_bytes >= kHostRingBlockBytes) return "host_ring";
+      return kCells.met(request) ? "host_columns" : "";
+    case Collective::kBroadcast:
+      return HostBroadcastName(request);
+    case Collective::kAlltoall:
+      return PacksAlltoall(request, block_bytes) ? "host_columns" : "";
+    case Collective::kBarrier:
+      return "host_leaders";
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kSend:
+    case Collective::kRecv:
+      return "";
+  }
+  return "";
+}
+
+// Two or more ranks.
+std::string_view NameBySize(const Request& request) {
+  if (request.hosts != nullptr && request.hosts->spans_hosts()) {
+    const std::string_view name = HostNameBySize(request);
+    if (!name.empty()) return name;
+  }
+  return FlatNameBySize(request);
 }
 
 Status Refuse(const Request& request, const std::string& why) {

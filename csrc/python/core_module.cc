@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "collectives/host_layout.h"
 #include "collectives/selector.h"
 #include "python/errors.h"
 #include "python/group_object.h"
@@ -19,10 +20,18 @@ extern "C" const char* rocecoll_version();
 namespace rocecoll::python {
 namespace {
 
-std::vector<std::string> AlgorithmNamesOf(const std::string& collective, uint32_t ranks) {
+std::vector<std::string> AlgorithmNamesOf(const std::string& collective, uint32_t ranks,
+                                          const std::vector<uint32_t>& hosts) {
+  if (!hosts.empty() && hosts.size() != ranks) {
+    RaiseInvalid(std::to_string(hosts.size()) + " hosts named for " + std::to_string(ranks) +
+                 " ranks");
+  }
+  std::optional<HostLayout> layout;
+  if (!hosts.empty()) layout.emplace(hosts);
   for (const CollectiveTraits& traits : kCollectiveTraits) {
     if (traits.name != collective) continue;
-    const ProgramRequest request{.collective = traits.collective, .ranks = ranks};
+    const ProgramRequest request{
+        .collective = traits.collective, .ranks = ranks, .hosts = layout ? &*layout : nullptr};
     std::vector<std::string> names;
     for (const std::string_view name : AlgorithmNames(traits.collective)) {
       if (ranks == 0 || MakeProgram(request, name).ok()) names.emplace_back(name);
@@ -80,7 +89,9 @@ PYBIND11_MODULE(_core, module) {
   BindGroup(module);
   BindOptions(module);
   module.def("algorithm_names", &AlgorithmNamesOf, py::arg("collective"), py::arg("ranks") = 0,
-             "All of them, or those that so many ranks can use for blocks of one size.");
+             py::arg("hosts") = std::vector<uint32_t>(),
+             "All of them, or those that so many ranks, on these hosts, can use for blocks of one "
+             "size.");
   module.def("describe_devices", &DescribeDevicesFor, py::arg("options") = OptionValues(),
              "One line for each port of each RDMA device, or why there are none.");
   module.def("take_log_entry", &TakeLogEntryWithin, py::arg("timeout_s"),

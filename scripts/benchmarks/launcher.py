@@ -81,13 +81,18 @@ def environment(plan: Plan, ranks: int) -> dict[str, str]:
     return made
 
 
-ON_NETWORK = {
-    "LOCAL_RANK": "0",
-    "LOCAL_WORLD_SIZE": "1",
-    "MASTER_ADDR": networks.CONTROL_ADDRESSES[0],
-    "MASTER_PORT": str(PORT),
-    "ROCECOLL_SOCKET_IFNAME": f"={networks.DATA}",
-}
+def on_network(rank: int, on_a_host: int) -> dict[str, str]:
+    """Of a rank; the first host has the first ones."""
+    # These hosts share their processors, which no rank can know.
+    crowded = on_a_host * len(networks.DATA_ADDRESSES) > len(os.sched_getaffinity(0))
+    return ({"ROCECOLL_SPIN_US": "0"} if crowded else {}) | {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank % on_a_host),
+        "LOCAL_WORLD_SIZE": str(on_a_host),
+        "MASTER_ADDR": networks.CONTROL_ADDRESSES[0],
+        "MASTER_PORT": str(PORT),
+        "ROCECOLL_SOCKET_IFNAME": f"={networks.DATA}",
+    }
 
 
 def processes(
@@ -96,9 +101,13 @@ def processes(
     """Commands, each with its environment."""
     shared = environment(plan, ranks)
     if network is not None:
+        on_a_host = ranks // len(network.namespaces)
         return [
-            (networks.in_namespace(host, *program), shared | ON_NETWORK | {"RANK": str(rank)})
-            for rank, host in enumerate(network.namespaces)
+            (
+                networks.in_namespace(network.namespaces[rank // on_a_host], *program),
+                shared | on_network(rank, on_a_host),
+            )
+            for rank in range(ranks)
         ]
     if mpi := mpi_peer.among(plan.peers):
         return [(mpi_peer.command(mpi, ranks, program), shared)]
@@ -110,7 +119,9 @@ def processes(
 def start(
     plan: Plan, ranks: int, network: networks.Network | None, report: Path
 ) -> list[subprocess.Popen[bytes]]:
-    droppers = network.droppers if network else [()] * ranks
+    droppers: list[tuple[networks.Dropper, ...]] = [()] * ranks
+    if network is not None:  # a host's first rank counts for all of them
+        droppers[:: ranks // len(network.droppers)] = network.droppers
     job = {
         "cases": [asdict(case) for case in plan.cases],
         "peers": [OURS, *plan.peers],
@@ -180,7 +191,7 @@ def block_of(line: dict[str, Any]) -> Block:
 def measure(
     plan: Plan, ranks: int, spec: networks.Spec | None, block_done: Callable[[], None]
 ) -> list[Row]:
-    """On the network of `spec`, which has a rank on each of its two hosts, or on this host."""
+    """On the network of `spec`, which has half of the ranks on each host, or on this host."""
     rows = [Row(spec.name if spec else HOST, ranks, case) for case in plan.cases]
 
     def take(line: dict[str, Any]) -> None:

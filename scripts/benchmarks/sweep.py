@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -20,13 +22,15 @@ WITHIN = 1.1  # times as long as the best, and the choice is good
 SEPARATOR = ":"
 
 
-def algorithms(operation: Operation, ranks: int = 0) -> list[str]:
-    """All of them, or those that so many ranks can use."""
+def algorithms(operation: Operation, hosts: Sequence[int] | None = None) -> list[str]:
+    """All of them, or those that ranks on these hosts can use (one host has no use for some)."""
     if operation is Operation.send_recv:
         return []  # two operations
     name = operation.value
     collective = name.replace("_", "") if name.startswith("all") else name
-    return _core.algorithm_names(collective, ranks)
+    if hosts is None:
+        return _core.algorithm_names(collective)
+    return _core.algorithm_names(collective, len(hosts), hosts if len(set(hosts)) > 1 else ())
 
 
 def peers(operations: list[Operation]) -> list[str]:
@@ -44,7 +48,9 @@ class AlgorithmPeer(TorchPeer):
 
     def supports(self, case: Case) -> bool:
         operation, _, algorithm = self.name.partition(SEPARATOR)
-        possible = algorithms(case.operation, dist.get_world_size())
+        on_a_host = int(os.environ["LOCAL_WORLD_SIZE"])
+        hosts = [rank // on_a_host for rank in range(dist.get_world_size())]
+        possible = algorithms(case.operation, hosts)
         return case.operation.value == operation and algorithm in possible
 
     def new_group(self) -> dist.ProcessGroup:

@@ -99,7 +99,7 @@ def cells(row: Row, peer: str, reference: Row | None, on_network: bool) -> list[
 
 def where(network: str, ranks: int) -> str:
     if network != "host":
-        return f"2 hosts, {network}"
+        return f"2 hosts{f' with {ranks // 2} ranks each' if ranks > 2 else ''}, {network}"
     return f"{ranks} ranks on one host" if ranks > 1 else "1 rank"
 
 

@@ -119,13 +119,18 @@ uint64_t LargestBlock(const OperationSpec& spec, const Plan& plan) {
 }
 
 // The most blocks that rank 0 moves in one transfer: any rank's number would do, but all must use
-// the same one.
+// the same one. Of a program that knows hosts, between these: they take most of its time, while
+// inside a host a larger message only costs less.
 uint32_t LargestTransfer(const Program& program) {
+  const auto counts = [hosts = program.hosts](const Transfer& transfer) {
+    return transfer.kind != Transfer::Kind::kCopy &&
+           (hosts == nullptr || hosts->host_of(transfer.peer) != hosts->host_of(0));
+  };
   uint32_t blocks = 1;
   for (uint32_t i = 0; i < program.steps; ++i) {
     const Step step = program.step(0, i);
     for (const Transfer& transfer : step) {
-      if (transfer.kind != Transfer::Kind::kCopy) blocks = std::max(blocks, transfer.blocks.count);
+      if (counts(transfer)) blocks = std::max(blocks, transfer.blocks.count);
     }
   }
   return blocks;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "collectives/host_layouts.h"
 #include "collectives/program_list.h"
 
 namespace rocecoll {
@@ -57,6 +58,54 @@ TEST(Selector, OtherCollectivesGoFromLatencyToBandwidth) {
   EXPECT_EQ(Chosen(Collective::kBarrier, 7, 1), "dissemination");
   EXPECT_EQ(Chosen(Collective::kSend, 7, 1), "direct");
   EXPECT_EQ(Chosen(Collective::kRecv, 7, 1), "direct");
+}
+
+// Where ranks share hosts, and there are several.
+TEST(Selector, ChoosesByHosts) {
+  const auto chosen = [](const HostsOfRanks& hosts, Collective collective, uint64_t bytes,
+                         bool uniform = true) {
+    const HostLayout layout(hosts);
+    const auto program = MakeProgram({.collective = collective,
+                                      .ranks = layout.ranks(),
+                                      .bytes = bytes,
+                                      .uniform = uniform,
+                                      .hosts = &layout});
+    return program.ok() ? std::string(program.value().name) : program.status().message();
+  };
+  const HostsOfRanks two_by_two = InOrder(4, 2), dealt = Dealt(4, 2), uneven = InOrder(7, 4);
+  EXPECT_EQ(chosen(two_by_two, Collective::kAllreduce, 8 * kKiB), "recursive_doubling");
+  EXPECT_EQ(chosen(two_by_two, Collective::kAllreduce, 8 * kKiB + 1), "host_leaders");
+  EXPECT_EQ(chosen(dealt, Collective::kAllreduce, 8), "host_leaders");
+  EXPECT_EQ(chosen(uneven, Collective::kAllreduce, 8), "host_leaders");
+  EXPECT_EQ(chosen(two_by_two, Collective::kAllreduce, 128 * kKiB), "host_leaders");
+  EXPECT_EQ(chosen(two_by_two, Collective::kAllreduce, 128 * kKiB + 1), "host_columns");
+  EXPECT_EQ(chosen(uneven, Collective::kAllreduce, 64 * kKiB + 1), "host_columns");
+  EXPECT_EQ(chosen(InOrder(64, 8), Collective::kAllreduce, 1u << 30), "host_columns");
+  EXPECT_EQ(chosen(InOrder(64, 8), Collective::kAllreduce, 512), "host_leaders");
+  EXPECT_EQ(chosen(two_by_two, Collective::kReduce, 1u << 30), "host_leaders");
+  EXPECT_EQ(chosen(InOrder(64, 8), Collective::kReduce, 1u << 30), "reduce_scatter_gather");
+  EXPECT_EQ(chosen(uneven, Collective::kReduceScatter, 7 * 699'000, false), "host_columns");
+  EXPECT_EQ(chosen(uneven, Collective::kReduceScatter, 7 * 700'000, false), "host_ring");
+  EXPECT_EQ(chosen(uneven, Collective::kAllgather, 7 * 64 * kKiB - 1, false), "host_columns");
+  EXPECT_EQ(chosen(dealt, Collective::kAllgather, 4 * 64 * kKiB), "host_ring");
+  EXPECT_EQ(chosen(two_by_two, Collective::kBroadcast, 1u << 30), "host_leaders");
+  EXPECT_EQ(chosen(InOrder(64, 8), Collective::kBroadcast, 1u << 30), "host_columns");
+  EXPECT_EQ(chosen(InOrder(64, 8), Collective::kBroadcast, 1u << 20), "host_leaders");
+  EXPECT_EQ(chosen(InOrder(66, 2), Collective::kBroadcast, 1u << 30), "host_leaders");
+  EXPECT_EQ(chosen(two_by_two, Collective::kAlltoall, 4 * 4 * kKiB), "host_columns");
+  EXPECT_EQ(chosen(two_by_two, Collective::kAlltoall, 4 * 4 * kKiB + 4), "pairwise");
+  EXPECT_EQ(chosen(two_by_two, Collective::kAlltoall, 0, false), "pairwise");
+  EXPECT_EQ(chosen(uneven, Collective::kAlltoall, 7), "pairwise");
+  EXPECT_EQ(chosen(InOrder(64, 8), Collective::kAlltoall, 64 * 8), "bruck");
+  EXPECT_EQ(chosen(dealt, Collective::kBarrier, 0), "host_leaders");
+  EXPECT_EQ(chosen(two_by_two, Collective::kGather, 8), "binomial");
+  // A host with more than seven times the ranks of another, and groups with nothing to gain.
+  HostsOfRanks lopsided(9, 0);
+  lopsided.back() = 1;
+  EXPECT_EQ(chosen(lopsided, Collective::kReduceScatter, 9), "circulant");
+  EXPECT_EQ(chosen(lopsided, Collective::kAllreduce, 1u << 30), "host_columns");
+  EXPECT_EQ(chosen(HostsOfRanks(4, 0), Collective::kAllreduce, 1u << 20), "halving_doubling");
+  EXPECT_EQ(chosen(Dealt(4, 4), Collective::kBarrier, 0), "dissemination");
 }
 
 // No rank of a gatherv, scatterv or alltoallv knows the sizes of all, so they must not matter.

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/arithmetic.h"
+#include "collectives/host_layouts.h"
 #include "collectives/program_list.h"
 #include "collectives/proof/checker.h"
 #include "collectives/proof/cost_model.h"
@@ -178,6 +180,53 @@ TEST(Cost, TheChoiceBySizeIsNearTheBest) {
       }
     }
   }
+}
+
+// Also where ranks share hosts. The model knows neither that lanes overlap, nor what it costs to
+// pack blocks that lie apart: so not for what only these decide (broadcasts, and rings of large
+// blocks).
+TEST(Cost, TheChoiceByHostsIsNearTheBest) {
+  for (const HostsOfRanks& hosts : {InOrder(4, 2), Dealt(4, 2), InOrder(8, 4), InOrder(9, 3),
+                                    Dealt(24, 3), InOrder(64, 8), InOrder(128, 2)}) {
+    const HostLayout layout(hosts);
+    const HostCosts costs{kSharedMemoryCost, kNetworkCost, &layout};
+    const auto us = [&](Collective collective, std::string_view name, uint64_t bytes) {
+      const auto program = Make(collective, name, layout.ranks(), 0, &layout);
+      if (!program) return std::numeric_limits<double>::infinity();
+      return EstimateCostUs(*program, collective, 0, Partition::Even(bytes, layout.ranks()), costs);
+    };
+    for (const Collective collective : {Collective::kAllreduce, Collective::kReduceScatter,
+                                        Collective::kAllgather, Collective::kBarrier}) {
+      for (uint64_t bytes = 64; bytes <= 64 << 20; bytes *= 4) {
+        const auto chosen = MakeProgram(
+            {.collective = collective, .ranks = layout.ranks(), .bytes = bytes, .hosts = &layout});
+        if (chosen.value().name == "host_ring") continue;
+        double best_us = std::numeric_limits<double>::infinity();
+        for (const std::string_view name : AlgorithmNames(collective)) {
+          best_us = std::min(best_us, us(collective, name, bytes));
+        }
+        EXPECT_LE(us(collective, chosen.value().name, bytes), 1.6 * best_us)
+            << ToString(collective) << " " << chosen.value().name << ", " << Text(hosts) << ", "
+            << bytes << " bytes";
+      }
+    }
+  }
+}
+
+// All ranks of a host send over its one link.
+TEST(Cost, RanksShareTheLinkOfTheirHost) {
+  const HostLayout layout(InOrder(4, 2));
+  const HostCosts costs{{1, 10, 0}, {100, 1000, 0}, &layout};
+  const auto us = [&](std::string_view name) {
+    return EstimateCostUs(*Make(Collective::kAllreduce, name, 4, 0, &layout),
+                          Collective::kAllreduce, 0, Partition::Even(100, 4), costs);
+  };
+  // In microseconds: one step inside with 100 bytes, one between with 200 over the link.
+  EXPECT_DOUBLE_EQ(us("recursive_doubling"), 1 + 1 + 100 + 200);
+  // Up, across with 100 bytes, down.
+  EXPECT_DOUBLE_EQ(us("host_leaders"), 2 + 100 + 100 + 2);
+  // Halves inside, twice a half over the link (a quarter of each rank), halves inside.
+  EXPECT_DOUBLE_EQ(us("host_columns"), 1.5 + 2 * (100 + 50) + 1.5);
 }
 
 }  // namespace

@@ -321,7 +321,11 @@ def test_names() -> None:
     assert "ring" in core.algorithm_names("allreduce")
     assert "halving_doubling" in core.algorithm_names("allreduce", 4)
     assert "halving_doubling" not in core.algorithm_names("allreduce", 3)
-    assert core.algorithm_names("alltoall", 3) == core.algorithm_names("alltoall")
+    assert core.algorithm_names("alltoall", 3) == ["bruck", "pairwise"]
+    assert "host_columns" in core.algorithm_names("alltoall", 4, [0, 0, 1, 1])
+    assert "host_columns" not in core.algorithm_names("alltoall", 4, [0, 0, 0, 1])
     assert core.version()
     with pytest.raises(core.InvalidArgumentError):
         core.algorithm_names("alldance")
+    with pytest.raises(core.InvalidArgumentError, match="1 hosts named for 2 ranks"):
+        core.algorithm_names("alltoall", 2, [0])
