@@ -129,7 +129,9 @@ def meet(store: Store, own: Record, group_name: str, timeout: timedelta) -> Meet
     for value in values:
         digest.update(hashlib.sha256(value).digest())
     addresses = tuple(_reach(own, record) for record in records)
-    numbers = {host: number for number, host in enumerate(dict.fromkeys(r.host_id for r in records))}
+    numbers = {
+        host: number for number, host in enumerate(dict.fromkeys(r.host_id for r in records))
+    }
     hosts = tuple(numbers[record.host_id] for record in records)
     return Meeting(records, addresses, hosts, digest.digest()[:16])
 

@@ -17,7 +17,6 @@
 #include "collectives/direct.h"
 #include "collectives/host_layout.h"
 #include "collectives/program.h"
-#include "collectives/ring.h"
 #include "collectives/topology.h"
 
 namespace rocecoll {
@@ -147,7 +146,6 @@ inline Step HostColumnsAllreduceStep(const Program& program, Rank rank, uint32_t
 
 inline Program HostColumnsAllreduce(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  if (!hosts.spans_hosts()) return CirculantAllreduce(request);
   return {.steps = 2 * (LocalRounds(hosts) + ExchangeRounds(hosts)),
           .step_function = HostColumnsAllreduceStep,
           .blocks = hosts.cells(),
@@ -188,7 +186,6 @@ inline Step HostColumnsReduceScatterStep(const Program& program, Rank rank, uint
 
 inline Program HostColumnsReduceScatter(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  if (!hosts.spans_hosts()) return CirculantReduceScatter(request);
   return {.steps = LocalRounds(hosts) + ExchangeRounds(hosts),
           .work_blocks = hosts.cells(),
           .step_function = HostColumnsReduceScatterStep,
@@ -213,7 +210,6 @@ inline Step HostColumnsAllgatherStep(const Program& program, Rank rank, uint32_t
 
 inline Program HostColumnsAllgather(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  if (!hosts.spans_hosts()) return CirculantAllgather(request);
   return {.steps = LocalRounds(hosts) + ExchangeRounds(hosts),
           .step_function = HostColumnsAllgatherStep,
           .blocks = hosts.cells(),
@@ -260,7 +256,6 @@ inline Step HostColumnsBroadcastStep(const Program& program, Rank rank, uint32_t
 
 inline Program HostColumnsBroadcast(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  if (!hosts.spans_hosts()) return ChainBroadcast(request);
   const uint32_t scatter = LocalPlace(hosts, request.root).rounds();
   return {.steps = scatter + hosts.hosts() - 1 + LocalRounds(hosts),
           .step_function = HostColumnsBroadcastStep,
@@ -312,7 +307,6 @@ inline Step HostColumnsAlltoallStep(const Program& program, Rank rank, uint32_t 
 
 inline Program HostColumnsAlltoall(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  if (!hosts.spans_hosts()) return PairwiseAlltoall(request);
   return {.steps = CeilDivide(hosts.most_on_a_host() - 1, kPairwisePeers) +
                    CeilDivide(hosts.hosts() - 1, kPairwisePeers),
           .work_blocks = request.ranks,

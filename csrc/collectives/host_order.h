@@ -20,20 +20,21 @@ Step InHostOrder(const Program& program, Rank rank, uint32_t index) {
   return step;
 }
 
-template <Program::StepFunction flat>
-Program HostRing(Program program, const HostLayout& hosts) {
-  program.step_function = InHostOrder<flat>;
-  program.blocks = hosts.ranks();
-  program.order = hosts.by_host();
-  program.hosts = &hosts;
-  return program;
+inline Program HostRingReduceScatter(const ProgramRequest& request) {
+  return {.steps = request.ranks - 1,
+          .work_blocks = request.ranks,
+          .step_function = InHostOrder<RingReduceScatterStep>,
+          .blocks = request.ranks,
+          .order = request.hosts->by_host(),
+          .hosts = request.hosts};
 }
 
-inline Program HostRingReduceScatter(const ProgramRequest& request) {
-  return HostRing<RingReduceScatterStep>(RingReduceScatter(request), *request.hosts);
-}
 inline Program HostRingAllgather(const ProgramRequest& request) {
-  return HostRing<RingAllgatherStep>(RingAllgather(request), *request.hosts);
+  return {.steps = request.ranks - 1,
+          .step_function = InHostOrder<RingAllgatherStep>,
+          .blocks = request.ranks,
+          .order = request.hosts->by_host(),
+          .hosts = request.hosts};
 }
 
 }  // namespace rocecoll

@@ -80,6 +80,7 @@ using Request = ProgramRequest;
 struct Need {
   std::string_view what;
   bool (*met)(const Request&);
+  bool of_hosts = false;  // programs with this need are for ranks that span hosts
 };
 constexpr Need kEqualBlocks{"blocks of one size",
                             [](const Request& request) { return request.uniform; }};
@@ -87,16 +88,18 @@ constexpr Need kPowerOfTwo{"a number of ranks that is a power of two",
                            [](const Request& request) { return IsPowerOfTwo(request.ranks); }};
 
 constexpr Need kHosts{"to know the ranks' hosts",
-                      [](const Request& request) { return request.hosts != nullptr; }};
+                      [](const Request& request) { return request.hosts != nullptr; }, true};
 constexpr Need kCells{"hosts of which none has over 7 times the ranks of another",
                       [](const Request& request) {
                         return kHosts.met(request) && request.hosts->has_cell_for_each_rank();
-                      }};
+                      },
+                      true};
 static_assert(HostLayout::kMostColumnsOfARank == 7);
 constexpr Need kEqualHosts{"blocks of one size, and equally many ranks on each host",
                            [](const Request& request) {
                              return kHosts.met(request) && request.uniform && request.hosts->even();
-                           }};
+                           },
+                           true};
 
 // `make` is called for two or more ranks, where CheckRequest() has passed and the need is met. What
 // it leaves out (name, ranks, root) MakeProgram() adds.
@@ -303,15 +306,20 @@ std::span<const std::string_view> AlgorithmNames(Collective collective) {
 Result<Program> MakeProgram(const ProgramRequest& request, std::string_view algorithm) {
   if (Status status = CheckRequest(request); !status.ok()) return status;
   const bool alone = request.ranks == 1;
-  const std::string_view name = algorithm.empty() && !alone ? NameBySize(request) : algorithm;
-  const auto found = std::ranges::find_if(kAlgorithms, [&](const Algorithm& candidate) {
-    return candidate.collective == request.collective && candidate.name == name;
-  });
-  if (!name.empty() && found == std::end(kAlgorithms)) {
-    return Refuse(request, "no algorithm is named '" + std::string(name) + "'");
+  const auto row_of = [&](std::string_view name) {
+    return std::ranges::find_if(kAlgorithms, [&](const Algorithm& candidate) {
+      return candidate.collective == request.collective && candidate.name == name;
+    });
+  };
+  auto found = row_of(algorithm);
+  if (!algorithm.empty() && found == std::end(kAlgorithms)) {
+    return Refuse(request, "no algorithm is named '" + std::string(algorithm) + "'");
   }
+  const bool has_no_use = !algorithm.empty() && found->need != nullptr && found->need->of_hosts &&
+                          request.hosts != nullptr && !request.hosts->spans_hosts();
+  if (!alone && (algorithm.empty() || has_no_use)) found = row_of(NameBySize(request));
   if (!alone && found->need != nullptr && !found->need->met(request)) {
-    return Refuse(request, std::string(name) + " needs " + std::string(found->need->what));
+    return Refuse(request, std::string(found->name) + " needs " + std::string(found->need->what));
   }
   Program program = alone ? Local(request) : found->make(request);
   program.name = alone ? "local" : found->name;

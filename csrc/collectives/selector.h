@@ -10,8 +10,9 @@
 
 namespace rocecoll {
 
-// Names as in docs/algorithms.md; empty picks by size. kInvalidArgument for a name that does not
-// exist or cannot do this request.
+// Names as in docs/algorithms.md; empty picks by size and hosts, and so does the name of one that
+// is for ranks which span hosts where these do not: parts of a group need no option of their own.
+// kInvalidArgument for a name that does not exist or cannot do this request.
 Result<Program> MakeProgram(const ProgramRequest& request, std::string_view algorithm = {});
 // Every algorithm name that MakeProgram takes for this collective (some for some numbers of ranks
 // only).

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 
 import fake_device
 import harness
+import namespaces
 import psutil
 import pytest
 import torch
@@ -151,6 +152,12 @@ def own_pool(
 ) -> Callable[..., AbstractContextManager[Pool]]:
     """own_pool(n, timeout_s=..., VARIABLE=...): a pool that ends with the test."""
     return lambda size, **details: fresh_pool(make_spec(size, **details))
+
+
+@pytest.fixture
+def hosts() -> Iterator[tuple[namespaces.Host, ...]]:
+    """Two hosts, up and joined; they go away with the test."""
+    yield from namespaces.joined_hosts()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -108,6 +108,19 @@ TEST(Selector, ChoosesByHosts) {
   EXPECT_EQ(chosen(Dealt(4, 4), Collective::kBarrier, 0), "dissemination");
 }
 
+// A name that is for several hosts may be set for all groups, of which some are on one.
+TEST(Selector, NamesForHostsMeanNothingOnOne) {
+  for (const HostsOfRanks& hosts : {HostsOfRanks(4, 0), Dealt(4, 4)}) {
+    const HostLayout layout(hosts);
+    for (const Collective collective : {Collective::kAllreduce, Collective::kAllgather}) {
+      const ProgramRequest request{
+          .collective = collective, .ranks = 4, .bytes = 100, .hosts = &layout};
+      EXPECT_EQ(MakeProgram(request, "host_columns").value().name,
+                MakeProgram(request).value().name);
+    }
+  }
+}
+
 // No rank of a gatherv, scatterv or alltoallv knows the sizes of all, so they must not matter.
 TEST(Selector, SizesDoNotMatterWhereRanksCannotAgreeOnThem) {
   for (const Collective collective :

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 from launch import PROGRAMS, free_port
-from test_hosts import Host, ip, run_on_hosts
+from namespaces import Host, ip, run_on_hosts
 
 JUMBO, ETHERNET = 9000, 1500
 NAMES = tuple(f"rocecoll{os.getpid()}{name}" for name in ("a", "r", "s", "b"))

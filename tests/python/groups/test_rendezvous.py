@@ -113,6 +113,7 @@ def test_other_hosts_are_addressed_as_they_say() -> None:
     near, _, far = run_ranks([store] * 3, records)
     assert near.addresses == ("127.0.0.1:40000", "127.0.0.1:40001", "10.0.0.3:40002")
     assert far.addresses == ("10.0.0.1:40000", "10.0.0.2:40001", "127.0.0.1:40002")
+    assert near.hosts == far.hosts == (0, 0, 1)
 
 
 def test_a_clone_of_this_host_is_addressed_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
