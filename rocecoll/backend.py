@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed
@@ -10,7 +11,7 @@ import torch.distributed
 import rocecoll
 from rocecoll import options
 from rocecoll.interfaces import choose_address
-from rocecoll.rendezvous import make_record, meet
+from rocecoll.rendezvous import make_record, meet, summary
 from rocecoll.runtime import shared_runtime
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         version=rocecoll.__version__,
     )
     meeting = meet(group.store, own, group.group_id, group.timeout)
+    if own.rank == 0:  # the others know the same
+        logging.getLogger("rocecoll").info("%s", summary(meeting, group.group_id))
     return make_backend(
         runtime=runtime,
         name=group.group_id,

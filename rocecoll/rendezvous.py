@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from rocecoll.interfaces import list_interfaces
 
 PROTOCOL = 1  # of the records and of the wire: ranks with different numbers do not talk
-_SHOWN = 16  # ranks listed in a message
+_SHOWN = 16  # ranks or hosts listed in a message
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -227,6 +227,36 @@ def _check_hosts(records: Sequence[Record], prefix: str) -> None:
                 f"{prefix} {record} and {other} use different address families; set "
                 "ROCECOLL_SOCKET_FAMILY or ROCECOLL_SOCKET_IFNAME alike"
             )
+
+
+def summary(meeting: Meeting, group_name: str) -> str:
+    """Who shares a host with whom, and what the ranks may use: one line about a group."""
+    on_host: dict[int, list[Record]] = {}
+    for host, record in zip(meeting.hosts, meeting.records, strict=True):
+        on_host.setdefault(host, []).append(record)
+    shown = [
+        f"{records[0].host_name} has {_spans([record.rank for record in records])}"
+        for records in list(on_host.values())[:_SHOWN]
+    ]
+    more = f" and {len(on_host) - _SHOWN} more" if len(on_host) > _SHOWN else ""
+    count = len(meeting.records)
+    return (
+        f"rocecoll: group {group_name!r}: {count} rank{'s' if count > 1 else ''} on {len(on_host)} "
+        f"host{'s' if len(on_host) > 1 else ''} ({meeting.records[0].transport}): "
+        f"{', '.join(shown)}{more}"
+    )
+
+
+def _spans(ranks: Sequence[int]) -> str:
+    """Ranks in order: 0-3 5 8-9, the first so many spans."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and spans[-1][1] == rank - 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    texts = [f"{first}-{last}" if first < last else f"{first}" for first, last in spans]
+    return " ".join(texts[:_SHOWN]) + (" ..." if len(texts) > _SHOWN else "")
 
 
 def local_addresses() -> frozenset[IpAddress]:

@@ -116,6 +116,24 @@ def test_other_hosts_are_addressed_as_they_say() -> None:
     assert near.hosts == far.hosts == (0, 0, 1)
 
 
+def test_the_summary_of_a_group_tells_who_shares_a_host() -> None:
+    store = dist.HashStore()
+    places = [("a", "node1")] * 3 + [("b", "node2"), ("a", "node1")]
+    records = [
+        record(rank, 5, host_id=host, host_name=name) for rank, (host, name) in enumerate(places)
+    ]
+    for meeting in run_ranks([store] * 5, records):
+        assert rendezvous.summary(meeting, "g") == (
+            "rocecoll: group 'g': 5 ranks on 2 hosts (udp): node1 has 0-2 4, node2 has 3"
+        )
+
+
+def test_a_summary_has_an_end() -> None:
+    records = tuple(record(rank, 100, host_id=str(rank % 50)) for rank in range(100))
+    meeting = Meeting(records, (), tuple(rank % 50 for rank in range(100)), b"")
+    assert rendezvous.summary(meeting, "g").endswith("has 15 65 and 34 more")
+
+
 def test_a_clone_of_this_host_is_addressed_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """A virtual machine started from the same snapshot has name, boot id and namespace alike."""
     monkeypatch.setattr(rendezvous, "local_addresses", lambda: HERE - {CLONE})
