@@ -78,23 +78,22 @@ def peers_of(text: str) -> list[str]:
     for name in names:
         if name not in PEERS:
             raise typer.BadParameter(f"{name!r} is no peer: {', '.join(PEERS)}, or none")
-    if set(mpi_peer.NETWORKS) <= set(names):
-        raise typer.BadParameter(
-            "OpenMPI uses either TCP (mpi) or shared memory (mpi-shm) in a run"
-        )
     return list(dict.fromkeys(names))
 
 
-def worlds(names: list[str], ranks: list[int]) -> list[tuple[networks.Spec | None, int]]:
+def worlds(names: list[str], ranks: list[int]) -> list[launcher.World]:
     """Where to measure: this host and networks, with each number of ranks."""
-    specs = [None if name == launcher.HOST else networks.parse(name) for name in names]
+    found = [launcher.world(name, number) for name in names for number in ranks]
     hosts = len(networks.DATA_ADDRESSES)
-    if any(specs) and (odd := [number for number in ranks if number % hosts]):
-        raise networks.NetworkError(f"{odd[0]} ranks are not equally many on {hosts} hosts")
-    return [(spec, number) for spec in specs for number in ranks]
+    for there in found:
+        if there.spec is not None and there.ranks % hosts:
+            raise networks.NetworkError(
+                f"{there.name}: {there.ranks} ranks are not equally many on {hosts} hosts"
+            )
+    return found
 
 
-def measured(plan: launcher.Plan, where: list[tuple[networks.Spec | None, int]]) -> list[Row]:
+def measured(plan: launcher.Plan, where: list[launcher.World]) -> list[Row]:
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -104,23 +103,24 @@ def measured(plan: launcher.Plan, where: list[tuple[networks.Spec | None, int]])
     )
     rows = []
     with progress:
-        for spec, ranks in where:
-            name = tables.where(spec.name if spec else launcher.HOST, ranks)
-            there = plan.on(spec, ranks)
-            task = progress.add_task(name, total=there.most_blocks)
+        for there in where:
+            possible = plan.on(there)
+            task = progress.add_task(
+                tables.where(there.name, there.ranks), total=possible.most_blocks
+            )
 
             def block_done(task: TaskID = task) -> None:
                 progress.advance(task)
 
-            rows += launcher.measure(there, ranks, spec, block_done)
+            rows += launcher.measure(possible, there, block_done)
             progress.update(task, total=progress.tasks[task].completed)
     return rows
 
 
-def run(plan: launcher.Plan, where: list[tuple[networks.Spec | None, int]]) -> list[Row]:
+def run(plan: launcher.Plan, where: list[launcher.World]) -> list[Row]:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the networks go, too
     try:
-        if any(spec for spec, _ in where):
+        if any(there.spec for there in where):
             packages.install("network")
         if mpi_peer.among(plan.peers):
             packages.install("mpi")
@@ -152,7 +152,7 @@ Rounds = Annotated[int, typer.Option(min=1, help="there and back through the pee
 BlockS = Annotated[float, typer.Option(min=0.001, help="seconds that one peer has in its turn")]
 Networks = Annotated[
     list[str] | None,
-    typer.Option(help="host, veth, or veth: and properties, as veth:mtu=9000,loss=0.1"),
+    typer.Option(help="host, host:udp, veth, or veth: and properties, as veth:mtu=9000,loss=0.1"),
 ]
 SocketBuffer = Annotated[int | None, typer.Option(help="bytes, of rocecoll's socket")]
 Tcp = Annotated[str | None, typer.Option(help="gloo's congestion control on networks, e.g. cubic")]
@@ -202,13 +202,15 @@ def main(
     switch's ports in the words of tc, and mark=on to mark (ECN) what finds more than half of a buffer in
     use. Beside the same network with loss=0, the share of its bandwidth is told.
 
-    mpi is OpenMPI over TCP, on this host alone; core is rocecoll called without torch.
+    host:udp is this host without its shared memory. mpi is OpenMPI over TCP, mpi-shm over shared memory,
+    both on this host alone, and if both are named, each where rocecoll does likewise; core is rocecoll
+    called without torch.
     """
     if limit is Limit.perftest:
         run_in_bed(transport, rounds, bed)
     try:
         steps = sizes.steps(sizes.parse(minbytes), sizes.parse(maxbytes), stepfactor)
-        where = worlds(network or [launcher.HOST], ranks)
+        where = worlds(network or [networks.HOST], ranks)
         if plot_path is not None or page_path is not None:
             plot.require()
     except (ValueError, networks.NetworkError, plot.PlotError) as error:

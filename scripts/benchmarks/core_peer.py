@@ -30,14 +30,12 @@ class CorePeer:
 
     name = NAME
 
-    def __init__(self, on_one_host: bool) -> None:
+    def __init__(self) -> None:
         settings = options.resolve()
         interface, family = settings["socket_ifname"], settings["socket_family"]
         host = choose_address(interface, family, options.master_address())
-        local_ranks = int(os.environ["LOCAL_WORLD_SIZE"])
-        self.runtime = core.Runtime(options.runtime_settings(settings, host, local_ranks))
-        port = self.runtime.address.rpartition(":")[2]
-        self.address = f"127.0.0.1:{port}" if on_one_host else self.runtime.address
+        self.on_a_host = int(os.environ["LOCAL_WORLD_SIZE"])
+        self.runtime = core.Runtime(options.runtime_settings(settings, host, self.on_a_host))
         self.group: core.Group | None = None
         self.groups = 0
 
@@ -47,11 +45,15 @@ class CorePeer:
     def open(self) -> None:
         if self.group is not None:
             return
-        everybody = [""] * dist.get_world_size()
-        dist.all_gather_object(everybody, self.address)
+        rank, everybody = dist.get_rank(), [""] * dist.get_world_size()
+        dist.all_gather_object(everybody, self.runtime.address)
+        hosts = [number // self.on_a_host for number in range(len(everybody))]
+        for number, host in enumerate(hosts):
+            if host == hosts[rank]:
+                everybody[number] = f"127.0.0.1:{everybody[number].rpartition(':')[2]}"
         self.groups += 1
         key = f"bench {self.groups:10d}".encode()
-        self.group = core.Group(self.runtime, NAME, key, dist.get_rank(), everybody, GIVE_UP_S)
+        self.group = core.Group(self.runtime, NAME, key, rank, everybody, GIVE_UP_S, hosts=hosts)
 
     def drop(self) -> None:
         self.group = None

@@ -25,7 +25,28 @@ SCRIPTS = Path(__file__).resolve().parents[1]
 SILENCE_LIMIT_S = 900.0  # from one line of the report to the next
 ENDING_LIMIT_S = 10.0
 PORT = 29500  # in a namespace of its own any port is free
-HOST = "host"  # the network that is none: all ranks on this machine
+
+
+@dataclass(frozen=True)
+class World:
+    """Where ranks run, and how many in all; on networks, half of them on each host."""
+
+    name: str
+    ranks: int
+    spec: networks.Spec | None = None  # of a network
+
+    def without(self, peers: list[str]) -> list[str]:
+        """The ways of OpenMPI that cannot run here, or of both the one that compares less."""
+        ways = [name for name in peers if name in mpi_peer.NETWORKS]
+        if self.spec is not None:  # mpirun's ranks all are in its own namespace
+            return ways
+        like_ours = "mpi" if self.name == networks.HOST_UDP else "mpi-shm"
+        return [name for name in ways if name != like_ours and like_ours in ways]
+
+
+def world(name: str, ranks: int) -> World:
+    """Raises NetworkError for a name that is none."""
+    return World(name, ranks, networks.parse(name) if networks.is_network(name) else None)
 
 
 class RankError(Exception):
@@ -43,13 +64,11 @@ class Plan:
     socket_buffer: int | None = None
     tcp: str | None = None
 
-    def on(self, spec: networks.Spec | None, ranks: int) -> Plan:
-        """Without what cannot run there: mpirun's ranks all are in its own namespace."""
-        cases = [case for case in self.cases if ranks > 1 or case.operation not in TO_OTHERS]
-        lacking = set()
-        if spec is not None:
-            lacking |= set(mpi_peer.NETWORKS)
-        if ranks != 2 or (spec is not None and spec.loses):
+    def on(self, there: World) -> Plan:
+        """Without what cannot run there, or cannot be compared."""
+        cases = [case for case in self.cases if there.ranks > 1 or case.operation not in TO_OTHERS]
+        lacking = set(there.without(self.peers))
+        if there.ranks != 2 or (there.spec is not None and there.spec.loses):
             lacking.add(udp_peer.NAME)
         peers = [name for name in self.peers if name not in lacking]
         return replace(self, cases=cases, peers=peers)
@@ -65,17 +84,19 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def environment(plan: Plan, ranks: int) -> dict[str, str]:
-    """On this host, of all ranks."""
+def environment(plan: Plan, there: World) -> dict[str, str]:
+    """Of all ranks."""
     made = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # or the store complains that hosts have no names
-        "WORLD_SIZE": str(ranks),
-        "LOCAL_WORLD_SIZE": str(ranks),
+        "WORLD_SIZE": str(there.ranks),
+        "LOCAL_WORLD_SIZE": str(there.ranks),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),
     }
+    if there.name == networks.HOST_UDP:
+        made["ROCECOLL_TRANSPORT"] = "udp"
     if plan.socket_buffer is not None:
         made["ROCECOLL_SOCKET_BUFFER_BYTES"] = str(plan.socket_buffer)
     return made
@@ -96,10 +117,10 @@ def on_network(rank: int, on_a_host: int) -> dict[str, str]:
 
 
 def processes(
-    plan: Plan, ranks: int, network: networks.Network | None, program: list[str]
+    plan: Plan, there: World, network: networks.Network | None, program: list[str]
 ) -> list[tuple[list[str], dict[str, str]]]:
     """Commands, each with its environment."""
-    shared = environment(plan, ranks)
+    shared, ranks = environment(plan, there), there.ranks
     if network is not None:
         on_a_host = ranks // len(network.namespaces)
         return [
@@ -117,11 +138,11 @@ def processes(
 
 
 def start(
-    plan: Plan, ranks: int, network: networks.Network | None, report: Path
+    plan: Plan, there: World, network: networks.Network | None, report: Path
 ) -> list[subprocess.Popen[bytes]]:
-    droppers: list[tuple[networks.Dropper, ...]] = [()] * ranks
+    droppers: list[tuple[networks.Dropper, ...]] = [()] * there.ranks
     if network is not None:  # a host's first rank counts for all of them
-        droppers[:: ranks // len(network.droppers)] = network.droppers
+        droppers[:: there.ranks // len(network.droppers)] = network.droppers
     job = {
         "cases": [asdict(case) for case in plan.cases],
         "peers": [OURS, *plan.peers],
@@ -135,7 +156,7 @@ def start(
     program = [sys.executable, "-m", "benchmarks.rank", json.dumps(job)]
     return [
         subprocess.Popen(command, cwd=SCRIPTS, env=env)
-        for command, env in processes(plan, ranks, network, program)
+        for command, env in processes(plan, there, network, program)
     ]
 
 
@@ -188,11 +209,8 @@ def block_of(line: dict[str, Any]) -> Block:
     return block
 
 
-def measure(
-    plan: Plan, ranks: int, spec: networks.Spec | None, block_done: Callable[[], None]
-) -> list[Row]:
-    """On the network of `spec`, which has half of the ranks on each host, or on this host."""
-    rows = [Row(spec.name if spec else HOST, ranks, case) for case in plan.cases]
+def measure(plan: Plan, there: World, block_done: Callable[[], None]) -> list[Row]:
+    rows = [Row(there.name, there.ranks, case) for case in plan.cases]
 
     def take(line: dict[str, Any]) -> None:
         row = rows[line["case"]]
@@ -204,9 +222,9 @@ def measure(
 
     with (
         tempfile.TemporaryDirectory(prefix="rocecoll-bench-") as directory,
-        networks.made(spec, plan.tcp) if spec else nullcontext() as network,
+        networks.made(there.spec, plan.tcp) if there.spec else nullcontext() as network,
     ):
         report = Path(directory) / "blocks.jsonl"
         reader = Reader(report)
-        follow(start(plan, ranks, network, report), reader, take)
+        follow(start(plan, there, network, report), reader, take)
     return rows

@@ -53,6 +53,14 @@ class NetworkError(Exception):
     """There is no such network, or this machine cannot make it; the text says why."""
 
 
+# What is none: all ranks on this machine, through its memory or over UDP.
+HOST, HOST_UDP = "host", "host:udp"
+
+
+def is_network(name: str) -> bool:
+    return name not in (HOST, HOST_UDP)
+
+
 @dataclass(frozen=True)
 class Spec:
     """What was asked for. Without a rate there is no switch."""

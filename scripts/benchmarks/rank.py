@@ -185,7 +185,7 @@ def made(name: str, job: dict[str, Any]) -> Peer:
         return mpi_peer.MpiPeer(name)
     on_network = job["data_interface"] is not None
     if name == core_peer.NAME:
-        return core_peer.CorePeer(on_one_host=not on_network)
+        return core_peer.CorePeer()
     if name == udp_peer.NAME:
         address = DATA_ADDRESSES[dist.get_rank()] if on_network else "127.0.0.1"
         return udp_peer.UdpPeer(address, job["data_interface"] or "lo")

@@ -10,7 +10,7 @@ from itertools import groupby
 from rich.table import Table
 
 from benchmarks import sizes
-from benchmarks.networks import Spec, parse
+from benchmarks.networks import HOST_UDP, Spec, is_network, parse
 from benchmarks.operations import Operation
 from benchmarks.results import OURS, Figures, Row
 
@@ -60,7 +60,7 @@ def kept_text(row: Row, reference: Row | None, peer: str) -> str:
 
 
 def spec_of(row: Row) -> Spec | None:
-    return None if row.network == "host" else parse(row.network)
+    return parse(row.network) if is_network(row.network) else None
 
 
 def reference_of(row: Row, all_rows: Iterable[Row]) -> Row | None:
@@ -98,9 +98,11 @@ def cells(row: Row, peer: str, reference: Row | None, on_network: bool) -> list[
 
 
 def where(network: str, ranks: int) -> str:
-    if network != "host":
+    if is_network(network):
         return f"2 hosts{f' with {ranks // 2} ranks each' if ranks > 2 else ''}, {network}"
-    return f"{ranks} ranks on one host" if ranks > 1 else "1 rank"
+    if ranks == 1:
+        return "1 rank"
+    return f"{ranks} ranks on one host{', over UDP' if network == HOST_UDP else ''}"
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Group:
 
     @property
     def on_network(self) -> bool:
-        return self.rows[0].network != "host"
+        return is_network(self.rows[0].network)
 
     @property
     def title(self) -> str:

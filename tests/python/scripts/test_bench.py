@@ -371,15 +371,53 @@ def test_a_choice_is_bad_if_every_round_says_so() -> None:
 
 @pytest.mark.quick
 def test_peers_stay_where_they_can_run() -> None:
-    plan = launcher.Plan([case()], ["gloo", "mpi", "raw-udp"], 1, 0.1)
-    assert plan.on(None, 2).peers == plan.peers
-    assert plan.on(None, 4).peers == ["gloo", "mpi"]
-    assert plan.on(networks.parse("veth:mtu=9000"), 2).peers == ["gloo", "raw-udp"]
-    ring = launcher.Plan([case(Operation.send_recv), case()], [], 1, 0.1)
-    assert len(ring.on(None, 2).cases) == 2
-    assert [one.operation for one in ring.on(None, 1).cases] == [Operation.all_reduce]
+    def peers(name: str, ranks: int, *named: str) -> list[str]:
+        plan = launcher.Plan([case()], ["gloo", *named], 1, 0.1)
+        return plan.on(launcher.world(name, ranks)).peers
+
+    assert peers("host", 2, "mpi", "raw-udp") == ["gloo", "mpi", "raw-udp"]
+    assert peers("host", 4, "mpi", "raw-udp") == ["gloo", "mpi"]
+    assert peers("host", 2, "mpi", "mpi-shm") == ["gloo", "mpi-shm"]
+    assert peers("host:udp", 2, "mpi", "mpi-shm") == ["gloo", "mpi"]
+    assert peers("host:udp", 2, "mpi-shm") == ["gloo", "mpi-shm"]
+    assert peers("veth:mtu=9000", 2, "mpi", "mpi-shm", "raw-udp") == ["gloo", "raw-udp"]
+    assert peers("veth", 4, "raw-udp") == ["gloo"]
     for name in ("veth:loss=1", "veth:rate=1gbit"):
-        assert plan.on(networks.parse(name), 2).peers == ["gloo"]
+        assert peers(name, 2, "mpi", "raw-udp") == ["gloo"]
+    ring = launcher.Plan([case(Operation.send_recv), case()], [], 1, 0.1)
+    assert len(ring.on(launcher.world("host", 2)).cases) == 2
+    alone = ring.on(launcher.world("host", 1))
+    assert [one.operation for one in alone.cases] == [Operation.all_reduce]
+
+
+@pytest.mark.quick
+def test_each_number_of_ranks_on_each_network() -> None:
+    found = bench.worlds(["host", "host:udp", "veth"], [2, 4])
+    names = [tables.where(there.name, there.ranks) for there in found]
+    assert names == [
+        "2 ranks on one host",
+        "4 ranks on one host",
+        "2 ranks on one host, over UDP",
+        "4 ranks on one host, over UDP",
+        "2 hosts, veth",
+        "2 hosts with 2 ranks each, veth",
+    ]
+    with pytest.raises(networks.NetworkError, match="3 ranks are not equally many on 2 hosts"):
+        bench.worlds(["veth"], [3])
+
+
+@pytest.mark.quick
+def test_ranks_of_a_network_are_dealt_host_by_host() -> None:
+    plan = launcher.Plan([case()], [], 1, 0.1)
+    there = launcher.world("veth", 4)
+    network = networks.Network(("a", "b"), ((), ()))
+    started = launcher.processes(plan, there, network, ["program"])
+    assert [command[3] for command, _ in started] == ["a", "a", "b", "b"]
+    assert [env["RANK"] for _, env in started] == ["0", "1", "2", "3"]
+    assert [env["LOCAL_RANK"] for _, env in started] == ["0", "1", "0", "1"]
+    assert {env["LOCAL_WORLD_SIZE"] for _, env in started} == {"2"}
+    udp = launcher.processes(plan, launcher.world("host:udp", 2), None, ["program"])
+    assert {env["ROCECOLL_TRANSPORT"] for _, env in udp} == {"udp"}
 
 
 @pytest.mark.quick
