@@ -121,7 +121,7 @@ struct FastEvent {
   uint32_t number = 0;
   std::span<const std::byte> frame;
   FastLease lease;
-  const char* text = "";  // static
+  const char* text = "";  // lent until the event has been dealt with
 };
 
 // What the paths of one process share.

@@ -53,6 +53,13 @@ Ancillary Unpack(msghdr& message) {
   return found;
 }
 
+// Why a message cannot be sent now: the peer has to read first, there is no memory, or as many
+// descriptors of our user are on their way as may be (ETOOMANYREFS, unix(7)).
+bool Passes(int error) {
+  return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM ||
+         error == ETOOMANYREFS;
+}
+
 }  // namespace
 
 // unix(7): an abstract name begins with a zero byte.
@@ -85,8 +92,8 @@ void HostSocket::wake(const HostSocketAddress& peer) const {
   ::sendto(socket_, &word, sizeof(word), MSG_NOSIGNAL, peer.generic(), peer.size);
 }
 
-HostSocket::Sent HostSocket::greet(HostSocketAddress peer, const HostGreeting& greeting, int ring,
-                                   int doorbell) const {
+Result<bool> HostSocket::greet(HostSocketAddress peer, const HostGreeting& greeting, int ring,
+                               int doorbell) const {
   WireGreeting wire;
   wire.greeting = greeting;
   iovec payload{&wire, sizeof(wire)};
@@ -104,8 +111,10 @@ HostSocket::Sent HostSocket::greet(HostSocketAddress peer, const HostGreeting& g
   rights->cmsg_len = CMSG_LEN(kDescriptors * sizeof(int));
   const std::array<int, kDescriptors> descriptors{ring, doorbell};
   std::memcpy(CMSG_DATA(rights), descriptors.data(), sizeof(descriptors));
-  if (::sendmsg(socket_, &message, MSG_NOSIGNAL) >= 0) return Sent::kYes;
-  return errno == ECONNREFUSED ? Sent::kGone : Sent::kFull;
+  if (::sendmsg(socket_, &message, MSG_NOSIGNAL) >= 0) return true;
+  if (Passes(errno)) return false;
+  if (errno != ECONNREFUSED) return SystemError("cannot greet its process (sendmsg)");
+  return Status(StatusCode::kNetwork, "its Unix socket does not answer");
 }
 
 std::optional<HostSocket::Received> HostSocket::receive() const {

@@ -44,14 +44,12 @@ class HostSocket {
   // kNetwork where the system refuses.
   static Result<HostSocket> Open();
 
-  enum class Sent : uint8_t {
-    kYes,
-    kFull,  // the peer has to read first; try again
-    kGone,  // nobody has this name
-  };
   // The peer has something to look at.
   void wake(const HostSocketAddress& peer) const;
-  Sent greet(HostSocketAddress peer, const HostGreeting& greeting, int ring, int doorbell) const;
+  // False: there is no room for it now, try again. kNetwork: nobody has this name, or the system
+  // will not let it through.
+  Result<bool> greet(HostSocketAddress peer, const HostGreeting& greeting, int ring,
+                     int doorbell) const;
   struct Received {
     std::optional<HostGreeting> greeting;  // else a word to wake us
     pid_t process = 0;                     // as this process sees it; 0: it cannot

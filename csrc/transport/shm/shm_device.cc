@@ -89,7 +89,7 @@ void ShmDevice::begin_batch() {
   doorbell_.take_rung([this](uint32_t slot) { rung_.push_back(slot); });
   for (const uint32_t slot : std::exchange(to_greet_, {})) {
     ShmPath* path = path_at(slot);
-    if (path != nullptr && !path->failed() && !path->greet()) to_greet_.push_back(slot);
+    if (path != nullptr && !path->failed() && !path->greet_again()) to_greet_.push_back(slot);
   }
 }
 

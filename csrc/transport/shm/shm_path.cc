@@ -33,7 +33,7 @@ Status ShmPath::prepare() {
   receive_->reader.header().received.store(received_);
   set_expecting(true);
   probing_ = proved_ = started_ = failed_ = peer_fetches_ = false;
-  fault_ = nullptr;
+  fault_.clear();
   return {};
 }
 
@@ -50,19 +50,26 @@ Status ShmPath::connect(const Ends& peer) {
   if (!obstacle.empty()) return Status(StatusCode::kNetwork, obstacle);
   peer_end_ = *end;
   peer_socket_ = HostSocketAddress(end->socket);
-  if (!greet()) device_.greet_later(slot_);
-  if (!failed_) return {};
-  return Status(StatusCode::kNetwork, "its Unix socket does not answer");
+  const Result<bool> greeted = greet();
+  if (!greeted.ok()) return greeted.status();
+  if (!greeted.value()) device_.greet_later(slot_);
+  return {};
 }
 
-bool ShmPath::greet() {
+// False: no room now.
+Result<bool> ShmPath::greet() {
   const HostGreeting greeting{device_.socket().name(), peer_end_.nonce,
                               static_cast<uint32_t>(peer_end_.slot)};
-  const HostSocket::Sent sent = device_.socket().greet(
-      peer_socket_, greeting, receive_->segment.descriptor(), device_.doorbell().descriptor());
-  if (sent == HostSocket::Sent::kFull) return false;
-  if (sent == HostSocket::Sent::kGone) fail();
-  receive_->segment.close_descriptor();
+  Result<bool> sent = device_.socket().greet(peer_socket_, greeting, receive_->segment.descriptor(),
+                                             device_.doorbell().descriptor());
+  if (sent.ok() && sent.value()) receive_->segment.close_descriptor();
+  return sent;
+}
+
+bool ShmPath::greet_again() {
+  const Result<bool> greeted = greet();
+  if (greeted.ok()) return greeted.value();
+  find_fault(greeted.status().message());
   return true;
 }
 
@@ -183,8 +190,8 @@ void ShmPath::forget_front() {
 }
 
 // To be told by the next look().
-void ShmPath::find_fault(const char* text) {
-  fault_ = text;
+void ShmPath::find_fault(std::string text) {
+  fault_ = std::move(text);
   device_.look_again(slot_);
 }
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -73,8 +74,8 @@ class ShmPath final : public FastPath {
   uint64_t nonce() const { return nonce_; }
   // The peer's ring and process, in answer to this generation's ends.
   void on_greeting(std::shared_ptr<PeerProcess> peer, SharedSegment ring);
-  // Tries again to introduce ourselves. False: the peer has no room yet.
-  bool greet();
+  // Tries again to introduce ourselves. False: there is no room yet.
+  bool greet_again();
   // The peer has rung. True: something may have become of what was sent.
   bool on_bell(FastEvent& event);
   // The next thing that has happened. False: nothing more now.
@@ -114,9 +115,10 @@ class ShmPath final : public FastPath {
   };
 
   // -- shm_path.cc: generations, and what is sent
+  Result<bool> greet();
   bool post(Message& message);
   const std::byte* post_payload(const RingEntry& entry, std::span<const std::byte> payload);
-  void find_fault(const char* text);
+  void find_fault(std::string text);
   bool post_write(Message& message);
   void settle();
   void forget_front();
@@ -155,7 +157,7 @@ class ShmPath final : public FastPath {
   bool peer_fetches_ = false;  // what we write
   bool wants_room_ = false;    // something waits for room in the peer's ring
   bool waits_ = false;         // the message that is there has its turn later
-  const char* fault_ = nullptr;
+  std::string fault_;          // empty: none
 
   // Of all generations.
   std::deque<Message> messages_;  // that the peer may not have

@@ -21,9 +21,9 @@ bool ShmPath::expects_news() const {
 bool ShmPath::look(FastEvent& event) {
   event = {};
   event.path = this;
-  // What a peer says waits until we know who it is.
-  if (failed_ || receive_ == nullptr || peer_ == nullptr) return false;
-  if (fault_ != nullptr) return broken(event, fault_);
+  if (failed_ || receive_ == nullptr) return false;
+  if (!fault_.empty()) return broken(event, fault_.c_str());
+  if (peer_ == nullptr) return false;  // what it says waits until we know who it is
   while (const auto message = receive_->reader.next()) {
     if (take(*message, event)) return true;
     if (waits_) return !std::exchange(waits_, false);

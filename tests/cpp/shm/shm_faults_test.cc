@@ -2,17 +2,13 @@
 // What the system forbids, and processes that die: real ones, with what really happens to them.
 #include <dirent.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -27,25 +23,15 @@
 #include "base/log.h"
 #include "conformance/exchange.h"
 #include "runtime/in_child.h"
+#include "shm/forbid.h"
 #include "shm/shm_world.h"
 
 namespace rocecoll {
 namespace {
 
 constexpr char kTwoCopies[] = "large messages in two copies";
+constexpr char kNoGreeting[] = "cannot greet its process (sendmsg): Operation not permitted";
 constexpr char kNoMemory[] = "no shared memory (memfd_create): Operation not permitted";
-
-// From now on the system answers this process so when it calls `number`.
-void Forbid(long number) {
-  auto code = std::to_array<sock_filter>(
-      {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1),
-       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)});
-  const sock_fprog filter{code.size(), code.data()};
-  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
-}
 
 std::string LogTexts() {
   std::string all;
@@ -142,6 +128,19 @@ TEST(ShmFaults, WithoutMoreSharedMemoryTheNetworkCarriesAndPeopleLearnWhy) {
     Forbid(SYS_memfd_create);
     ExchangeAll(world, {.write_sizes = {1, 100000}, .frames = 20});
     return !world.carries(Between(0, 1)) && Says(LogTexts(), kNoMemory);
+  }));
+}
+
+// At once, not when the time for the proof is over.
+TEST(ShmFaults, WhereNoGreetingMayBeSentTheNetworkCarriesAndPeopleLearnWhy) {
+  EXPECT_TRUE(InChild([] {
+    ShmOptions options;
+    options.proof_timeout = std::chrono::hours(1);
+    RefuseGreetings(EPERM);
+    ShmWorld world(2, {}, options);
+    ExchangeAll(world,
+                {.write_sizes = {1, 100000}, .frames = 20, .limit = std::chrono::seconds(30)});
+    return !world.carries(Between(0, 1)) && Says(LogTexts(), kNoGreeting);
   }));
 }
 
