@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <utility>
@@ -15,6 +16,13 @@ namespace rocecoll {
 struct PeerProcess {
   PeerProcess(const HostSocketName& n, pid_t p, PeerDoorbell bell, Descriptor pidfd)
       : name(n), process(p), doorbell(std::move(bell)), end(std::move(pidfd)) {}
+
+  // By now, whether or not the device has been told. Until then nobody else has its number: what
+  // has been read under that was its memory. Where `end` is missing nobody knows.
+  bool has_ended() const {
+    pollfd look{end, POLLIN, 0};
+    return ended || ::poll(&look, 1, 0) > 0;
+  }
 
   const HostSocketName name;
   const pid_t process;  // 0: cannot be seen from here

@@ -159,7 +159,8 @@ void ShmDevice::on_greeting(HostSocket::Received received) {
   path->on_greeting(process, ring.take());
 }
 
-// Null: its doorbell is not as it should be.
+// Null: its doorbell is not as it should be. Should it have ended before its pidfd is opened, that
+// may be of another process with its number; but from that one no probe can be fetched.
 std::shared_ptr<PeerProcess> ShmDevice::process_of(HostSocket::Received& received) {
   const HostSocketName& name = received.greeting->from;
   std::erase_if(processes_, [](const auto& process) { return process.expired(); });

@@ -11,6 +11,11 @@
 #include "transport/shm/shm_path.h"
 
 namespace rocecoll {
+namespace {
+
+constexpr char kEnded[] = "its process has ended";
+
+}  // namespace
 
 // Whether the bell may have rung for what the peer has taken.
 bool ShmPath::expects_news() const {
@@ -29,7 +34,7 @@ bool ShmPath::look(FastEvent& event) {
     if (waits_) return !std::exchange(waits_, false);
   }
   if (!receive_->reader.sound()) return broken(event, "the peer wrote what cannot be");
-  if (peer_->ended) return broken(event, "its process has ended");
+  if (peer_->ended) return broken(event, kEnded);
   return false;
 }
 
@@ -138,8 +143,10 @@ bool ShmPath::fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event
   if (entry.length != exposure.into.size) return broken(event, "a write of another size arrived");
   exposure.fetching = true;
   const size_t size = std::min(kFetchBytes, exposure.into.size - exposure.landed);
-  if (!PullMemory(peer_->process, entry.address + exposure.landed,
-                  {exposure.into.data + exposure.landed, size})) {
+  const bool pulled = PullMemory(peer_->process, entry.address + exposure.landed,
+                                 {exposure.into.data + exposure.landed, size});
+  if (peer_->has_ended()) return broken(event, kEnded);
+  if (!pulled) {
     cannot_fetch_ = true;
     return broken(event, "the system does not let this process read the peer's memory");
   }

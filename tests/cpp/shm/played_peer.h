@@ -3,8 +3,10 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,6 +60,14 @@ class PlayedPeer {
     const HostGreeting greeting{socket_.name(), victim.nonce, static_cast<uint32_t>(victim.slot)};
     return socket_.greet(HostSocketAddress(victim.socket), greeting, ring, doorbell_.descriptor())
         .take();
+  }
+  // Has `path` take it for this process, and this descriptor for that of the process's end.
+  void greet_as(ShmPath& path, pid_t process, Descriptor end) const {
+    auto bell = SharedSegment::Map(Descriptor(::dup(doorbell_.descriptor())), DoorbellPage::kBytes);
+    auto ring = SharedSegment::Map(Descriptor(::dup(own_.descriptor())), kRingSegmentBytes);
+    path.on_greeting(std::make_shared<PeerProcess>(socket_.name(), process,
+                                                   PeerDoorbell(bell.take()), std::move(end)),
+                     ring.take());
   }
   void say(RingEntry entry, const Bytes& payload = {}) {
     std::byte* room = writer_->reserve(payload.size());
@@ -120,9 +130,12 @@ class PathTest : public testing::Test {
   }
   // Up to where the path carries; the peer `fetches` what it is sent, or does not.
   void start(bool fetches = true) {
+    start([this] { ASSERT_TRUE(peer_.greet(end())); }, fetches);
+  }
+  void start(const std::function<void()>& greet, bool fetches = true) {
     ASSERT_TRUE(connect(peer_.end()).ok());
     ASSERT_TRUE(peer_.hear());
-    ASSERT_TRUE(peer_.greet(end()));
+    greet();
     ASSERT_TRUE(path_->probe().ok());
     ASSERT_TRUE(look().empty());
     ASSERT_EQ(peer_.take()->kind, Kind::kProbe);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a path makes of what its peer writes, whether it can be or not.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -93,6 +97,60 @@ TEST_F(PathTest, WhatIsRevokedWhileItIsFetchedHasNotLanded) {
   const std::vector<Seen> seen = look();
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].kind, FastEvent::Kind::kFailed);
+}
+
+// Its process has ended, and the number that it had is another one's, here this one's, which can be
+// read.
+class OfAnotherProcess : public PathTest {
+ protected:
+  OfAnotherProcess() {
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    Descriptor end(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
+    EXPECT_TRUE(end.valid());
+    start([&] { peer_.greet_as(*path_, ::getpid(), std::move(end)); });
+  }
+  ~OfAnotherProcess() override { end_child(); }
+  void end_child() {
+    if (child_ == 0) return;
+    ::kill(child_, SIGKILL);
+    EXPECT_GT(::waitpid(std::exchange(child_, 0), nullptr, 0), 0);
+  }
+  void expect_end(const std::vector<Seen>& seen) {
+    ASSERT_EQ(seen.size(), 1u);
+    EXPECT_EQ(seen[0].kind, FastEvent::Kind::kFailed);
+    EXPECT_EQ(seen[0].text, "its process has ended");
+  }
+
+ private:
+  pid_t child_ = 0;
+};
+
+TEST_F(OfAnotherProcess, MemoryIsNotTakenForThePeers) {
+  const Bytes source = RandomBytes(5000, 1);
+  expose(1, source.size());
+  peer_.say(Entry(Kind::kPull, 1, AddressOf(source.data()), source.size()));
+  end_child();
+  expect_end(ring_and_look());
+}
+
+TEST_F(OfAnotherProcess, MemoryIsNotTakenForTheRestOfAWrite) {
+  const Bytes source = RandomBytes(kSeveralFetches, 1);
+  fetch_a_part_of(source);
+  end_child();
+  expect_end(look());
+}
+
+TEST_F(OfAnotherProcess, MemoryIsThePeersWhileItLives) {
+  const Bytes source = RandomBytes(kSeveralFetches, 1);
+  fetch_a_part_of(source);
+  const std::vector<Seen> seen = look();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].kind, FastEvent::Kind::kLanded) << seen[0].text;
+  EXPECT_EQ(exposed(), source);
 }
 
 // In the generation after one that ended while it was fetched.
