@@ -34,6 +34,7 @@ Status ShmPath::prepare() {
   set_expecting(true);
   probing_ = proved_ = started_ = failed_ = peer_fetches_ = false;
   fault_.clear();
+  peer_mark_ = {};
   return {};
 }
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "transport/fast_path.h"
+#include "transport/shm/memory_pull.h"
 #include "transport/shm/peer_process.h"
 #include "transport/shm/shared_segment.h"
 #include "transport/shm/shm_end.h"
@@ -145,6 +146,7 @@ class ShmPath final : public FastPath {
   uint64_t nonce_ = 0;
   uint32_t slot_ = 0;
   ShmEnd peer_end_;
+  MemoryMark peer_mark_;  // its cookie
   HostSocketAddress peer_socket_;
   std::shared_ptr<PeerProcess> peer_;
   SharedSegment send_segment_;
@@ -167,7 +169,7 @@ class ShmPath final : public FastPath {
   uint64_t received_;
   bool wants_acknowledgement_ = false;
   bool cannot_fetch_;    // it has failed, or is not wanted
-  uint64_t cookie_ = 0;  // what the peer tries to fetch
+  uint64_t cookie_ = 0;  // what the peer tries to fetch; beside all that it does, until revoked
   std::unordered_map<uint32_t, Write> writes_;
   std::unordered_map<uint32_t, Exposure> exposures_;
   std::vector<uint32_t> written_;

@@ -89,11 +89,9 @@ bool ShmPath::take(const RingReader::Message& message, FastEvent& event) {
 
 // The first message of all.
 void ShmPath::take_probe(const RingEntry& entry) {
-  uint64_t fetched = 0;
+  peer_mark_ = {entry.address, entry.length};
   const bool works =
-      !cannot_fetch_ && peer_->process != 0 &&
-      PullMemory(peer_->process, entry.address, std::as_writable_bytes(std::span(&fetched, 1))) &&
-      fetched == entry.length;
+      !cannot_fetch_ && peer_->process != 0 && PullMemory(peer_->process, peer_mark_, 0, {});
   receive_->reader.header().pulls.store(works ? 1 : 0);
   receive_->reader.advance();
   receive_->reader.free_read();
@@ -143,16 +141,18 @@ bool ShmPath::fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event
   if (entry.length != exposure.into.size) return broken(event, "a write of another size arrived");
   exposure.fetching = true;
   const size_t size = std::min(kFetchBytes, exposure.into.size - exposure.landed);
-  const bool pulled = PullMemory(peer_->process, entry.address + exposure.landed,
+  const bool pulled = PullMemory(peer_->process, peer_mark_, entry.address + exposure.landed,
                                  {exposure.into.data + exposure.landed, size});
   if (peer_->has_ended()) return broken(event, kEnded);
-  if (!pulled) {
-    cannot_fetch_ = true;
-    return broken(event, "the system does not let this process read the peer's memory");
-  }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (receive_->reader.header().revoked.load() != 0) {
     return broken(event, "the peer has taken back what it was sending");
+  }
+  if (!pulled) {
+    cannot_fetch_ = true;
+    return broken(event,
+                  "the system does not let this process read the peer's memory, or the peer runs "
+                  "another program now");
   }
   exposure.landed += size;
   device_.own_stats().shared_bytes_received += size;

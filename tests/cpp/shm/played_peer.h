@@ -76,6 +76,9 @@ class PlayedPeer {
     entry.payload_bytes = static_cast<uint32_t>(payload.size());
     writer_->publish(entry);
   }
+  void probe() { say(Entry(Kind::kProbe, 0, AddressOf(&cookie_), cookie_)); }
+  // What was where its program had it is gone, and something else may be there.
+  void run_another_program() { cookie_ = 0; }
   void ring(const ShmEnd& victim) { bell_->ring(static_cast<uint32_t>(victim.slot)); }
   // Of the ring that the victim writes, and of the one that it reads.
   RingHeader& own_header() { return reader_.header(); }
@@ -97,6 +100,7 @@ class PlayedPeer {
   std::optional<PeerDoorbell> bell_;
   RingReader reader_{own_.data()};    // of what the victim writes
   std::optional<RingWriter> writer_;  // into the victim's ring
+  uint64_t cookie_ = 0x1234567890abcdef;
 };
 
 struct Seen {
@@ -135,6 +139,7 @@ class PathTest : public testing::Test {
   void start(const std::function<void()>& greet, bool fetches = true) {
     ASSERT_TRUE(connect(peer_.end()).ok());
     ASSERT_TRUE(peer_.hear());
+    peer_.probe();
     greet();
     ASSERT_TRUE(path_->probe().ok());
     ASSERT_TRUE(look().empty());

@@ -153,6 +153,16 @@ TEST_F(OfAnotherProcess, MemoryIsThePeersWhileItLives) {
   EXPECT_EQ(exposed(), source);
 }
 
+TEST_F(PathTest, WhatIsFetchedFromAPeerThatRunsAnotherProgramHasNotLanded) {
+  start();
+  const Bytes source = RandomBytes(kSeveralFetches, 1);
+  fetch_a_part_of(source);
+  peer_.run_another_program();
+  const std::vector<Seen> seen = look();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].kind, FastEvent::Kind::kFailed);
+}
+
 // In the generation after one that ended while it was fetched.
 TEST_F(PathTest, AWriteThatWasFetchedHalfMayComeInPartsNextTime) {
   start();
