@@ -16,7 +16,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from harness import Pool
-from test_hosts import Host, hosts, ip  # noqa: F401  a fixture
+from namespaces import Host, ip
 from torch.utils.data import DataLoader, TensorDataset
 
 SIZES = (2, 4, 8)
@@ -103,7 +103,7 @@ def test_killed_ranks_are_named(own_pool, kills: int, loader_workers: int, recor
 def test_killed_ranks_are_named_without_icmp(
     own_pool,
     kills: int,
-    hosts: tuple[Host, ...],  # noqa: F811
+    hosts: tuple[Host, ...],
     record_property,
 ) -> None:
     """Ranks on two hosts, and no host says that a port is closed: silence alone tells."""
