@@ -132,9 +132,13 @@ std::optional<HostSocket::Received> HostSocket::receive() const {
   if (size < 0) return std::nullopt;
   Ancillary with = Unpack(message);
   Received received;
-  if (with.ours && size == sizeof(wire) && wire.magic == kMagic &&
-      with.descriptors.back().valid()) {
-    received.greeting = wire.greeting;
+  if (size != sizeof(wire) || wire.magic != kMagic) return received;
+  received.greeting = wire.greeting;
+  if (!with.ours) {
+    received.obstacle = "one of both runs as another user";
+  } else if (!with.descriptors.back().valid()) {  // which this process may have had no room for
+    received.obstacle = "no descriptors came with its greeting";
+  } else {
     received.process = with.process;
     received.ring = std::move(with.descriptors[0]);
     received.doorbell = std::move(with.descriptors[1]);

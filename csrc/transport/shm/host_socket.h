@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/descriptor.h"
 #include "base/status.h"
@@ -52,11 +53,13 @@ class HostSocket {
                      int doorbell) const;
   struct Received {
     std::optional<HostGreeting> greeting;  // else a word to wake us
+    std::string_view obstacle;             // why the peer cannot share memory with us, if so
     pid_t process = 0;                     // as this process sees it; 0: it cannot
     Descriptor ring;
     Descriptor doorbell;
   };
-  // None: nothing waits. Of what another user, or nobody known, sent: a word without a greeting.
+  // None: nothing waits. A greeting from another user, or whose descriptors have not come along, is
+  // handed on without them: only the nonce in it tells whether it is the peer's.
   std::optional<Received> receive() const;
 
   const HostSocketName& name() const { return name_; }

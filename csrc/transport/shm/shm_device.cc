@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -150,12 +151,16 @@ void ShmDevice::receive_words() {
 
 void ShmDevice::on_greeting(HostSocket::Received received) {
   ShmPath* path = path_at(received.greeting->slot);
+  // Nobody but the peer knows the nonce: what is wrong with the rest is its doing, or the system's.
   if (path == nullptr || path->nonce() != received.greeting->nonce) return;
+  if (!received.obstacle.empty()) return path->refuse(std::string(received.obstacle));
   auto ring = SharedSegment::Map(std::move(received.ring), kRingSegmentBytes);
+  if (!ring.ok()) return path->refuse(ring.status().message());
+  if (RingWriter(ring.value().data()).header().magic != RingHeader::kMagic) {
+    return path->refuse("the peer's shared memory is no ring");
+  }
   const std::shared_ptr<PeerProcess> process = process_of(received);
-  const bool known =
-      ring.ok() && RingWriter(ring.value().data()).header().magic == RingHeader::kMagic;
-  if (!known || process == nullptr) return;  // the proof of the path will time out
+  if (process == nullptr) return path->refuse("the peer's doorbell is not as it should be");
   path->on_greeting(process, ring.take());
 }
 

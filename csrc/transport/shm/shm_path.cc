@@ -84,6 +84,11 @@ void ShmPath::on_greeting(std::shared_ptr<PeerProcess> peer, SharedSegment ring)
   send_probe();
 }
 
+void ShmPath::refuse(std::string why) {
+  if (failed_ || send_) return;
+  find_fault(std::move(why));
+}
+
 // Until then the device looks for greetings in every batch.
 void ShmPath::set_expecting(bool expecting) {
   if (expecting == expecting_) return;

@@ -75,6 +75,8 @@ class ShmPath final : public FastPath {
   uint64_t nonce() const { return nonce_; }
   // The peer's ring and process, in answer to this generation's ends.
   void on_greeting(std::shared_ptr<PeerProcess> peer, SharedSegment ring);
+  // What came in place of these.
+  void refuse(std::string why);
   // Tries again to introduce ourselves. False: there is no room yet.
   bool greet_again();
   // The peer has rung. True: something may have become of what was sent.

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "transport/dual/dual_transport.h"
 #include "transport/shm/shm_device.h"
@@ -13,11 +15,14 @@
 namespace rocecoll {
 
 // Links to processes that `options.reaches` names use shared memory where that works, others are
-// those of `control`. Where this process can share none, its peers learn why.
+// those of `control`. Where this process can share none, it says so once, and its peers learn why.
 inline Result<std::unique_ptr<DualTransport>> MakeShmTransport(std::unique_ptr<Transport> control,
                                                                const ShmOptions& options) {
   auto device = ShmDevice::Open(options);
   const std::string no_device = device.status().message();
+  if (!device.ok()) {
+    Log(Severity::kInfo, "no shared memory in this process, only the network: " + no_device);
+  }
   std::unique_ptr<FastDevice> fast;
   if (device.ok()) fast = device.take();
   return DualTransport::Make(std::move(control), std::move(fast), options, no_device);

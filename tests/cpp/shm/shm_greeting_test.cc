@@ -2,6 +2,7 @@
 // How the ends of a path find each other, and what becomes of it where they do not.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +11,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "shm/forbid.h"
@@ -44,7 +46,7 @@ TEST_F(ShmGreeting, AnEndBehindTheDoorbellIsRefused) {
   }
 }
 
-TEST_F(ShmGreeting, AGreetingThatIsNotAsItShouldBeProvesNothing) {
+TEST_F(ShmGreeting, AGreetingFromNobodyKnownProvesNothing) {
   ASSERT_TRUE(connect(peer_.end()).ok());
   ASSERT_TRUE(peer_.hear());
   ASSERT_TRUE(path_->probe().ok());
@@ -54,16 +56,52 @@ TEST_F(ShmGreeting, AGreetingThatIsNotAsItShouldBeProvesNothing) {
   stranger = end();
   stranger.slot = UINT32_MAX;
   peer_.greet(stranger);
-  const Descriptor unsealed(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(::ftruncate(unsealed, kRingSegmentBytes), 0);
-  peer_.greet_with(end(), unsealed);
-  auto small = SharedSegment::Create(4096);
-  peer_.greet_with(end(), small.value().descriptor());
   EXPECT_TRUE(look().empty());
   EXPECT_FALSE(peer_.take().has_value()) << "a probe was sent";
   ASSERT_TRUE(peer_.greet(end()));
   EXPECT_TRUE(look().empty());
   EXPECT_TRUE(peer_.take().has_value()) << "the right one comes through";
+}
+
+// By its nonce it is the peer's, so nothing better will come: the pair need not wait for that.
+TEST_F(ShmGreeting, AGreetingThatIsNotAsItShouldBeEndsThePathAtOnceAndSaysWhy) {
+  const Descriptor unsealed(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(unsealed, kRingSegmentBytes), 0);
+  auto small = SharedSegment::Create(4096);
+  auto no_ring = SharedSegment::Create(kRingSegmentBytes);
+  const std::string not_right = "the peer's shared memory is not as it should be";
+  for (const auto& [descriptor, why] :
+       {std::pair<int, std::string>{unsealed, not_right},
+        {small.value().descriptor(), not_right},
+        {no_ring.value().descriptor(), "the peer's shared memory is no ring"}}) {
+    path_->destroy();
+    ASSERT_TRUE(path_->prepare().ok());
+    peer_ = PlayedPeer();
+    ASSERT_TRUE(connect(peer_.end()).ok());
+    peer_.greet_with(end(), descriptor);
+    const std::vector<Seen> seen = look();
+    ASSERT_EQ(seen.size(), 1u);
+    EXPECT_EQ(seen[0].kind, FastEvent::Kind::kFailed);
+    EXPECT_EQ(seen[0].text, why);
+    EXPECT_TRUE(device_->arm()) << "something is waited for";
+  }
+}
+
+// Users are told apart by what the kernel says of the sender, and this thread becomes another one.
+TEST_F(ShmGreeting, AnotherUsersGreetingEndsThePathAtOnceAndSaysWhy) {
+  if (::geteuid() != 0) GTEST_SKIP() << "becoming another user takes root";
+  ASSERT_TRUE(connect(peer_.end()).ok());
+  bool sent = false;
+  std::thread([&] {
+    // The system call, unlike the library's function, changes this thread alone.
+    ASSERT_EQ(::syscall(SYS_setresuid, 65534, 65534, 65534), 0);
+    sent = peer_.greet(end());
+  }).join();
+  ASSERT_TRUE(sent);
+  const std::vector<Seen> seen = look();
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].kind, FastEvent::Kind::kFailed);
+  EXPECT_EQ(seen[0].text, "one of both runs as another user");
 }
 
 // Its place in the doorbell, and in the device's lists, is another path's by then.

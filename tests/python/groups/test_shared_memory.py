@@ -300,6 +300,7 @@ def test_the_network_carries_different_users(covers: dict[str, Path]) -> None:
     for rank, report in enumerate(assert_network_carried(reports)):
         [line] = report.pair_lines()
         assert line.startswith(f"{rank} and {1 - rank}: the network: "), line
+        assert line.endswith("one of both runs as another user"), line
     assert left_in(covers) == []
 
 
@@ -309,6 +310,7 @@ def test_the_network_carries_whoever_has_no_memory_to_share(covers: dict[str, Pa
     assert reports[0].pair_lines() == [
         "0 and 1: the network: the peer says: no shared memory (memfd_create): Operation not permitted"
     ]
+    assert any("no shared memory in this process" in line for line in reports[1].logged)
     assert left_in(covers) == []
 
 
