@@ -16,6 +16,15 @@ namespace rocecoll {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+// MFD_NOEXEC_SEAL, which older headers lack: nobody can execute it. Without this word a system may
+// refuse (vm.memfd_noexec=2) or complain in its log; before Linux 6.3 it knows none.
+constexpr unsigned kNotExecutable = 0x8;
+
+int CreateMemory() {
+  const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  const int descriptor = ::memfd_create("rocecoll", flags | kNotExecutable);
+  return descriptor < 0 && errno == EINVAL ? ::memfd_create("rocecoll", flags) : descriptor;
+}
 
 }  // namespace
 
@@ -34,7 +43,7 @@ SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
 
 Result<SharedSegment> SharedSegment::Create(size_t bytes) {
   SharedSegment segment;
-  segment.descriptor_ = Descriptor(::memfd_create("rocecoll", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  segment.descriptor_ = Descriptor(CreateMemory());
   if (!segment.descriptor_.valid()) return SystemError("no shared memory (memfd_create)");
   const int error = ::ftruncate(segment.descriptor_, static_cast<off_t>(bytes)) != 0
                         ? errno

@@ -34,6 +34,20 @@ inline void Forbid(long number) {
   Filter(code);
 }
 
+// As before Linux 6.3.
+inline void KnowNoNoexecSeal() {
+  constexpr size_t kFlags = offsetof(seccomp_data, args) + sizeof(uint64_t);
+  constexpr uint32_t kNoexecSeal = 8;
+  auto code =
+      std::to_array<sock_filter>({BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 3),
+                                  BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kFlags),
+                                  BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, kNoexecSeal, 0, 1),
+                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)});
+  Filter(code);
+}
+
 // A greeting is the only message of shared memory, and is told from those of UDP by its flag.
 inline void RefuseGreetings(int error) {
   constexpr size_t kFlags = offsetof(seccomp_data, args) + 2 * sizeof(uint64_t);

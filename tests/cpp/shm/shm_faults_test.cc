@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the system forbids, and processes that die: real ones, with what really happens to them.
 #include <dirent.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -225,6 +227,25 @@ size_t SharedMappings() {
   size_t count = 0;
   for (std::string line; std::getline(maps, line);) count += Says(line, "memfd:rocecoll") ? 1 : 0;
   return count;
+}
+
+TEST(ShmFaults, SharedMemoryIsNotExecutableWhereTheSystemCanSeeToThat) {
+  constexpr unsigned kNoexecSeal = 0x8;  // MFD_NOEXEC_SEAL
+  constexpr int kSealExec = 0x20;        // F_SEAL_EXEC
+  const Descriptor probe(::memfd_create("test", MFD_CLOEXEC | kNoexecSeal));
+  if (!probe.valid()) GTEST_SKIP() << "this kernel has no seal against execution";
+  const auto made = SharedSegment::Create(4096);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  EXPECT_NE(::fcntl(made.value().descriptor(), F_GET_SEALS) & kSealExec, 0);
+}
+
+TEST(ShmFaults, SharedMemoryIsThereOnSystemsThatKnowNoSuchSeal) {
+  std::thread([] {
+    KnowNoNoexecSeal();
+    const auto made = SharedSegment::Create(4096);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    EXPECT_TRUE(SharedSegment::Map(Descriptor(::dup(made.value().descriptor())), 4096).ok());
+  }).join();
 }
 
 TEST(ShmFaults, ManyLinksLeaveNothingBehind) {
