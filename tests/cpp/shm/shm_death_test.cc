@@ -19,6 +19,7 @@
 
 #include "base/bytes.h"
 #include "conformance/exchange.h"
+#include "shm/holdings.h"
 #include "shm/shm_world.h"
 
 namespace rocecoll {
@@ -296,6 +297,54 @@ TEST_P(ShmDeath, AtAnyMomentWhatArrivedIsRight) {
     for (const uint32_t token : seen.landed) {
       EXPECT_TRUE(targets[token] == RandomBytes(targets[token].size(), token)) << token;
     }
+  }
+}
+
+// Leaves in good order when it is told to.
+void StayUntilTold(OneRank& rank, const Words& words) {
+  rank.open_to(rank.addresses[0]);
+  rank.run([&words] { return !words.hear(MSG_DONTWAIT).empty(); });
+  rank.link->close(Status());
+  rank.run([&rank] { return !rank.lingering(); });
+}
+
+// How the `round`-th of many processes and its link come to their end.
+void Part(int round, OneRank& rank, OtherProcess& other) {
+  const Status enough(StatusCode::kAborted, "enough");
+  const bool in_the_beginning = round % 4 == 3;
+  if (in_the_beginning) {
+    rank.run_for(std::chrono::microseconds(round * 50));
+  } else {
+    ASSERT_TRUE(rank.carried());
+  }
+  if (round % 4 == 0) {
+    rank.link->close(enough);
+    return;
+  }
+  if (round % 4 == 1) {
+    other.words->say(Text("leave"));
+  } else {
+    other.kill();
+  }
+  ASSERT_TRUE(rank.until_down());
+  rank.link->close(enough);
+}
+
+TEST(ShmProcesses, ManyThatComeAndGoLeaveNothingBehind) {
+  OneRank rank(0, {});
+  const Holdings before = Holdings::Now();
+  for (int round = 0; round < 100; ++round) {
+    SCOPED_TRACE(round);
+    {
+      OtherProcess other({}, StayUntilTold);
+      const Address peer = other.address();
+      other.words->say(rank.address().bytes());
+      rank.open_to(peer);
+      Part(round, rank, other);
+    }
+    ASSERT_TRUE(rank.run([&] { return !rank.lingering() && Holdings::Now() == before; },
+                         std::chrono::seconds(30)))
+        << Holdings::Now().text();
   }
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the system forbids, and processes that die: real ones, with what really happens to them.
-#include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -14,7 +13,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -26,6 +24,7 @@
 #include "conformance/exchange.h"
 #include "runtime/in_child.h"
 #include "shm/forbid.h"
+#include "shm/holdings.h"
 #include "shm/shm_world.h"
 
 namespace rocecoll {
@@ -214,21 +213,6 @@ TEST(ShmFaults, WhatIsTakenBackWhileItIsFetchedNeverLandsWrong) {
   }
 }
 
-size_t OpenDescriptors() {
-  size_t count = 0;
-  DIR* directory = ::opendir("/proc/self/fd");
-  while (::readdir(directory) != nullptr) ++count;
-  ::closedir(directory);
-  return count;
-}
-
-size_t SharedMappings() {
-  std::ifstream maps("/proc/self/maps");
-  size_t count = 0;
-  for (std::string line; std::getline(maps, line);) count += Says(line, "memfd:rocecoll") ? 1 : 0;
-  return count;
-}
-
 TEST(ShmFaults, SharedMemoryIsNotExecutableWhereTheSystemCanSeeToThat) {
   constexpr unsigned kNoexecSeal = 0x8;  // MFD_NOEXEC_SEAL
   constexpr int kSealExec = 0x20;        // F_SEAL_EXEC
@@ -251,7 +235,7 @@ TEST(ShmFaults, SharedMemoryIsThereOnSystemsThatKnowNoSuchSeal) {
 TEST(ShmFaults, ManyLinksLeaveNothingBehind) {
   constexpr uint64_t kLinks = 200;
   ShmWorld world(2);
-  const std::pair before{OpenDescriptors(), SharedMappings()};
+  const Holdings before = Holdings::Now();
   for (uint64_t round = 0; round < 4; ++round) {
     std::vector<std::pair<Link*, Link*>> links;
     for (uint64_t i = 1; i <= kLinks; ++i) {
@@ -264,7 +248,7 @@ TEST(ShmFaults, ManyLinksLeaveNothingBehind) {
                  [&](const auto& link) { return !world.record(link.second).frames.empty(); }) &&
              world.links_on_path(0) == kLinks && world.links_on_path(1) == kLinks;
     }));
-    EXPECT_GT(SharedMappings(), before.second);
+    EXPECT_GT(Holdings::Now().mappings, before.mappings);
     for (size_t i = 0; i < links.size(); ++i) {
       links[i].first->close(i % 2 == 0 ? Status() : Status(StatusCode::kAborted, "enough"));
     }
@@ -272,10 +256,8 @@ TEST(ShmFaults, ManyLinksLeaveNothingBehind) {
       return std::ranges::all_of(links, [&](const auto& l) { return world.is_down(l.second); });
     }));
     for (const auto& link : links) link.second->close(Status());
-    ASSERT_TRUE(world.run([&] {
-      return !world.lingering() && std::pair{OpenDescriptors(), SharedMappings()} == before;
-    })) << OpenDescriptors()
-        << " descriptors, " << SharedMappings() << " mappings";
+    ASSERT_TRUE(world.run([&] { return !world.lingering() && Holdings::Now() == before; }))
+        << Holdings::Now().text();
   }
 }
 

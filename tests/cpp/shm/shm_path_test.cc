@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "shm/holdings.h"
 #include "shm/played_peer.h"
 
 namespace rocecoll {
@@ -181,6 +182,18 @@ TEST_F(PathTest, AWriteThatWasFetchedHalfMayComeInPartsNextTime) {
     ASSERT_TRUE(seen.empty() || seen[0].kind == FastEvent::Kind::kLanded) << seen[0].text;
   }
   EXPECT_TRUE(exposed() == source);
+}
+
+TEST_F(PathTest, AGenerationThatIsOverHoldsNothingOfThePeer) {
+  const Holdings before = Holdings::Now();
+  for (int round = 0; round < 100; ++round) {
+    start();
+    ASSERT_NE(Holdings::Now(), before);
+    path_->destroy();
+    ASSERT_TRUE(path_->prepare().ok());
+    peer_ = PlayedPeer();
+    ASSERT_EQ(Holdings::Now(), before) << round << ": " << Holdings::Now().text();
+  }
 }
 
 TEST_F(PathTest, APeerThatHasTakenWhatWasNeverSentFailsThePath) {
