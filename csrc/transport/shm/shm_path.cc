@@ -3,12 +3,12 @@
 #include "transport/shm/shm_path.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/fence.h"
 #include "base/random.h"
 #include "transport/shm/shm_device.h"
 
@@ -124,7 +124,7 @@ void ShmPath::fail() {
   // Before our memory is anything else: the peer looks at this after it has fetched. The fence
   // keeps what the owner writes there next behind it, on processors that would not.
   if (send_) send_->header().revoked.store(1);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  FullFence();
 }
 
 // Frames that may have to go out again are taken out of the ring, which goes. What was fetched half

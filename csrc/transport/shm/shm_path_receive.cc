@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a path makes of the messages in its ring.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <utility>
 
 #include "base/check.h"
+#include "base/fence.h"
 #include "transport/shm/memory_pull.h"
 #include "transport/shm/shm_device.h"
 #include "transport/shm/shm_path.h"
@@ -144,7 +144,7 @@ bool ShmPath::fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event
   const bool pulled = PullMemory(peer_->process, peer_mark_, entry.address + exposure.landed,
                                  {exposure.into.data + exposure.landed, size});
   if (peer_->has_ended()) return broken(event, kEnded);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  FullFence();
   if (receive_->reader.header().revoked.load() != 0) {
     return broken(event, "the peer has taken back what it was sending");
   }
