@@ -15,7 +15,8 @@ Made by the command below, which makes it anew; not edited by hand. Sizes and ba
 nccl-tests. All peers take turns in the same processes, so compare the lines of a size with each other
 rather than with another machine's: `time / ours` is a peer's median time over rocecoll's, with the range over
 the rounds behind it. Bandwidths count all bytes in all the time, stalls of the machine included. `CPU s/GB` is
-processor time of one rank, `raw-udp` a program without any reliability over plain sockets."""
+processor time of one rank, `raw-udp` a program without any reliability over plain sockets, `mpi` OpenMPI over
+TCP and `mpi-shm` over shared memory. Hosts of a network are namespaces, which share the processors."""
 
 
 def markdown_table(columns: Iterable[str], lines: Iterable[Iterable[str]]) -> list[str]:
