@@ -119,21 +119,23 @@ uint64_t LargestBlock(const OperationSpec& spec, const Plan& plan) {
 }
 
 // The most blocks that rank 0 moves in one transfer: any rank's number would do, but all must use
-// the same one. Of a program that knows hosts, between these: they take most of its time, while
-// inside a host a larger message only costs less.
+// the same one. Of a program that knows hosts, between these, if it has such: they take most of its
+// time, while inside a host a larger message only costs less.
 uint32_t LargestTransfer(const Program& program) {
-  const auto counts = [hosts = program.hosts](const Transfer& transfer) {
-    return transfer.kind != Transfer::Kind::kCopy &&
-           (hosts == nullptr || hosts->host_of(transfer.peer) != hosts->host_of(0));
-  };
-  uint32_t blocks = 1;
+  uint32_t largest = 1;
+  uint32_t between_hosts = 0;
   for (uint32_t i = 0; i < program.steps; ++i) {
     const Step step = program.step(0, i);
     for (const Transfer& transfer : step) {
-      if (counts(transfer)) blocks = std::max(blocks, transfer.blocks.count);
+      if (transfer.kind == Transfer::Kind::kCopy) continue;
+      largest = std::max(largest, transfer.blocks.count);
+      if (program.hosts != nullptr &&
+          program.hosts->host_of(transfer.peer) != program.hosts->host_of(0)) {
+        between_hosts = std::max(between_hosts, transfer.blocks.count);
+      }
     }
   }
-  return blocks;
+  return between_hosts > 0 ? between_hosts : largest;
 }
 
 // The most eager messages that go in place of a larger one, to spare it the round trip of asking.

@@ -46,6 +46,25 @@ TEST(Plan, OneMessageIsAtMostHalfALane) {
   EXPECT_EQ(LanesOf(4 * kOptions.lane_bytes), 8u);
 }
 
+// Also where rank 0, whose steps they are cut by, has nothing to do with the other host.
+TEST(Plan, LanesAreTheSameWhicheverRankLeadsItsHost) {
+  static std::byte memory;
+  const HostLayout two_by_two(std::vector<uint32_t>{0, 0, 1, 1});
+  std::vector<uint32_t> lanes;
+  for (Rank root = 0; root < 4; ++root) {
+    OperationSpec spec;
+    spec.collective = Collective::kBroadcast;
+    spec.type = DataType::kUint8;
+    spec.algorithm = "host_leaders";
+    spec.root = root;
+    spec.output = {&memory, Partition::Even(4 * kOptions.lane_bytes, 4)};
+    auto plan = MakePlan(spec, root, two_by_two, kEagerBytes, kOptions);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    lanes.push_back(plan.value().lanes);
+  }
+  EXPECT_EQ(lanes, std::vector<uint32_t>(4, 8));
+}
+
 TEST(Plan, OneRankAloneSendsNothing) {
   static std::byte memory;
   OperationSpec spec;
