@@ -158,12 +158,20 @@ inline Program BruckAlltoall(const ProgramRequest& request) {
 }
 
 // Dissemination barrier (Hensgen, Finkel, Manber, 1988): ceil(log2 p) rounds of one byte; after
-// round k a rank knows that the 2^(k+1) ranks up to itself have entered.
+// round k a rank knows that the 2^(k+1) ranks up to itself have entered. One round, seen from `own`
+// of `count` numbers; rank_of(number) is the rank that has it.
+template <typename RankOf>
+void AddDisseminationRound(uint32_t own, uint32_t count, uint32_t round, RankOf&& rank_of,
+                           Step& step) {
+  const uint32_t distance = 1u << round;
+  step.send(rank_of(After(own, distance, count)), Blocks::Run(Buffer::kInput, 0, 1));
+  step.recv(rank_of(Before(own, distance, count)), Blocks::Run(Buffer::kOutput, 0, 1));
+}
+
 inline Step DisseminationStep(const Program& program, Rank rank, uint32_t index) {
-  const uint32_t distance = 1u << index;
   Step step;
-  step.send(After(rank, distance, program.ranks), Blocks::Run(Buffer::kInput, 0, 1));
-  step.recv(Before(rank, distance, program.ranks), Blocks::Run(Buffer::kOutput, 0, 1));
+  AddDisseminationRound(
+      rank, program.ranks, index, [](uint32_t number) { return Rank{number}; }, step);
   return step;
 }
 

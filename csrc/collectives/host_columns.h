@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "base/arithmetic.h"
 #include "collectives/circulant.h"
@@ -62,9 +63,6 @@ inline void RecvReduceCells(const Program& program, Rank peer, const Blocks& cel
   if (HasBlocks(program, cells)) step.recv_reduce(peer, cells);
 }
 
-inline uint32_t LocalRounds(const HostLayout& hosts) { return CeilLog2(hosts.most_on_a_host()); }
-inline uint32_t ExchangeRounds(const HostLayout& hosts) { return CeilLog2(hosts.hosts()); }
-
 // A rank among those of its host.
 struct LocalPlace {
   LocalPlace(const HostLayout& hosts, Rank rank)
@@ -103,11 +101,29 @@ inline void AddLocalGatherRound(const Program& program, Rank rank, uint32_t roun
             CellsOfRanks(hosts, own.host, Buffer::kOutput, at.far, at.count), step);
 }
 
+// One round of the reduce-scatter between hosts, in each of the rank's columns: after all of them
+// it has the sum of its host's cell in each. `last` says where the last round, which adds to that
+// cell alone, leaves it if not in `held`.
+inline void AddExchangeReduceRound(const Program& program, Rank rank, uint32_t round, Buffer held,
+                                   const std::optional<Blocks>& last, Step& step) {
+  const HostLayout& hosts = *program.hosts;
+  const CirculantRound at(hosts.host_of(rank), hosts.hosts(), round);
+  const HostLayout::Columns columns = hosts.columns_of(rank);
+  for (uint32_t column = columns.first; column < columns.end; ++column) {
+    SendCells(program, hosts.at(column, at.far),
+              CellsOfHosts(hosts, column, held, at.far, at.count), step);
+    const Blocks near = CellsOfHosts(hosts, column, held, at.near, at.count);
+    if (HasBlocks(program, near)) {
+      step.recv_reduce(hosts.at(column, at.behind), last.value_or(near));
+    }
+  }
+}
+
 // One round of the allgather between hosts, in each of the rank's columns: every host starts with
 // its own cell.
 inline void AddExchangeGatherRound(const Program& program, Rank rank, uint32_t round, Step& step) {
   const HostLayout& hosts = *program.hosts;
-  const CirculantRound at(hosts.host_of(rank), hosts.hosts(), ExchangeRounds(hosts) - 1 - round);
+  const CirculantRound at(hosts.host_of(rank), hosts.hosts(), hosts.host_rounds() - 1 - round);
   const HostLayout::Columns columns = hosts.columns_of(rank);
   for (uint32_t column = columns.first; column < columns.end; ++column) {
     SendCells(program, hosts.at(column, at.behind),
@@ -121,21 +137,14 @@ inline void AddExchangeGatherRound(const Program& program, Rank rank, uint32_t r
 // inside the host. Each part of the sum has one owner, so all ranks get the same bits.
 inline Step HostColumnsAllreduceStep(const Program& program, Rank rank, uint32_t index) {
   const HostLayout& hosts = *program.hosts;
-  const uint32_t local = LocalRounds(hosts);
-  const uint32_t exchange = ExchangeRounds(hosts);
+  const uint32_t local = hosts.local_rounds();
+  const uint32_t exchange = hosts.host_rounds();
   Step step;
   if (index == 0) CopyWholeInput(program.blocks, step);
   if (index < local) {
     AddLocalReduceRound(program, rank, index, Buffer::kOutput, Buffer::kOutput, step);
   } else if (index < local + exchange) {
-    const CirculantRound at(hosts.host_of(rank), hosts.hosts(), index - local);
-    const HostLayout::Columns columns = hosts.columns_of(rank);
-    for (uint32_t column = columns.first; column < columns.end; ++column) {
-      SendCells(program, hosts.at(column, at.far),
-                CellsOfHosts(hosts, column, Buffer::kOutput, at.far, at.count), step);
-      RecvReduceCells(program, hosts.at(column, at.behind),
-                      CellsOfHosts(hosts, column, Buffer::kOutput, at.near, at.count), step);
-    }
+    AddExchangeReduceRound(program, rank, index - local, Buffer::kOutput, {}, step);
   } else if (index < local + 2 * exchange) {
     AddExchangeGatherRound(program, rank, index - local - exchange, step);
   } else {
@@ -146,7 +155,7 @@ inline Step HostColumnsAllreduceStep(const Program& program, Rank rank, uint32_t
 
 inline Program HostColumnsAllreduce(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  return {.steps = 2 * (LocalRounds(hosts) + ExchangeRounds(hosts)),
+  return {.steps = 2 * (hosts.local_rounds() + hosts.host_rounds()),
           .step_function = HostColumnsAllreduceStep,
           .blocks = hosts.cells(),
           .hosts = &hosts};
@@ -157,7 +166,7 @@ inline Program HostColumnsAllreduce(const ProgramRequest& request) {
 inline Step HostColumnsReduceScatterStep(const Program& program, Rank rank, uint32_t index) {
   const HostLayout& hosts = *program.hosts;
   const LocalPlace own(hosts, rank);
-  const uint32_t local = LocalRounds(hosts);
+  const uint32_t local = hosts.local_rounds();
   Step step;
   if (index < local) {
     if (index == 0) {
@@ -169,24 +178,18 @@ inline Step HostColumnsReduceScatterStep(const Program& program, Rank rank, uint
                         Buffer::kWork, step);
     return step;
   }
-  const bool last = index + 1 == program.steps;
-  const Blocks output = Blocks::Run(Buffer::kOutput, 0, 1);
-  if (last) step.copy(output, Blocks::Run(Buffer::kWork, hosts.cell_of(rank), 1));
-  const CirculantRound at(own.host, hosts.hosts(), index - local);
-  const HostLayout::Columns columns = hosts.columns_of(rank);
-  for (uint32_t column = columns.first; column < columns.end; ++column) {
-    SendCells(program, hosts.at(column, at.far),
-              CellsOfHosts(hosts, column, Buffer::kWork, at.far, at.count), step);
-    const Blocks near = CellsOfHosts(hosts, column, Buffer::kWork, at.near, at.count);
-    if (HasBlocks(program, near))
-      step.recv_reduce(hosts.at(column, at.behind), last ? output : near);
+  std::optional<Blocks> output;
+  if (index + 1 == program.steps) {
+    output = Blocks::Run(Buffer::kOutput, 0, 1);
+    step.copy(*output, Blocks::Run(Buffer::kWork, hosts.cell_of(rank), 1));
   }
+  AddExchangeReduceRound(program, rank, index - local, Buffer::kWork, output, step);
   return step;
 }
 
 inline Program HostColumnsReduceScatter(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  return {.steps = LocalRounds(hosts) + ExchangeRounds(hosts),
+  return {.steps = hosts.local_rounds() + hosts.host_rounds(),
           .work_blocks = hosts.cells(),
           .step_function = HostColumnsReduceScatterStep,
           .blocks = hosts.cells(),
@@ -197,7 +200,7 @@ inline Program HostColumnsReduceScatter(const ProgramRequest& request) {
 // Allgather: the same backwards. Each block comes to a host once.
 inline Step HostColumnsAllgatherStep(const Program& program, Rank rank, uint32_t index) {
   const HostLayout& hosts = *program.hosts;
-  const uint32_t exchange = ExchangeRounds(hosts);
+  const uint32_t exchange = hosts.host_rounds();
   Step step;
   if (index == 0) CopyOwnBlock(hosts.cell_of(rank), step);
   if (index < exchange) {
@@ -210,7 +213,7 @@ inline Step HostColumnsAllgatherStep(const Program& program, Rank rank, uint32_t
 
 inline Program HostColumnsAllgather(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  return {.steps = LocalRounds(hosts) + ExchangeRounds(hosts),
+  return {.steps = hosts.local_rounds() + hosts.host_rounds(),
           .step_function = HostColumnsAllgatherStep,
           .blocks = hosts.cells(),
           .order = hosts.owners(),
@@ -257,7 +260,7 @@ inline Step HostColumnsBroadcastStep(const Program& program, Rank rank, uint32_t
 inline Program HostColumnsBroadcast(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
   const uint32_t scatter = LocalPlace(hosts, request.root).rounds();
-  return {.steps = scatter + hosts.hosts() - 1 + LocalRounds(hosts),
+  return {.steps = scatter + hosts.hosts() - 1 + hosts.local_rounds(),
           .step_function = HostColumnsBroadcastStep,
           .blocks = hosts.cells(),
           .hosts = &hosts};

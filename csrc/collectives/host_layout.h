@@ -39,6 +39,9 @@ class HostLayout {
   // Several hosts, one of them with several ranks: where flat programs send over the network what
   // others on the host have or need, too.
   bool spans_hosts() const { return hosts() > 1 && most_ > 1; }
+  // What a tree or a circulant graph takes among the ranks of the largest host, and among hosts.
+  uint32_t local_rounds() const { return CeilLog2(most_); }
+  uint32_t host_rounds() const { return CeilLog2(hosts()); }
   // Of who shares a host with whom.
   uint64_t hash() const { return hash_; }
   // The ranks of the first host, then those of the second, and so on; and where in that order.

@@ -27,9 +27,6 @@ class LeaderTree {
         host_(hosts.host_of(rank)),
         index_(hosts.index_of(rank)) {}
 
-  static uint32_t LocalLevels(const HostLayout& hosts) { return CeilLog2(hosts.most_on_a_host()); }
-  static uint32_t HostLevels(const HostLayout& hosts) { return CeilLog2(hosts.hosts()); }
-
   bool leads() const { return index_ == leader(host_); }
   BinomialEdge local_edge(uint32_t level) const {
     BinomialEdge edge = BinomialEdgeAt(index_, leader(host_), hosts_.ranks_on(host_), level);
@@ -57,7 +54,7 @@ class LeaderTree {
 
 inline Step HostLeadersBroadcastStep(const Program& program, Rank rank, uint32_t index) {
   const LeaderTree tree(*program.hosts, program.root, rank);
-  const uint32_t host_levels = LeaderTree::HostLevels(*program.hosts);
+  const uint32_t host_levels = program.hosts->host_rounds();
   Step step;
   AddBroadcastEdge(index < host_levels ? tree.host_edge(host_levels - 1 - index)
                                        : tree.local_edge(program.steps - 1 - index),
@@ -67,14 +64,14 @@ inline Step HostLeadersBroadcastStep(const Program& program, Rank rank, uint32_t
 
 inline Program HostLeadersBroadcast(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  return {.steps = LeaderTree::HostLevels(hosts) + LeaderTree::LocalLevels(hosts),
+  return {.steps = hosts.host_rounds() + hosts.local_rounds(),
           .step_function = HostLeadersBroadcastStep,
           .hosts = &hosts};
 }
 
 inline Step HostLeadersReduceStep(const Program& program, Rank rank, uint32_t index) {
   const LeaderTree tree(*program.hosts, program.root, rank);
-  const uint32_t local_levels = LeaderTree::LocalLevels(*program.hosts);
+  const uint32_t local_levels = program.hosts->local_rounds();
   Step step;
   AddReduceEdge(
       index < local_levels ? tree.local_edge(index) : tree.host_edge(index - local_levels),
@@ -84,7 +81,7 @@ inline Step HostLeadersReduceStep(const Program& program, Rank rank, uint32_t in
 
 inline Program HostLeadersReduce(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  return {.steps = LeaderTree::LocalLevels(hosts) + LeaderTree::HostLevels(hosts),
+  return {.steps = hosts.local_rounds() + hosts.host_rounds(),
           .step_function = HostLeadersReduceStep,
           .hosts = &hosts};
 }
@@ -95,7 +92,7 @@ inline Program HostLeadersReduce(const ProgramRequest& request) {
 inline Step HostLeadersAllreduceStep(const Program& program, Rank rank, uint32_t index) {
   const HostLayout& hosts = *program.hosts;
   const LeaderTree tree(hosts, 0, rank);
-  const uint32_t local_levels = LeaderTree::LocalLevels(hosts);
+  const uint32_t local_levels = hosts.local_rounds();
   const Fold fold(hosts.hosts());
   const Blocks all = Blocks::Run(Buffer::kOutput, 0, program.blocks);
   Step step;
@@ -116,7 +113,7 @@ inline Step HostLeadersAllreduceStep(const Program& program, Rank rank, uint32_t
 
 inline Program HostLeadersAllreduce(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  return {.steps = 2 * LeaderTree::LocalLevels(hosts) + Fold(hosts.hosts()).steps(),
+  return {.steps = 2 * hosts.local_rounds() + Fold(hosts.hosts()).steps(),
           .step_function = HostLeadersAllreduceStep,
           .hosts = &hosts};
 }
@@ -126,17 +123,17 @@ inline Program HostLeadersAllreduce(const ProgramRequest& request) {
 inline Step HostLeadersBarrierStep(const Program& program, Rank rank, uint32_t index) {
   const HostLayout& hosts = *program.hosts;
   const LeaderTree tree(hosts, 0, rank);
-  const uint32_t local_levels = LeaderTree::LocalLevels(hosts);
-  const uint32_t host_levels = LeaderTree::HostLevels(hosts);
+  const uint32_t local_levels = hosts.local_rounds();
+  const uint32_t host_levels = hosts.host_rounds();
   const Blocks told = Blocks::Run(Buffer::kInput, 0, 1);
   const Blocks heard = Blocks::Run(Buffer::kOutput, 0, 1);
   Step step;
   if (index >= local_levels && index < local_levels + host_levels) {
-    if (!tree.leads()) return step;
-    const uint32_t distance = 1u << (index - local_levels);
-    const uint32_t host = hosts.host_of(rank);
-    step.send(hosts.rank_at(After(host, distance, hosts.hosts()), 0), told);
-    step.recv(hosts.rank_at(Before(host, distance, hosts.hosts()), 0), heard);
+    if (tree.leads()) {
+      AddDisseminationRound(
+          hosts.host_of(rank), hosts.hosts(), index - local_levels,
+          [&](uint32_t host) { return hosts.rank_at(host, 0); }, step);
+    }
     return step;
   }
   const bool up = index < local_levels;
@@ -152,7 +149,7 @@ inline Step HostLeadersBarrierStep(const Program& program, Rank rank, uint32_t i
 
 inline Program HostLeadersBarrier(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  return {.steps = 2 * LeaderTree::LocalLevels(hosts) + LeaderTree::HostLevels(hosts),
+  return {.steps = 2 * hosts.local_rounds() + hosts.host_rounds(),
           .step_function = HostLeadersBarrierStep,
           .hosts = &hosts};
 }

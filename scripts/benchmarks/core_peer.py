@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from benchmarks.buffers import ROOT, Buffers
 from benchmarks.operations import Case, Operation, Place
-from benchmarks.peers import GIVE_UP_S
+from benchmarks.peers import GIVE_UP_S, hosts_of_ranks
 from rocecoll import _core as core
 from rocecoll import options
 from rocecoll.interfaces import choose_address
@@ -34,8 +34,8 @@ class CorePeer:
         settings = options.resolve()
         interface, family = settings["socket_ifname"], settings["socket_family"]
         host = choose_address(interface, family, options.master_address())
-        self.on_a_host = int(os.environ["LOCAL_WORLD_SIZE"])
-        self.runtime = core.Runtime(options.runtime_settings(settings, host, self.on_a_host))
+        local_ranks = int(os.environ["LOCAL_WORLD_SIZE"])
+        self.runtime = core.Runtime(options.runtime_settings(settings, host, local_ranks))
         self.group: core.Group | None = None
         self.groups = 0
 
@@ -47,7 +47,7 @@ class CorePeer:
             return
         rank, everybody = dist.get_rank(), [""] * dist.get_world_size()
         dist.all_gather_object(everybody, self.runtime.address)
-        hosts = [number // self.on_a_host for number in range(len(everybody))]
+        hosts = hosts_of_ranks()
         for number, host in enumerate(hosts):
             if host == hosts[rank]:
                 everybody[number] = f"127.0.0.1:{everybody[number].rpartition(':')[2]}"

@@ -23,6 +23,12 @@ REDUCTIONS = {
 }
 
 
+def hosts_of_ranks() -> list[int]:
+    """By rank, the number of its host."""
+    on_a_host = int(os.environ["LOCAL_WORLD_SIZE"])
+    return [rank // on_a_host for rank in range(dist.get_world_size())]
+
+
 class Peer(Protocol):
     name: str
 

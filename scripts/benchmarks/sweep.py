@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,7 +13,7 @@ from rich.table import Table
 import rocecoll
 from benchmarks import sizes, tables
 from benchmarks.operations import Case, Operation
-from benchmarks.peers import GIVE_UP_S, TorchPeer
+from benchmarks.peers import GIVE_UP_S, TorchPeer, hosts_of_ranks
 from benchmarks.results import OURS, Row
 from rocecoll import _core
 
@@ -48,9 +47,7 @@ class AlgorithmPeer(TorchPeer):
 
     def supports(self, case: Case) -> bool:
         operation, _, algorithm = self.name.partition(SEPARATOR)
-        on_a_host = int(os.environ["LOCAL_WORLD_SIZE"])
-        hosts = [rank // on_a_host for rank in range(dist.get_world_size())]
-        possible = algorithms(case.operation, hosts)
+        possible = algorithms(case.operation, hosts_of_ranks())
         return case.operation.value == operation and algorithm in possible
 
     def new_group(self) -> dist.ProcessGroup:

@@ -29,7 +29,7 @@ Partition WorkPartition(const OperationSpec& spec, const Partition& input, const
 
 // A buffer of the caller with the blocks, and their order, that the program knows.
 Partition AsSeenBy(const Program& program, const OperationSpec& spec, Buffer buffer, Rank rank,
-                   const Partition& callers) {
+                   Partition callers) {
   const bool is_root = rank == spec.root;
   if (ContentsOf(buffer, spec.collective, is_root) != Contents::kVector) return callers;
   if (!program.order.empty()) return callers.ordered(program.order);
@@ -144,9 +144,9 @@ size_t Execution::message_scratch(const Transfer& transfer, const Extent& extent
 
 void Execution::bind(Lane& lane) {
   const auto bind_user = [&](Buffer which, const OperationBuffer& from) {
-    Partition partition = LanePartition(*spec_, from.partition, lane.index, plan_.lanes);
     buffer(lane, which) = {static_cast<std::byte*>(from.data),
-                           AsSeenBy(plan_.program, *spec_, which, context_.rank, partition),
+                           AsSeenBy(plan_.program, *spec_, which, context_.rank,
+                                    LanePartition(*spec_, from.partition, lane.index, plan_.lanes)),
                            kUnregistered};
   };
   bind_user(Buffer::kInput, spec_->input);

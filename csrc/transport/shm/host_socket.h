@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Unix socket through which the processes of one host introduce themselves, hand over shared
 // memory and wake each other. Its name is abstract: no file, and nobody of another network
-// namespace reaches it. What another user sends is dropped.
+// namespace reaches it. Memory that another user sends is not taken.
 #pragma once
 
 #include <sys/socket.h>

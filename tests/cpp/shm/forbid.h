@@ -34,31 +34,23 @@ inline void Forbid(long number) {
   Filter(code);
 }
 
-// As before Linux 6.3.
-inline void KnowNoNoexecSeal() {
-  constexpr size_t kFlags = offsetof(seccomp_data, args) + sizeof(uint64_t);
-  constexpr uint32_t kNoexecSeal = 8;
-  auto code =
-      std::to_array<sock_filter>({BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 3),
-                                  BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kFlags),
-                                  BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, kNoexecSeal, 0, 1),
-                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
-                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)});
-  Filter(code);
-}
-
-// A greeting is the only message of shared memory, and is told from those of UDP by its flag.
-inline void RefuseGreetings(int error) {
-  constexpr size_t kFlags = offsetof(seccomp_data, args) + 2 * sizeof(uint64_t);
+// And so where argument number `argument` has this flag.
+inline void RefuseFlag(long number, size_t argument, uint32_t flag, int error) {
+  const auto at = static_cast<uint32_t>(offsetof(seccomp_data, args) + argument * sizeof(uint64_t));
   auto code = std::to_array<sock_filter>(
       {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sendmsg, 0, 3),
-       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kFlags),
-       BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MSG_NOSIGNAL, 0, 1),
+       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 3),
+       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, flag, 0, 1),
        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)),
        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)});
   Filter(code);
 }
+
+// As before Linux 6.3.
+inline constexpr uint32_t kNoexecSeal = 0x8;  // MFD_NOEXEC_SEAL
+inline void KnowNoNoexecSeal() { RefuseFlag(SYS_memfd_create, 1, kNoexecSeal, EINVAL); }
+
+// A greeting is the only message of shared memory, and is told from those of UDP by its flag.
+inline void RefuseGreetings(int error) { RefuseFlag(SYS_sendmsg, 2, MSG_NOSIGNAL, error); }
 
 }  // namespace rocecoll

@@ -214,8 +214,7 @@ TEST(ShmFaults, WhatIsTakenBackWhileItIsFetchedNeverLandsWrong) {
 }
 
 TEST(ShmFaults, SharedMemoryIsNotExecutableWhereTheSystemCanSeeToThat) {
-  constexpr unsigned kNoexecSeal = 0x8;  // MFD_NOEXEC_SEAL
-  constexpr int kSealExec = 0x20;        // F_SEAL_EXEC
+  constexpr int kSealExec = 0x20;  // F_SEAL_EXEC
   const Descriptor probe(::memfd_create("test", MFD_CLOEXEC | kNoexecSeal));
   if (!probe.valid()) GTEST_SKIP() << "this kernel has no seal against execution";
   const auto made = SharedSegment::Create(4096);
