@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last rank leaves out an all_reduce and does something long instead, until it is ended.
 
-The others end when it has dumped, however slow the machine is.
+The others end when all have dumped, however slow the machine is: a launcher ends those that have not.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ if dist.get_rank() == last:
 try:
     dist.all_reduce(torch.zeros(1000))
 finally:
+    prefix = os.environ["ROCECOLL_FLIGHT_RECORDER"]
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline:
-        if Path(f"{os.environ['ROCECOLL_FLIGHT_RECORDER']}{last}").exists():
+        if all(Path(f"{prefix}{rank}").exists() for rank in range(last + 1)):
             break
         time.sleep(0.05)
