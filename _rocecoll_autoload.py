@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 # One group serves the CPU and whatever accelerator there is, by torch's own names: an extension
@@ -27,17 +31,25 @@ HOOKED = (
 )
 
 
-def _create(options: Any, pg_options: Any) -> Any:
-    from rocecoll.torch_hooks import create
+def _torch_hooks() -> Any:
+    """ImportError where the package cannot be used with this torch."""
+    from rocecoll.runtime import load_torch
 
-    return create(options, pg_options)
+    load_torch()
+    from rocecoll import torch_hooks
+
+    return torch_hooks
+
+
+def _create(options: Any, pg_options: Any) -> Any:
+    return _torch_hooks().create(options, pg_options)
 
 
 def _hooked(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def function(*args: Any, **kwargs: Any) -> Any:
         try:
-            from rocecoll import torch_hooks
+            torch_hooks = _torch_hooks()
         except ImportError as error:  # torch's own backends do not need us
             _warn_once(str(error))
             return plain(*args, **kwargs)
@@ -70,3 +82,40 @@ def register() -> None:
                     setattr(module, name, function)
     except Exception as error:  # an exception here would break `import torch` for everybody
         logging.getLogger("rocecoll").warning("the backend was not registered: %s", error)
+
+
+class _TorchFinder(MetaPathFinder):
+    """Finds torch as the others do, with a loader that registers at its end."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != "torch":
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    self._extend(spec.loader)
+                return spec
+        return None
+
+    def _extend(self, loader: Loader) -> None:
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            register()
+
+        # Of this one loader: whoever looks at torch's loader later finds the kind that it expects.
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+
+
+def register_after_torch() -> None:
+    """Registers at the end of `import torch`, also where torch itself calls nobody.
+
+    That is with TORCH_DEVICE_BACKEND_AUTOLOAD=0, or where the package is only on the path.
+    """
+    sys.meta_path.insert(0, _TorchFinder())

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """A torch.distributed backend with its own collectives over its own reliable UDP and RoCE v2.
 
-Importing it registers the backend "rocecoll". Without torch only rocecoll._core can be used.
+Importing it registers the backend "rocecoll", at the end of torch's import where that comes later.
+Without torch only rocecoll._core can be used.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import _rocecoll_autoload
 from rocecoll.launchers import init
-from rocecoll.runtime import stats
+from rocecoll.runtime import check_torch, load_torch, stats
 
 if TYPE_CHECKING:
     from rocecoll._c10d import Options
@@ -27,6 +30,7 @@ def trace(path: str | os.PathLike[str] | None = None, *, capacity: int = 1 << 16
     At the end each rank writes a Chrome trace (the rank replaces %r or {rank}, else goes before the
     suffix) and rank 0 prints a table. At most `capacity` calls are kept, the newest.
     """
+    load_torch()
     from rocecoll.tracing import Trace
 
     return Trace(path, capacity)
@@ -37,6 +41,7 @@ def dump_flight_recorder(prefix: str | os.PathLike[str]) -> Path:
 
     Recording is on inside trace(), and with ROCECOLL_TRACE or ROCECOLL_FLIGHT_RECORDER.
     """
+    load_torch()
     from rocecoll.flight_recorder import dump
 
     return dump(prefix)
@@ -46,23 +51,14 @@ def __getattr__(name: str) -> Any:
     """Options is a class of torch's and loads our C++ library, which most programs need later."""
     if name != "Options":
         raise AttributeError(f"module 'rocecoll' has no attribute {name!r}")
+    load_torch()
     from rocecoll._c10d import Options
 
     return Options
 
 
-def _register() -> None:
-    try:
-        import torch  # before our own libraries: they need libtorch in the process
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        return
-    from _rocecoll_autoload import register
-    from rocecoll.runtime import check_torch
-
-    check_torch(str(torch.__version__))
-    register()
-
-
-_register()
+if (_torch := sys.modules.get("torch")) is None:
+    _rocecoll_autoload.register_after_torch()
+else:
+    check_torch(str(_torch.__version__))
+    _rocecoll_autoload.register()

@@ -33,6 +33,13 @@ def check_torch(version: str) -> None:
         )
 
 
+def load_torch() -> None:
+    """Before rocecoll._c10d, which needs libtorch in the process, and one that it was built for."""
+    import torch
+
+    check_torch(str(torch.__version__))
+
+
 def shared_runtime(settings: Settings) -> Runtime:
     """Starts the runtime; later calls get the same one.
 

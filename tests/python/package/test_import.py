@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from launch import PROGRAMS, environment, run_program, run_programs
@@ -35,6 +36,52 @@ def test_after_torch() -> None:
 def test_without_import_of_rocecoll() -> None:
     """The installed package registers the backend by an entry point."""
     assert run_python(ALONE) == "[1.0, 1.0, 1.0]\n"
+
+
+def test_import_leaves_torch_alone() -> None:
+    code = "import sys, rocecoll\nrocecoll.stats()\nprint('torch' in sys.modules)"
+    assert run_python(code) == "False\n"
+
+
+def test_torch_later_without_autoload() -> None:
+    """Nothing but the import of rocecoll registers; somebody has only looked whether torch is there."""
+    code = "import rocecoll, importlib.util\nimportlib.util.find_spec('torch')" + ALONE
+    code += "import sys\nprint(type(torch.__loader__).__name__, 'Torch' in str(sys.meta_path))"
+    output = run_python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert output == "[1.0, 1.0, 1.0]\nSourceFileLoader False\n"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "rocecoll.Options()",
+        "rocecoll.dump_flight_recorder(sys.argv[1])",
+        "rocecoll.trace().__enter__()",
+    ],
+)
+def test_what_needs_torch_imports_it(use: str, tmp_path: Path) -> None:
+    code = f"import rocecoll, sys\n{use}\nprint('torch' in sys.modules)"
+    assert run_program([sys.executable, "-c", code, str(tmp_path / "dump")]) == "True\n"
+
+
+def test_another_torch_is_named_when_a_group_is_made() -> None:
+    """Until then it works as if rocecoll were not there, but for a warning."""
+    code = """
+import rocecoll._build_info
+rocecoll._build_info.TORCH_VERSION = "1.0.0"
+import torch.distributed as dist
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+dist.barrier()
+try:
+    dist.new_group([0], backend="rocecoll")
+except ImportError as error:
+    print(error)
+"""
+    output = run_python(code)
+    assert "rocecoll is installed but cannot be used: rocecoll was built for torch 1.0.0" in output
+    assert output.splitlines()[-1].startswith(
+        "rocecoll was built for torch 1.0.0 but this is torch"
+    )
 
 
 def test_no_warnings() -> None:
