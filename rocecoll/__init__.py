@@ -2,7 +2,7 @@
 """A torch.distributed backend with its own collectives over its own reliable UDP and RoCE v2.
 
 Importing it registers the backend "rocecoll", at the end of torch's import where that comes later.
-Without torch only rocecoll._core can be used.
+Without torch only rocecoll._core and the command line can be used.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import functools
 import os
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 
 PREFIX = "ROCECOLL_"
 Settings = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a variable says; `origin` is its name."""
+
+    value: Any
+    origin: str
 
 
 @functools.cache
@@ -37,12 +46,15 @@ def hint(name: str) -> str:
     """What to say of a name that rocecoll.Options does not take."""
     if name in table():
         return f"; set {variable(name)} for the whole process"
-    return _suggestion(name, table())
+    return suggestion(_nearest(name, table()))
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"; did you mean {nearest[0]}?" if nearest else ""
+def _nearest(name: str, known: Iterable[str]) -> str:
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.5)), "")
+
+
+def suggestion(nearest: str) -> str:
+    return f"; did you mean {nearest}?" if nearest else ""
 
 
 def _read(name: str, text: str) -> Any:
@@ -54,22 +66,60 @@ def _read(name: str, text: str) -> Any:
     return table()[name].read(text, variable(name))
 
 
+def value_text(value: Any) -> str:
+    """As the variable of an option would say it; empty where the value is no choice at all."""
+    if value in ("", (0, 0)):
+        return ""
+    if value is None:
+        return "auto"
+    if isinstance(value, tuple):
+        return "-".join(map(str, value))
+    if isinstance(value, bool):
+        return str(int(value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def given(problems: list[str] | None = None) -> dict[str, Given]:
+    """What the environment says, by the names of the options.
+
+    A bad value raises ValueError, or goes into `problems` if that is given, as all others do.
+    """
+    found = {}
+    for name in table():
+        if (text := os.environ.get(variable(name))) is None:
+            continue
+        try:
+            found[name] = Given(_read(name, text), variable(name))
+        except ValueError as error:
+            if problems is None:
+                raise
+            problems.append(str(error))
+    return found
+
+
+def unknown_variables() -> dict[str, str]:
+    """Those that are called like ours and are not, with the nearest name that is, if any is near."""
+    known = [variable(name) for name in table()]
+    return {
+        name: _nearest(name, known)
+        for name in os.environ
+        if name.startswith(PREFIX) and name not in known
+    }
+
+
 def resolve(chosen: Mapping[str, Any] | None = None) -> Settings:
     """Every option's value; `chosen` are those of a rocecoll.Options.
 
     Raises ValueError for a bad one, warns of an unknown variable.
     """
-    names = {variable(name): name for name in table()}
-    named = {}
-    for given, text in os.environ.items():
-        if given in names:
-            named[names[given]] = _read(names[given], text)
-        elif given.startswith(PREFIX):
-            warnings.warn(
-                f"rocecoll does not know {given}{_suggestion(given, names)}", stacklevel=2
-            )
-    named |= dict(chosen or {})
-    settings = {name: option.default for name, option in table().items()} | named
+    for name, nearest in unknown_variables().items():
+        warnings.warn(f"rocecoll does not know {name}{suggestion(nearest)}", stacklevel=2)
+    return complete({name: said.value for name, said in given().items()} | dict(chosen or {}))
+
+
+def complete(named: Mapping[str, Any]) -> Settings:
+    """With the values of the options that nobody has named."""
+    settings = {name: option.default for name, option in table().items()} | dict(named)
     if settings["shm"] is None:
         settings["shm"] = named.get("transport") != "udp" and not settings["fault"]
     return settings

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rocecoll._core import Option
-from rocecoll.options import table, variable
+from rocecoll.options import table, value_text, variable
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -18,13 +18,11 @@ STUB = ROOT / "rocecoll" / "_c10d.pyi"
 
 def default_text(option: Option) -> str:
     """As its variable would say it; nothing where the default is no choice at all."""
-    if option.default in ("", (0, 0)):
-        return ""
-    if option.default is None:
-        return "`auto`"
-    value = int(option.default) if isinstance(option.default, bool) else option.default
+    text = value_text(option.default)
+    if not text or option.default is None:
+        return text and f"`{text}`"
     unit = "" if option.name.endswith(f"_{option.unit}") else f" {option.unit}"
-    return f"`{value:g}`{unit}" if isinstance(value, float) else f"`{value}`{unit}".rstrip()
+    return f"`{text}`{unit}".rstrip()
 
 
 def readme_rows() -> list[str]:

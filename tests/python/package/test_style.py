@@ -229,6 +229,22 @@ RULES = [
         ["rocecoll/a.py:2", "rocecoll/a.py:3", "rocecoll/b.py:1"],
     ),
     Rule(
+        python_rules.command_line_is_on_top,
+        {
+            "rocecoll/__main__.py": "from rocecoll.cli.app import main\n",
+            "rocecoll/cli/app.py": "import typer\nfrom rocecoll.diagnosis import a\n",
+            "rocecoll/diagnosis/a.py": "import psutil\nfrom rocecoll import options\n",
+            "rocecoll/diagnosis/b.py": "def f():\n    import torch.distributed\n",
+            "rocecoll/diagnosis/c.py": "from rich.console import Console\n",
+            "rocecoll/backend.py": "import torch\nfrom rocecoll.diagnosis import a\n",
+        },
+        [
+            "rocecoll/backend.py:1: imports rocecoll.diagnosis",
+            "rocecoll/diagnosis/b.py:1: imports torch",
+            "rocecoll/diagnosis/c.py:1: imports rich",
+        ],
+    ),
+    Rule(
         python_rules.modules_are_used,
         {
             "pyproject.toml": '[project.scripts]\nrocecoll = "rocecoll.cli:main"\n',

@@ -52,6 +52,27 @@ def used_modules(tree: Tree) -> set[str]:
     return used
 
 
+# What the rooms of the package may not import: a program that trains needs no terminal, and what looks
+# at a machine does not wait for torch. The first prefix of a path is its room.
+MAY_NOT_IMPORT = {
+    "rocecoll/cli/": set(),
+    "rocecoll/__main__.py": set(),
+    "rocecoll/diagnosis/": {"torch", "typer", "rich", "rocecoll.cli"},
+    "rocecoll/": {"typer", "rich", "rocecoll.cli", "rocecoll.diagnosis"},
+}
+
+
+def command_line_is_on_top(tree: Tree) -> list[str]:
+    found = []
+    for path in tree.under("rocecoll/", suffixes=(".py",)):
+        room = next(room for room in MAY_NOT_IMPORT if path.startswith(room))
+        for banned in sorted(MAY_NOT_IMPORT[room]):
+            names = imported_modules(path, tree.files[path])
+            if any(name == banned or name.startswith(f"{banned}.") for name in names):
+                found.append(f"{path}:1: imports {banned}")
+    return found
+
+
 def modules_are_used(tree: Tree) -> list[str]:
     """Imported, run as a program (`__main__`), or named as an entry point in pyproject.toml."""
     used = used_modules(tree)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program `rocecoll`: which commands there are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import rocecoll
+from rocecoll.cli.config import config
+
+app = typer.Typer(
+    name="rocecoll",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # boxes are hard to read in a log
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(rocecoll.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Looks at what rocecoll, a backend of torch.distributed, finds on this machine.
+
+    Exit status: 0 all is well, 1 there are problems, 2 the command line is wrong.
+
+    Example: rocecoll config
+    """
+
+
+app.command()(config)
+
+
+def main() -> None:
+    app(prog_name="rocecoll")

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the commands write: for a terminal, for a pipe and for programs."""
+
+from __future__ import annotations
+
+import json
+from enum import IntEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+# The option that every command has.
+Json = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
+
+
+class Status(IntEnum):
+    """What scripts can go by; typer ends with 2 where the command line itself is wrong."""
+
+    FINE = 0
+    PROBLEMS = 1
+
+
+def console() -> Console:
+    """Colours only on a terminal, and 80 columns where nobody tells how many there are."""
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=1))
+
+
+def exit_with(problems: bool) -> None:
+    raise typer.Exit(Status.PROBLEMS if problems else Status.FINE)
