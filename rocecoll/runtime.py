@@ -11,7 +11,7 @@ import warnings
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING
 
-from rocecoll import log_forwarding
+from rocecoll import log_forwarding, status
 
 if TYPE_CHECKING:
     from rocecoll._c10d import Runtime
@@ -50,6 +50,7 @@ def shared_runtime(settings: Settings) -> Runtime:
     log_forwarding.start()
     _end_with_worker()
     runtime = _c10d.start_runtime(settings)
+    status.start()
     kept = runtime.settings
     ignored = sorted(name for name, value in settings.items() if kept.get(name) != value)
     if ignored:
@@ -71,6 +72,7 @@ def stats() -> dict[str, int]:
 def _shutdown() -> None:
     if _c10d := sys.modules.get("rocecoll._c10d"):
         _c10d.shut_down()
+    status.stop()
     log_forwarding.stop()
 
 
@@ -91,3 +93,4 @@ def _end_with_worker() -> None:
 # once the interpreter goes away.
 atexit.register(_shutdown)
 os.register_at_fork(after_in_child=log_forwarding.forget)
+os.register_at_fork(after_in_child=status.forget)

@@ -187,6 +187,12 @@ EngineState Engine::state() const {
   return state;
 }
 
+std::vector<GroupState> Engine::group_states(Instant now) const {
+  std::vector<GroupState> states;
+  for (const auto& [id, group] : impl_->groups) states.push_back(group->state(now));
+  return states;
+}
+
 void Engine::Impl::dispatch(Instant now, const Event& event) {
   if (event.kind == Event::Kind::kNotice) {
     if (auto notice = ParseNotice(event.frame)) notices.push_back(std::move(*notice));

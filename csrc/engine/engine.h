@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "engine/groups/group_spec.h"
+#include "engine/groups/group_state.h"
 #include "engine/operations/engine_options.h"
 #include "engine/operations/operation.h"
 #include "transport/transport.h"
@@ -48,6 +49,7 @@ class Engine {
   void fail_all_groups(const std::string& cause);
   Status group_status(GroupId group) const;  // ok, or why the group failed
   EngineState state() const;
+  std::vector<GroupState> group_states(Instant now) const;  // in the order of their making
   // Moves everything that can move. True if something happened.
   bool step(Instant now);
   // Operations completed since the last call, to be finished outside the lock.

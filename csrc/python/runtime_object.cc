@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "python/errors.h"
 #include "runtime/runtime_owner.h"
 
@@ -45,6 +46,34 @@ py::dict ByName(const TransportStats& stats) {
   py::dict result;
   for (const TransportStat& stat : kTransportStats) result[stat.name] = stats.*stat.value;
   return result;
+}
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+py::dict ByName(const GroupState& state) {
+  py::dict result;
+  result["name"] = state.name;
+  // Tells groups apart without giving away the key, which packets from strangers do not have.
+  result["id"] = HashWords({state.key.high, state.key.low});
+  result["rank"] = state.rank;
+  result["ranks"] = state.ranks;
+  result["global_rank"] = state.global_rank;
+  result["failure"] = state.failure;
+  result["collectives"] = state.collectives;
+  result["pending"] = state.pending;
+  result["last"] = state.last;
+  result["running"] = state.running;
+  result["running_for_s"] = Seconds(state.running_for);
+  result["progress"] = state.progress;
+  result["waits_for"] = state.waits_for;
+  return result;
+}
+
+py::list ProcessGroups() {
+  const auto states = Unlocked([] { return RuntimeOwner::instance().group_states(); });
+  py::list groups;
+  for (const GroupState& state : states) groups.append(ByName(state));
+  return groups;
 }
 
 }  // namespace
@@ -131,6 +160,7 @@ void BindRuntime(py::module_& module) {
   // Of the process's runtime, whichever module started it.
   module.def("process_stats",
              [] { return ByName(Unlocked([] { return RuntimeOwner::instance().stats(); })); });
+  module.def("process_groups", &ProcessGroups, "What each of its groups is doing.");
   module.def(
       "failed_groups", [] { return RuntimeOwner::instance().state().failed_groups; },
       py::call_guard<py::gil_scoped_release>());

@@ -48,6 +48,11 @@ EngineState RuntimeOwner::state() {
   return runtime_ == nullptr ? EngineState{} : runtime_->progress().state();
 }
 
+std::vector<GroupState> RuntimeOwner::group_states() {
+  const std::lock_guard lock(mutex_);
+  return runtime_ == nullptr ? std::vector<GroupState>() : runtime_->progress().group_states();
+}
+
 void RuntimeOwner::end() {
   const std::lock_guard lock(mutex_);
   ended_ = true;

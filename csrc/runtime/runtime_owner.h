@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/per_process.h"
 #include "base/status.h"
@@ -50,6 +51,7 @@ class RuntimeOwner {
   // Of the runtime that runs, or was ended by end(); zeros before there was one.
   TransportStats stats();
   EngineState state();
+  std::vector<GroupState> group_states();  // of the runtime that runs
   // Ends it for good: all its groups end, and their last frames are delivered
   // (ProgressOptions::final_linger).
   void end();

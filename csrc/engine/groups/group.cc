@@ -186,7 +186,11 @@ std::vector<uint32_t> Group::open_tags(Rank peer, bool sends) const {
 void Group::finish(uint32_t index) {
   Running& running = *running_[index];
   running.execution.end();
-  if (is_collective(running.entry)) std::erase(collectives_, index);
+  if (is_collective(running.entry)) {
+    std::erase(collectives_, index);
+    last_done_ = running.entry.fingerprint;
+    last_done_sequence_ = running.entry.operation->sequence();
+  }
   if (!staged_.empty()) std::erase(staged_, index);
   OperationPtr operation = std::move(running.entry.operation);
   running.entry = {};

@@ -15,6 +15,7 @@
 #include "collectives/host_layout.h"
 #include "engine/groups/failure_text.h"
 #include "engine/groups/group_spec.h"
+#include "engine/groups/group_state.h"
 #include "engine/groups/notice.h"
 #include "engine/groups/roll_call.h"
 #include "engine/groups/wait_watch.h"
@@ -58,6 +59,7 @@ class Group {
 
   void set_timeout(Duration timeout) { spec_.timeout = timeout; }
   const Status& status() const { return status_; }
+  GroupState state(Instant now) const;
   bool has_pending() const { return pending_ > 0; }
   Instant next_deadline() const;
   const GroupSpec& spec() const { return spec_; }
@@ -136,6 +138,8 @@ class Group {
   uint64_t last_sequence_;
   uint64_t last_point_to_point_ = 0;
   uint64_t last_order_ = 0;
+  Fingerprint last_done_{};  // of the collective that was completed last
+  uint64_t last_done_sequence_ = 0;
   uint64_t pending_ = 0;  // submitted and not complete
   MessageNumbers numbers_;
   AnySource any_source_;  // receives that wait for a source

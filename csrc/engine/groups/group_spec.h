@@ -26,6 +26,10 @@ struct GroupSpec {
   std::vector<uint32_t> hosts;
   Duration timeout = std::chrono::minutes(30);
   MessengerOptions messenger;
+
+  Rank global_rank(Rank group_rank) const {
+    return global_ranks.empty() ? group_rank : global_ranks[group_rank];
+  }
 };
 
 }  // namespace rocecoll

@@ -300,6 +300,12 @@ EngineState Progress::state() {
   return state;
 }
 
+std::vector<GroupState> Progress::group_states() {
+  std::vector<GroupState> states;
+  impl_->look([&](Engine& engine) { states = engine.group_states(MonotonicNow()); });
+  return states;
+}
+
 void Progress::abort(GroupId group, const Status& why) {
   impl_->change([&](Engine& engine) { engine.abort(group, why); });
 }

@@ -41,6 +41,7 @@ class Progress {
   void set_timeout(GroupId group, Duration timeout);
   Status group_status(GroupId group);
   EngineState state();
+  std::vector<GroupState> group_states();
   void abort(GroupId group, const Status& why);
   TransportStats stats();
   // `asynchronous`: the caller will not wait() at once, so the thread is told to take over.

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/groups/group_state.h"
+
+#include "engine/groups/group.h"
+
+namespace rocecoll {
+
+GroupState Group::state(Instant now) const {
+  GroupState state;
+  state.name = spec_.name;
+  state.key = spec_.key;
+  state.rank = spec_.rank;
+  state.ranks = context_.ranks;
+  state.global_rank = spec_.global_rank(spec_.rank);
+  state.collectives = last_sequence_ - options_.first_number;
+  state.pending = pending_;
+  if (last_done_sequence_ > 0) state.last = text().operation(last_done_, last_done_sequence_);
+  if (!status_.ok()) {
+    state.failure = status_.message();
+    return state;
+  }
+  const Running* oldest = find(0);
+  if (oldest == nullptr) return state;
+  state.running = describe(*oldest);
+  state.running_for = now - oldest->entry.submitted;
+  if (oldest->entry.tag_operation == kNoTag) return state;
+  state.progress = oldest->execution.describe_progress();
+  state.waits_for = messenger_->waiting_for(Tag{oldest->entry.tag_operation, 0, 0});
+  for (Rank& rank : state.waits_for) rank = spec_.global_rank(rank);
+  return state;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a group is doing at a moment, for people who ask from outside.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/rank.h"
+#include "base/time.h"
+#include "transport/group_key.h"
+
+namespace rocecoll {
+
+struct GroupState {
+  std::string name;
+  GroupKey key;  // equal on all its ranks
+  Rank rank = 0;
+  uint32_t ranks = 0;
+  Rank global_rank = 0;
+  std::string failure;       // empty: none
+  uint64_t collectives = 0;  // that were called
+  uint64_t pending = 0;      // operations that are not complete
+  std::string last;          // the collective that was completed last
+  // The oldest operation that runs; empty: none does.
+  std::string running;
+  Duration running_for{0};
+  std::string progress;         // of it
+  std::vector<Rank> waits_for;  // global ranks: those of its current steps, which are few
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this process is doing, told to other processes of the same user that ask (`rocecoll status`).
+
+Each process with a runtime listens at an abstract Unix socket, which leaves nothing behind in the
+file system however the process ends. Whoever connects is told one JSON object, if it runs as the
+same user or as root; nothing is read from it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import socket
+import struct
+import sys
+import threading
+import time
+from typing import Any
+
+SOCKET_PREFIX = "rocecoll-status-"  # then the process id, and digits that nobody guesses
+SEND_TIMEOUT_S = 1.0  # an asker that does not read holds up the next one for so long
+JOIN_S = 2.0
+
+_server: _Server | None = None
+
+
+def snapshot() -> dict[str, Any]:
+    """All that is told: times in seconds, `waits_for` and `global_rank` as torch counts ranks."""
+    from rocecoll import __version__, _core
+
+    return {
+        "version": __version__,
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "program": os.path.basename(sys.argv[0]),
+        "time": time.time(),
+        "groups": _core.process_groups(),
+        "stats": _core.process_stats(),
+    }
+
+
+def peer_user(connection: socket.socket) -> int:
+    """The user id of the process at the other end, as of when it connected or listened."""
+    size = struct.calcsize("3i")
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    return int(struct.unpack("3i", credentials)[1])
+
+
+class _Server:
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(f"\0{SOCKET_PREFIX}{os.getpid()}-{secrets.token_hex(4)}")
+        self._socket.listen(8)
+        # A daemon, as others are joined before functions of atexit run; stop() is one of those.
+        self._thread = threading.Thread(target=self._serve, name="rocecoll_status", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:  # shut down by stop(), or this process has no descriptor left
+                return
+            with connection:
+                self._answer(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        if peer_user(connection) not in (os.geteuid(), 0):
+            return
+        connection.settimeout(SEND_TIMEOUT_S)
+        try:
+            connection.sendall(json.dumps(snapshot()).encode())
+        except OSError as error:  # it did not wait for the answer
+            logging.getLogger("rocecoll").debug("an asker for the status is gone: %s", error)
+
+    def stop(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)  # which ends accept()
+        self._thread.join(JOIN_S)
+        self._socket.close()
+
+    def forget(self) -> None:
+        self._socket.close()
+
+
+def start() -> None:
+    """Answers from now on until stop(). Idempotent."""
+    global _server
+    if _server is not None:
+        return
+    try:
+        _server = _Server()
+    except OSError as error:
+        logging.getLogger("rocecoll").info(
+            "rocecoll: `rocecoll status` will not see process %d: %s", os.getpid(), error
+        )
+
+
+def stop() -> None:
+    """Ends the thread: none may be in C++ at interpreter end."""
+    global _server
+    if _server is not None:
+        _server.stop()
+        _server = None
+
+
+def forget() -> None:
+    """In a forked child, into which the thread did not come along. The parent goes on."""
+    global _server
+    if _server is not None:
+        _server.forget()
+        _server = None

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What other processes learn of a running one, who may ask, and who is named."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import places
+import pytest
+from launch import PROGRAMS, environment, free_port
+
+from rocecoll import job_status
+from rocecoll.job_status import Group, Member, Process
+
+LIMIT_S = 120.0
+
+
+def member(rank: int, called: int, running: str = "", waits_for: tuple[int, ...] = ()) -> Member:
+    state = {
+        "global_rank": rank,
+        "collectives": called,
+        "running": running,
+        "running_for_s": 5.0 if running else 0.0,
+        "waits_for": list(waits_for),
+        "failure": "",
+    }
+    return Member(1000 + rank, state)
+
+
+def test_the_rank_that_is_behind_is_named() -> None:
+    group = Group(
+        "0", 3, [member(0, 7, "barrier #7", (1,)), member(1, 7, "barrier #7"), member(2, 6)]
+    )
+    [line] = job_status.verdicts(group)
+    assert line.startswith("rank 2 has called 6 collectives where others have called 7, and is in")
+    assert "process 1002" in line
+
+
+def test_a_rank_that_still_runs_an_earlier_one_is_named_with_it() -> None:
+    group = Group("0", 2, [member(0, 7, "barrier #7"), member(1, 6, "all_reduce #6")])
+    [line] = job_status.verdicts(group)
+    assert "still runs all_reduce #6" in line
+
+
+def test_ranks_of_other_hosts_are_pointed_to() -> None:
+    group = Group("0", 4, [member(0, 7, "barrier #7", (2, 3)), member(1, 7, "barrier #7", (0,))])
+    [line] = job_status.verdicts(group)
+    assert line == "rank 0 waits for ranks 2-3 on another host: ask there, too"
+
+
+def test_a_group_that_works_has_no_verdict() -> None:
+    short = member(0, 7, "barrier #7", (1,))
+    short.state["running_for_s"] = 0.2
+    assert job_status.verdicts(Group("0", 2, [short, member(1, 6)])) == []
+    assert job_status.verdicts(Group("0", 2, [member(0, 6), member(1, 6)])) == []
+
+
+def test_a_failure_is_told_as_it_was() -> None:
+    failed = member(1, 6)
+    failed.state["failure"] = "rocecoll: it broke"
+    group = Group("0", 2, [member(0, 6, "barrier #6"), failed])
+    assert job_status.verdicts(group) == ["rank 1 has failed: rocecoll: it broke"]
+
+
+def test_only_listening_sockets_with_our_name_count() -> None:
+    listing = """Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01 31 @rocecoll-status-77-00ff00ff
+0000000000000000: 00000003 00000000 00000000 0001 03 32 @rocecoll-status-78-00ff00ff
+0000000000000000: 00000002 00000000 00010000 0001 01 33 /run/rocecoll-status-79-00ff00ff
+0000000000000000: 00000002 00000000 00010000 0001 01 34
+"""
+    assert job_status.sockets(listing) == {"rocecoll-status-77-00ff00ff": 77}
+
+
+@contextlib.contextmanager
+def late_ranks(ranks: int) -> Iterator[list[subprocess.Popen[str]]]:
+    """Whose last one is in no operation, while the others wait for it."""
+    port = str(free_port())
+    place = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    running = [
+        subprocess.Popen(
+            [sys.executable, str(PROGRAMS / "late_rank.py")],
+            env=environment(**place, RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+    try:
+        last = running[-1].stdout
+        assert last is not None and last.readline() == "ready\n"
+        yield running
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+
+
+def seen(processes: list[subprocess.Popen[str]]) -> list[Process]:
+    """Those of the test alone, which shares the machine with others."""
+    pids = {process.pid for process in processes}
+    lines = job_status.SOCKETS.read_text().splitlines(keepends=True)
+    ours = [line for line in lines if pids & set(job_status.sockets(line).values())]
+    return job_status.ask_all("".join(ours))
+
+
+def wait_for(what: str, condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    pytest.fail(f"{what}: not within {LIMIT_S} s")
+
+
+def test_a_rank_that_keeps_the_others_is_named_until_it_goes_on() -> None:
+    with late_ranks(3) as ranks:
+
+        def stuck() -> Group | None:
+            """Once all answer, however busy the machine is, and the others wait for the last."""
+            for group in job_status.groups_of(seen(ranks)):
+                others_wait = all(member.state["running"] for member in group.members[:2])
+                if len(group.members) == 3 and others_wait and job_status.verdicts(group):
+                    return group
+            return None
+
+        group = wait_for("a verdict", stuck)
+        [line] = job_status.verdicts(group)
+        assert line.startswith("rank 2 has called 1 collectives where others have called 2")
+        assert f"process {ranks[2].pid}" in line
+        states = [member.state for member in group.members]
+        assert states[0]["running"] == "all_reduce #2 (SUM, float32, 1000 elements)"
+        assert states[2]["last"] == "all_reduce #1 (SUM, float32, 4 elements)"
+        assert states[2]["running"] == ""
+        assert ranks[2].stdin is not None
+        ranks[2].stdin.write("\n")
+        ranks[2].stdin.flush()
+        for process in ranks:
+            assert process.wait(LIMIT_S) == 0
+
+
+def test_a_stopped_process_does_not_answer_and_holds_up_nobody() -> None:
+    with late_ranks(2) as ranks:
+        ranks[1].send_signal(signal.SIGSTOP)
+        os.waitpid(ranks[1].pid, os.WUNTRACED)  # until it is
+
+        def first_told() -> dict[str, Any] | None:
+            answers = {one.pid: one.answer for one in seen(ranks)}
+            assert answers[ranks[1].pid] is None
+            return answers[ranks[0].pid]
+
+        told = wait_for("an answer beside one that is stopped", first_told)
+        assert told["groups"][0]["ranks"] == 2
+
+
+def test_another_user_is_told_nothing() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("being another user needs root's rights")
+    with late_ranks(1) as ranks:
+        names = job_status.sockets(job_status.SOCKETS.read_text())
+        [name] = [name for name, pid in names.items() if pid == ranks[0].pid]
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            places.ordinary_user()
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.connect(f"\0{name}")
+                os.write(writing, connection.recv(100) or b"nothing")
+            os._exit(0)
+        os.close(writing)
+        with open(reading, "rb") as pipe:
+            assert pipe.read() == b"nothing"
+        os.waitpid(child, 0)
+
+
+def test_a_forked_child_is_not_taken_for_its_parent(tmp_path: Path) -> None:
+    program = """
+import os, sys, torch.distributed as dist, rocecoll
+dist.init_process_group("rocecoll", init_method=f"file://{sys.argv[1]}", rank=0, world_size=1)
+if os.fork() == 0:
+    print("child", os.getpid(), flush=True)
+    sys.stdin.read()
+    os._exit(0)
+os._exit(0)  # as if it were killed
+"""
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "store")],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None and child.stdin is not None
+    assert child.stdout.readline().startswith("child")
+    assert child.wait(LIMIT_S) == 0
+    assert child.pid not in job_status.sockets(job_status.SOCKETS.read_text()).values()
+    child.stdin.close()
+    child.stdout.read()
