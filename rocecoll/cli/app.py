@@ -9,6 +9,7 @@ import typer
 
 import rocecoll
 from rocecoll.cli.config import config
+from rocecoll.cli.status import status
 
 app = typer.Typer(
     name="rocecoll",
@@ -43,6 +44,7 @@ def about(
 
 
 app.command()(config)
+app.command()(status)
 
 
 def main() -> None:

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rocecoll status: what it shows of what the processes told, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import rocecoll.cli.status
+from rocecoll.cli.app import app
+from rocecoll.diagnosis.job_status import Process
+
+pytestmark = pytest.mark.quick
+
+
+def process(rank: int, called: int, **more: Any) -> Process:
+    state = {
+        "id": 7,
+        "name": "0",
+        "ranks": 3,
+        "global_rank": rank,
+        "collectives": called,
+        "last": f"barrier #{called}",
+        "running": "",
+        "running_for_s": 0.0,
+        "waits_for": [],
+        "failure": "",
+    }
+    return Process(100 + rank, {"groups": [state | more]})
+
+
+WAITING = {"running": "all_reduce #5 (SUM, float32, 8 elements)", "running_for_s": 12.34}
+STUCK = [process(0, 5, **WAITING, waits_for=[1, 2]), process(1, 4)]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    """What the processes of this host say, for the test to fill."""
+    processes: list[Process] = []
+    monkeypatch.setattr(rocecoll.cli.status, "ask_all", lambda: processes)
+    return processes
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["status", *arguments], env={"COLUMNS": "80"})
+
+
+def test_nobody_is_there(told: list[Process]) -> None:
+    result = run()
+    assert result.exit_code == 0
+    assert result.output == "no process of rocecoll runs here (that you may ask)\n"
+
+
+def test_a_stuck_group_is_a_table_and_the_rank_to_look_at(told: list[Process]) -> None:
+    told += STUCK
+    result = run()
+    assert result.exit_code == 1
+    lines = [line.rstrip() for line in result.output.splitlines()]
+    assert lines[0] == "group '0', 3 ranks, 2 of them here"
+    assert lines[1].split() == ["rank", "process", "called", "runs", "for", "waits", "for"]
+    assert lines[2].split()[:4] == ["0", "100", "5", "all_reduce"]
+    assert "12.3 s  1 2" in lines[2]
+    assert lines[-3].startswith("group '0': rank 1 has called 4 collectives where others have")
+    assert "- (last barrier #4)" in result.output
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_a_working_group_is_no_problem(told: list[Process]) -> None:
+    told += [process(rank, 4) for rank in range(3)]
+    assert run().exit_code == 0
+
+
+def test_a_process_that_does_not_answer_is_named(told: list[Process]) -> None:
+    told += [Process(4711, None)]
+    result = run()
+    assert result.exit_code == 1
+    assert "process 4711 does not answer" in result.output
+
+
+def test_json_has_what_was_told_and_what_is_wrong(told: list[Process]) -> None:
+    told += STUCK
+    result = run("--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert [one["pid"] for one in found["processes"]] == [100, 101]
+    assert found["processes"][0]["answer"]["groups"][0]["waits_for"] == [1, 2]
+    assert "process 101" in found["problems"][0]
