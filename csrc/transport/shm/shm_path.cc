@@ -169,8 +169,8 @@ std::vector<WireBytes> ShmPath::give_up() {
 std::string ShmPath::carrier() const {
   return peer_fetches_ || !started_
              ? "shared memory"
-             : "shared memory, large messages in two copies (the system does not "
-               "let one process read the other's memory)";
+             : "shared memory, large messages to it in two copies (the system does "
+               "not let it read this process's memory)";
 }
 
 bool ShmPath::acknowledge(const Counts& received) {

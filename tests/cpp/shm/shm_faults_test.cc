@@ -30,7 +30,7 @@
 namespace rocecoll {
 namespace {
 
-constexpr char kTwoCopies[] = "large messages in two copies";
+constexpr char kTwoCopies[] = "large messages to it in two copies";
 constexpr char kNoGreeting[] = "cannot greet its process (sendmsg): Operation not permitted";
 constexpr char kNoMemory[] = "no shared memory (memfd_create): Operation not permitted";
 

@@ -206,8 +206,8 @@ def left_in(covers: dict[str, Path]) -> list[str]:
 
 ONE_COPY = "shared memory"
 TWO_COPIES = (
-    "shared memory, large messages in two copies (the system does not let one process read the "
-    "other's memory)"
+    "shared memory, large messages to it in two copies (the system does not let it read this "
+    "process's memory)"
 )
 
 
