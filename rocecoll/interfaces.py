@@ -128,6 +128,14 @@ def route_source(host: str, family: str = "auto") -> IpAddress | None:
     return None
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The interface whose address ranks on other hosts are to use, and what speaks for it."""
+
+    interface: Interface
+    reason: str
+
+
 def choose_address(
     ifname: str,
     family: str,
@@ -135,13 +143,40 @@ def choose_address(
     interfaces: Sequence[Interface] | None = None,
     route: Callable[[str, str], IpAddress | None] = route_source,
 ) -> str:
-    """The numeric address that ranks on other hosts are to use.
+    """The numeric address of the interface that is chosen."""
+    return str(choose(ifname, family, meeting_point, interfaces, route).interface.address)
+
+
+def choose(
+    ifname: str,
+    family: str,
+    meeting_point: str | None,
+    interfaces: Sequence[Interface] | None = None,
+    route: Callable[[str, str], IpAddress | None] = route_source,
+) -> Choice:
+    """Whose address ranks on other hosts are to use.
 
     The source of the route to the meeting point, else of the default route, else the first
     interface; loopback only where there is nothing else. Ranks on this host always use loopback.
     """
     if interfaces is None:
         interfaces = list_interfaces(family)
+    allowed = _allowed(ifname, family, interfaces)
+    by_address = {interface.address: interface for interface in reversed(allowed)}
+    ways = [(host, "the default route") for host in _DEFAULT_ROUTE]
+    if meeting_point:
+        ways.insert(0, (meeting_point, f"the route to {meeting_point}"))
+    for host, name in ways:
+        source = route(host, family)
+        if source is not None and not source.is_loopback and source in by_address:
+            return Choice(by_address[source], f"the source of {name}")
+    for interface in allowed:
+        if not interface.address.is_loopback:
+            return Choice(interface, "the first that is up, as no route leads through any")
+    return Choice(allowed[0], "there is only loopback")
+
+
+def _allowed(ifname: str, family: str, interfaces: Sequence[Interface]) -> list[Interface]:
     wanted = parse_filter(ifname)
     allowed = wanted.select([i for i in interfaces if not i.is_link_local])
     if not allowed and (link_local := wanted.select([i for i in interfaces if i.is_link_local])):
@@ -156,12 +191,4 @@ def choose_address(
             f"no interface of this host fits ROCECOLL_SOCKET_IFNAME={ifname!r} and "
             f"ROCECOLL_SOCKET_FAMILY={family}; up are: {table}"
         )
-    usable = {interface.address for interface in allowed}
-    for host in ([meeting_point] if meeting_point else []) + list(_DEFAULT_ROUTE):
-        source = route(host, family)
-        if source is not None and not source.is_loopback and source in usable:
-            return str(source)
-    for interface in allowed:
-        if not interface.address.is_loopback:
-            return str(interface.address)
-    return str(allowed[0].address)
+    return allowed

@@ -9,6 +9,7 @@ import typer
 
 import rocecoll
 from rocecoll.cli.config import config
+from rocecoll.cli.devices import devices
 from rocecoll.cli.status import status
 
 app = typer.Typer(
@@ -44,6 +45,7 @@ def about(
 
 
 app.command()(config)
+app.command()(devices)
 app.command()(status)
 
 

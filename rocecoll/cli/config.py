@@ -32,7 +32,7 @@ def config(json: output.Json = False) -> None:
 def show(found: Configuration, console: Console) -> None:
     for option in found.options:
         console.print(headline(option))
-        console.print(Padding(option.doc, (0, 0, 0, 4)))
+        console.print(Padding(option.doc, (0, 0, 0, 4), expand=False))
     for name, nearest in found.unknown.items():
         console.print(Text(f"unknown: {name}{suggestion(nearest)}", "yellow"))
     for problem in found.problems:

@@ -51,3 +51,9 @@ def read_configuration() -> Configuration:
             )
         )
     return Configuration(rows, problems, options.unknown_variables())
+
+
+def usable_settings() -> options.Settings:
+    """With the defaults in place of bad values, which read_configuration() tells of."""
+    given = options.given(problems=[])
+    return options.complete({name: said.value for name, said in given.items()})

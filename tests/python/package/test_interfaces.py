@@ -10,6 +10,7 @@ import pytest
 from rocecoll.interfaces import (
     Interface,
     IpAddress,
+    choose,
     choose_address,
     list_interfaces,
     parse_filter,
@@ -94,6 +95,22 @@ def test_filter_without_meaning(text: str) -> None:
 )
 def test_choice(ifname: str, table: object, chosen: str) -> None:
     assert choose_address(ifname, "auto", "master", MACHINE, table) == chosen
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (
+            routes(master="192.168.7.3", default="10.0.0.3"),
+            "eth1, the source of the route to master",
+        ),
+        (routes(master="127.0.0.1", default="10.0.0.3"), "eth0, the source of the default route"),
+        (routes(), "docker0, the first that is up, as no route leads through any"),
+    ],
+)
+def test_a_choice_has_a_reason(table: object, reason: str) -> None:
+    choice = choose("", "auto", "master", MACHINE, table)
+    assert f"{choice.interface.name}, {choice.reason}" == reason
 
 
 def test_only_loopback() -> None:

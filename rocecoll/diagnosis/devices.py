@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this machine can talk through, and what rocecoll would take of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocecoll import _core, options
+from rocecoll.diagnosis.network_interfaces import UdpInterface, chosen_address, read_interfaces
+from rocecoll.diagnosis.rdma_ports import SYSFS, RdmaPort, Verdict, parse_verdicts, read_ports
+
+
+@dataclass(frozen=True)
+class Devices:
+    """`address` is empty, and `reason` says why, where no interface fits the settings.
+
+    `remarks` are those of the core that are about no single port.
+    """
+
+    interfaces: list[UdpInterface]
+    address: str
+    reason: str
+    ports: list[RdmaPort]
+    verdicts: list[Verdict]
+    remarks: list[str]
+
+
+def read_devices(settings: options.Settings, sysfs: Path = SYSFS) -> Devices:
+    try:
+        choice = chosen_address(settings)
+        address, reason = str(choice.interface.address), choice.reason
+    except ValueError as error:
+        address, reason = "", str(error)
+    described = _core.describe_devices(options.runtime_settings(settings, address, local_ranks=1))
+    verdicts, remarks = parse_verdicts(described)
+    return Devices(read_interfaces(), address, reason, read_ports(sysfs), verdicts, remarks)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The addresses of this host's interfaces, and the one that rocecoll tells other hosts."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import ipaddress
+import socket
+import struct
+from dataclasses import dataclass
+
+import psutil
+
+from rocecoll import options
+from rocecoll.interfaces import Choice, choose
+
+# linux/sockios.h and linux/ethtool.h
+_SIOCETHTOOL = 0x8946
+_ETHTOOL_GGSO, _ETHTOOL_GGRO = 0x23, 0x2B
+
+
+@dataclass(frozen=True)
+class UdpInterface:
+    """`gso` and `gro` are None where the driver does not tell, `speed_mbit_s` likewise."""
+
+    name: str
+    address: str
+    up: bool
+    mtu_bytes: int
+    speed_mbit_s: int | None
+    gso: bool | None
+    gro: bool | None
+
+
+def read_interfaces() -> list[UdpInterface]:
+    """Also those that are down, which rocecoll passes over."""
+    states = psutil.net_if_stats()
+    found = []
+    for name, entries in psutil.net_if_addrs().items():
+        if (state := states.get(name)) is None:
+            continue
+        gso, gro = _ask_driver(name, _ETHTOOL_GGSO), _ask_driver(name, _ETHTOOL_GGRO)
+        for entry in entries:
+            if entry.family not in (socket.AF_INET, socket.AF_INET6):
+                continue
+            address = ipaddress.ip_address(entry.address.partition("%")[0])
+            speed = state.speed or None
+            found.append(UdpInterface(name, str(address), state.isup, state.mtu, speed, gso, gro))
+    return found
+
+
+def chosen_address(settings: options.Settings) -> Choice:
+    """ValueError where nothing fits the settings."""
+    return choose(settings["socket_ifname"], settings["socket_family"], options.master_address())
+
+
+def _ask_driver(name: str, what: int) -> bool | None:
+    """struct ethtool_value, to which struct ifreq points."""
+    value = array.array("I", [what, 0])
+    request = struct.pack("16sP16x", name.encode(), value.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            fcntl.ioctl(any_socket, _SIOCETHTOOL, request)
+        except OSError:
+            return None
+    return bool(value[1])

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RDMA devices as the kernel shows them in sysfs, which needs no libibverbs, and rocecoll's choice."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SYSFS = Path("/sys/class")
+# A line of _core.describe_devices() about a port: what would be used, or why it is not usable.
+_CORE_LINE = re.compile(
+    r"(?P<device>\S+) port (?P<port>\d+)"
+    r"(?:, GID (?P<gid>\d+) \(.*\), MTU (?P<mtu>\d+))?: (?P<verdict>.+)"
+)
+
+
+@dataclass(frozen=True)
+class Gid:
+    """An entry of a port's GID table that is in use."""
+
+    index: int
+    gid: str
+    version: str  # "RoCE v1", "RoCE v2"; empty where the kernel does not tell
+    ipv4: str
+    netdev: str
+
+
+@dataclass(frozen=True)
+class RdmaPort:
+    device: str
+    port: int
+    link_layer: str
+    state: str
+    speed: str
+    netdev: str
+    netdev_mtu_bytes: int | None
+    numa_node: int | None
+    gids: tuple[Gid, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What rocecoll says of a port: "chosen", "usable" or why it is neither."""
+
+    device: str
+    port: int
+    gid_index: int | None
+    rdma_mtu_bytes: int | None
+    text: str
+
+
+def read_ports(sysfs: Path = SYSFS) -> list[RdmaPort]:
+    return [
+        _read_port(device, port, sysfs)
+        for device in sorted((sysfs / "infiniband").glob("*"))
+        for port in sorted((device / "ports").glob("*"), key=lambda path: int(path.name))
+    ]
+
+
+def parse_verdicts(description: str) -> tuple[list[Verdict], list[str]]:
+    """Those of single ports, and what else _core.describe_devices() says."""
+    verdicts, others = [], []
+    for line in description.splitlines():
+        match = _CORE_LINE.fullmatch(line)
+        if match is None:
+            others.append(line)
+            continue
+        verdicts.append(
+            Verdict(
+                device=match["device"],
+                port=int(match["port"]),
+                gid_index=int(match["gid"]) if match["gid"] else None,
+                rdma_mtu_bytes=int(match["mtu"]) if match["mtu"] else None,
+                text=match["verdict"],
+            )
+        )
+    return verdicts, others
+
+
+def verdict_on(port: RdmaPort, verdicts: Sequence[Verdict]) -> Verdict | None:
+    for verdict in verdicts:
+        if (verdict.device, verdict.port) == (port.device, port.port):
+            return verdict
+    return None
+
+
+def _read_port(device: Path, port: Path, sysfs: Path) -> RdmaPort:
+    gids = tuple(_read_gids(port))
+    netdev = next((gid.netdev for gid in gids if gid.netdev), "")
+    return RdmaPort(
+        device=device.name,
+        port=int(port.name),
+        link_layer=_text(port / "link_layer"),
+        state=_text(port / "state").partition(": ")[2],  # "4: ACTIVE"
+        speed=_text(port / "rate"),
+        netdev=netdev,
+        netdev_mtu_bytes=_number(sysfs / "net" / netdev / "mtu") if netdev else None,
+        numa_node=_number(device / "device" / "numa_node"),  # -1 where there is only one
+        gids=gids,
+    )
+
+
+def _read_gids(port: Path) -> Iterator[Gid]:
+    entries = (port / "gids").glob("*")
+    for entry in sorted(entries, key=lambda path: int(path.name)):
+        text = _text(entry)
+        if not text or int(address := ipaddress.IPv6Address(text)) == 0:
+            continue
+        attributes = port / "gid_attrs"
+        ipv4 = address.ipv4_mapped
+        yield Gid(
+            index=int(entry.name),
+            gid=f"::ffff:{ipv4}" if ipv4 else address.compressed,
+            version=_text(attributes / "types" / entry.name).removeprefix("IB/"),
+            ipv4=str(ipv4 or ""),
+            netdev=_text(attributes / "ndevs" / entry.name),
+        )
+
+
+def _text(path: Path) -> str:
+    """Empty where the kernel has no such file, or refuses it, as attributes of unused GIDs are."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _number(path: Path) -> int | None:
+    """Of a file with a number that is not negative."""
+    text = _text(path)
+    return int(text) if text.isdigit() else None
