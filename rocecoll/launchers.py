@@ -68,7 +68,7 @@ _SLURM = _Launcher(
 
 
 def init(backend: str = "rocecoll", **details: Any) -> Place:
-    """init_process_group(backend, **details) with rank, size and meeting point of the launcher.
+    """`init_process_group(backend, **details)` with rank, size and meeting point of the launcher.
 
     Knows torchrun and everybody who sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, then Open
     MPI's mpirun, launchers that speak PMI, and Slurm's srun.

@@ -81,6 +81,14 @@ def run_lint() -> Tally:
     return Tally(passed=1)
 
 
+def run_documents() -> Tally:
+    """From scratch: what was read before would not warn again."""
+    command = [sys.executable, "-m", "sphinx", "-E", "-q", "-n", "-W", "--keep-going"]
+    if run_step("Documents", [*command, "-c", "docs", ".", "build/docs"]) != 0:
+        return Tally(failures=["the site made of docs"])
+    return Tally(passed=1)
+
+
 def run_cpp(preset: str, quick: bool, keyword: str) -> Tally:
     """Configures, builds and runs every <layer>_test of one CMake preset."""
     build = ROOT / "build" / preset
@@ -170,6 +178,7 @@ def main(
     if sanitizer is None:
         if not keyword:
             tally.add(run_lint())
+            tally.add(run_documents())
         tally.add(run_python(quick, keyword))
         if not quick and not keyword:
             tally.add(run_softroce())

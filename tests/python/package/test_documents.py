@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README says what the code has."""
+"""Documents say what the code has, lead to one another, and their programs run."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -42,16 +43,53 @@ def test_every_counter_is_explained() -> None:
     assert sorted(set(named)) == sorted(rocecoll.stats())
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+)
+CODE = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
+
+
+def text_of(document: str) -> str:
+    """Without its blocks of code."""
+    return CODE.sub("", (ROOT / document).read_text())
+
+
+def anchors(document: str) -> set[str]:
+    """As hosting sites make them of headings."""
+    headings = re.findall(r"^#+ (.+)$", text_of(document), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def links(document: str) -> list[tuple[str, str]]:
+    """(file from the root, anchor) of those that stay in the repository."""
+    found = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text_of(document)):
+        if not re.match(r"\w+:", target):
+            path, _, anchor = target.partition("#")
+            there = posixpath.join(posixpath.dirname(document), path) if path else document
+            found.append((posixpath.normpath(there), anchor))
+    return found
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
-    for target in re.findall(r"\]\(([^):#]+)\)", (ROOT / document).read_text()):
-        assert (ROOT / target).exists(), f"{document} links to {target}"
+    for path, anchor in links(document):
+        assert (ROOT / path).exists(), f"{document} links to {path}"
+        assert not anchor or anchor in anchors(path), f"{document} links to {path}#{anchor}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = [path for path, _ in links("docs/index.md")]
+    assert set(index) >= {path for path in DOCUMENTS if path != "docs/index.md"}
+    listed = re.findall(r"^- \[", text_of("docs/index.md"), re.MULTILINE)
+    assert len(listed) == len(set(index)), "a page is listed twice"
 
 
 @pytest.mark.parametrize(
     ("document", "printed"),
     [
         ("README.md", "rank 1 of 2: [1.0, 1.0, 1.0, 1.0]"),
+        ("docs/quick_start.md", "the same weights on all ranks"),
         ("docs/migration.md", "rank 1 has moved from gloo to rocecoll"),
     ],
 )
