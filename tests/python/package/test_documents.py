@@ -10,6 +10,7 @@ from pathlib import Path
 
 import option_docs
 import pytest
+import readme_figures
 from launch import ROOT, torchrun
 
 import rocecoll
@@ -35,6 +36,11 @@ def test_default_of_an_option_in_the_readme() -> None:
     assert texts["ib_mtu"] == "`4096` bytes"
     assert texts["lane_bytes"] == "`516096`"
     assert texts["port_range"] == texts["trace"] == ""
+
+
+def test_times_in_the_readme_are_those_of_the_page() -> None:
+    expected = readme_figures.readme()
+    assert readme_figures.README.read_text() == expected, "run: python scripts/readme_figures.py"
 
 
 def test_every_counter_is_explained() -> None:
