@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed
 
 import rocecoll
-from rocecoll import options
+from rocecoll import announcements, options
 from rocecoll.interfaces import choose_address
 from rocecoll.rendezvous import make_record, meet, summary
 from rocecoll.runtime import shared_runtime
@@ -30,6 +30,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         raise TypeError(f"pg_options must be rocecoll.Options, not {type(pg_options).__name__}")
     chosen = pg_options or Options()
     settings = options.resolve(chosen.values)
+    announcements.tell_aliases(chosen.values)
     if settings["trace"] or settings["flight_recorder"]:
         from rocecoll.flight_recorder import record_until_exit
 

@@ -110,6 +110,14 @@ def list_interfaces(family: str = "auto") -> list[Interface]:
     return found
 
 
+def fits(ifname: str) -> bool:
+    """An interface of this host that is up is one of those."""
+    try:
+        return bool(parse_filter(ifname).select(list_interfaces()))
+    except ValueError:
+        return False
+
+
 def route_source(host: str, family: str = "auto") -> IpAddress | None:
     """The local address that packets to `host` leave from, or None without a route."""
     try:

@@ -2,7 +2,7 @@
 """The values of the options in this process: the only place that reads the environment.
 
 An option comes from init_process_group(pg_options=rocecoll.Options(...)), else from its variable
-ROCECOLL_<NAME>, else it has its default.
+ROCECOLL_<NAME>, else from one of NCCL's or gloo's that says the same, else it has its default.
 """
 
 from __future__ import annotations
@@ -24,10 +24,18 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Given:
-    """What a variable says; `origin` is its name."""
+    """What the environment says of an option, and the variable that says it."""
 
     value: Any
     origin: str
+
+
+@dataclass(frozen=True)
+class AliasNote:
+    """What to tell of another library's variable: that it is used, or why it cannot be."""
+
+    text: str
+    used: bool
 
 
 @functools.cache
@@ -82,11 +90,15 @@ def value_text(value: Any) -> str:
 def given(problems: list[str] | None = None) -> dict[str, Given]:
     """What the environment says, by the names of the options.
 
-    A bad value raises ValueError, or goes into `problems` if that is given, as all others do.
+    A bad value of ours raises ValueError, or goes into `problems` if that is given, as all others
+    do. A variable of another library was not meant for us: it counts only if it is of use.
     """
     found = {}
-    for name in table():
-        if (text := os.environ.get(variable(name))) is None:
+    for name, option in table().items():
+        text = os.environ.get(variable(name))
+        if text is None:
+            if (borrowed := _borrow(option)[0]) is not None:
+                found[name] = borrowed
             continue
         try:
             found[name] = Given(_read(name, text), variable(name))
@@ -95,6 +107,43 @@ def given(problems: list[str] | None = None) -> dict[str, Given]:
                 raise
             problems.append(str(error))
     return found
+
+
+def alias_notes(chosen: Iterable[str] = ()) -> list[AliasNote]:
+    """One for each variable of another library that is looked at; none for options in `chosen`."""
+    notes = []
+    for name, option in table().items():
+        if variable(name) in os.environ or name in chosen:
+            continue
+        borrowed, refused = _borrow(option)
+        notes += [AliasNote(text, used=False) for text in refused]
+        if borrowed is not None:
+            text = f"{borrowed.origin}={os.environ[borrowed.origin]}"
+            notes.append(AliasNote(f"{variable(name)} is taken from {text}", used=True))
+    return notes
+
+
+def _borrow(option: Option) -> tuple[Given | None, list[str]]:
+    """From the first alias that is of use; and what is wrong with those before it."""
+    from rocecoll import interfaces
+
+    refused: list[str] = []
+    for alias in option.aliases:
+        text = os.environ.get(alias.variable, "")
+        try:
+            text.encode()
+            words = alias.in_our_words(text.strip()) if text.strip() else ""
+            if not words:
+                continue
+            value = option.read(words, alias.variable)
+        except ValueError:
+            why = f"{variable(option.name)} takes {option.accepted}"
+        else:
+            if option.name != "socket_ifname" or interfaces.fits(value):
+                return Given(value, alias.variable), refused
+            why = "no interface of this host that is up has such a name"
+        refused.append(f"{alias.variable}={text} is not used: {why}")
+    return None, refused
 
 
 def unknown_variables() -> dict[str, str]:

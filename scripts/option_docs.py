@@ -29,7 +29,9 @@ def readme_rows() -> list[str]:
     rows = []
     for option in table().values():
         default = f" {text}" if (text := default_text(option)) else ""
-        rows.append(f"| `{variable(option.name)}` |{default} | {option.doc} |")
+        aliases = " or ".join(f"`{alias.variable}`" for alias in option.aliases)
+        doc = f"{option.doc}; where it is not set: {aliases}" if aliases else option.doc
+        rows.append(f"| `{variable(option.name)}` |{default} | {doc} |")
     return rows
 
 

@@ -24,6 +24,15 @@ constexpr std::string_view Trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
 }
 
+// For words that count in any case; letters of ASCII only.
+inline std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  for (char& letter : lower) {
+    if (letter >= 'A' && letter <= 'Z') letter += 'a' - 'A';
+  }
+  return lower;
+}
+
 // Without control characters, for logs and terminals.
 inline std::string Printable(std::string text) {
   for (char& byte : text) {

@@ -53,6 +53,14 @@ void BindOptions(py::module_& module) {
     if (!value.ok()) throw py::value_error(value.status().message());
     return value.take();
   };
+  py::class_<OptionAlias>(module, "OptionAlias", "A variable of another library.")
+      .def_readonly("variable", &OptionAlias::variable)
+      .def(
+          "in_our_words",
+          [](const OptionAlias& alias, const std::string& text) {
+            return alias.in_our_words(text);
+          },
+          py::arg("text"), "Text for Option.read(); empty: as if it were not set.");
   py::class_<Option>(module, "Option", "A row of the table; None as a value is \"auto\".")
       .def_readonly("name", &Option::name)
       .def_property_readonly("accepted", [](const Option& option) { return option.kind.accepted; })
@@ -61,6 +69,7 @@ void BindOptions(py::module_& module) {
       .def_readonly("unit", &Option::unit)
       .def_readonly("doc", &Option::doc)
       .def_readonly("process_wide", &Option::process_wide)
+      .def_readonly("aliases", &Option::aliases)
       .def_property_readonly(
           "of_runtime", [](const Option& option) { return bool(option.set); },
           "Runtime() takes it.")

@@ -58,7 +58,9 @@ Option Row(const char* name, OptionKind kind, Field field, const char* unit, std
           std::move(doc),
           [field, unit](RuntimeOptions& options, const OptionValue& value) {
             Store(field(options), value, unit);
-          }};
+          },
+          false,
+          {}};
 }
 
 // The same, but by itself it is auto, which leaves the field as it is.
@@ -75,7 +77,7 @@ Option AutoRow(const char* name, const OptionKind& kind, Field field, const char
 
 // For Python alone.
 Option PythonRow(const char* name, OptionKind kind, const char* standard, std::string doc) {
-  return {name, std::move(kind), std::string(standard), "", std::move(doc), nullptr};
+  return {name, std::move(kind), std::string(standard), "", std::move(doc), nullptr, false, {}};
 }
 
 // What `field` has by itself, as text.
@@ -185,6 +187,22 @@ Option ReplaceOption() {
   return option;
 }
 
+// What users of NCCL and gloo set already, by option; the first that is set counts.
+std::vector<std::pair<std::string_view, OptionAlias>> Aliases() {
+  return {
+      {"socket_ifname", SameWords("NCCL_SOCKET_IFNAME")},
+      {"socket_ifname", InterfaceNames("GLOO_SOCKET_IFNAME")},
+      {"socket_family", AddressFamily("NCCL_SOCKET_FAMILY")},
+      {"ib_hca", SameWords("NCCL_IB_HCA")},
+      {"ib_gid_index", WholeNumber("NCCL_IB_GID_INDEX")},
+      {"ib_tc", WholeNumber("NCCL_IB_TC")},
+      {"ib_sl", WholeNumber("NCCL_IB_SL")},
+      {"ib_timeout", WholeNumber("NCCL_IB_TIMEOUT")},
+      {"ib_retry_cnt", WholeNumber("NCCL_IB_RETRY_CNT")},
+      {"ib_pkey", WholeNumber("NCCL_IB_PKEY")},
+  };
+}
+
 std::vector<Option> InternalOptions() {
   return {
       Row("host", AnyText("a numeric address"), ROCECOLL_FIELD(host), "",
@@ -223,6 +241,9 @@ const std::vector<Option>& OptionTable() {
     std::vector<Option> rows = GeneralOptions();
     std::ranges::move(RoceOptions(), std::back_inserter(rows));
     rows.push_back(ReplaceOption());
+    for (auto& [name, alias] : Aliases()) {
+      std::ranges::find(rows, name, &Option::name)->aliases.push_back(std::move(alias));
+    }
     return rows;
   }();
   return table;

@@ -14,14 +14,6 @@ namespace {
 
 using Pairs = std::map<std::string, std::string, std::less<>>;
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& letter : lower) {
-    if (letter >= 'A' && letter <= 'Z') letter += 'a' - 'A';
-  }
-  return lower;
-}
-
 template <typename T>
 std::optional<T> ParseNumber(std::string_view text, T low, T high) {
   T value{};
@@ -108,7 +100,7 @@ std::string TextOf(const OptionValue& value) {
 
 OptionKind Switch() {
   return {"0 or 1", "bool", [](std::string_view given) -> std::optional<OptionValue> {
-            const std::string text = Lower(given);
+            const std::string text = LowerCase(given);
             if (text == "1" || text == "true" || text == "on") return true;
             if (text == "0" || text == "false" || text == "off") return false;
             return {};
@@ -132,7 +124,7 @@ OptionKind AnyText(std::string accepted) {
 OptionKind Choice(const std::vector<std::string>& choices) {
   const std::string accepted = Joined(choices, " or ");
   return {accepted, "str", [choices](std::string_view text) -> std::optional<OptionValue> {
-            const auto found = std::ranges::find(choices, Lower(text));
+            const auto found = std::ranges::find(choices, LowerCase(text));
             if (found == choices.end()) return {};
             return *found;
           }};
@@ -176,7 +168,7 @@ OptionKind Algorithms() {
 OptionKind Backends() {
   return {"gloo, nccl or both separated by a comma", "str",
           [](std::string_view given) -> std::optional<OptionValue> {
-            const std::string text = Lower(given);
+            const std::string text = LowerCase(given);
             std::set<std::string> names;
             for (const std::string_view name : Parts(text)) {
               if (!kReplaceable.contains(name)) return {};
@@ -189,7 +181,7 @@ OptionKind Backends() {
 OptionKind OrAuto(const OptionKind& kind) {
   return {"auto, or " + kind.accepted, kind.type + " | None",
           [parse = kind.parse](std::string_view text) -> std::optional<OptionValue> {
-            if (Lower(text) == "auto") return std::monostate();
+            if (LowerCase(text) == "auto") return std::monostate();
             return parse(text);
           }};
 }

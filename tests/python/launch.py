@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs whole programs: bounded in time, without the caller's ROCECOLL_ and launcher variables."""
+"""Runs whole programs: bounded in time, without the caller's options and launcher variables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 LIMIT_S = 400.0
 STACKS_LIMIT_S = 30.0
-LAUNCHERS = ("ROCECOLL_", "OMPI_", "PMI", "MPI_", "SLURM_", "TORCHELASTIC_")
+OPTIONS = ("ROCECOLL_", "NCCL_")  # of ours; what gloo needs, tests of gloo need, too
+LAUNCHERS = ("OMPI_", "PMI", "MPI_", "SLURM_", "TORCHELASTIC_")
 PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -29,7 +30,7 @@ def environment(**extra: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(LAUNCHERS) and name not in PLACE
+        if not name.startswith((*OPTIONS, *LAUNCHERS)) and name not in PLACE
     }
     return {
         **kept,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+from launch import OPTIONS
 
 if TYPE_CHECKING:
     from harness import PoolSpec
@@ -31,7 +32,7 @@ def main(rank: int, spec: PoolSpec, rendezvous: str, output: str, pipe: Connecti
     os.dup2(descriptor, 2)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
-    for name in [name for name in os.environ if name.startswith("ROCECOLL_")]:
+    for name in [name for name in os.environ if name.startswith(OPTIONS)]:
         del os.environ[name]
     os.environ.update(spec.environment)
     if networks := os.environ.get("TEST_NETWORKS"):  # namespaces, which the ranks take in turn

@@ -86,6 +86,21 @@ TEST(OptionTable, AcceptsItsOwnDefaultsWhichAreThoseOfTheFields) {
   EXPECT_EQ(Made({}).rdma.gid_index, RdmaOptions().gid_index);
 }
 
+TEST(OptionTable, EachVariableOfAnotherLibrarySaysOneThing) {
+  std::set<std::string> variables;
+  for (const Option& option : OptionTable()) {
+    for (const OptionAlias& alias : option.aliases) {
+      EXPECT_TRUE(variables.insert(alias.variable).second) << alias.variable;
+      EXPECT_FALSE(alias.variable.starts_with("ROCECOLL_"));
+    }
+  }
+  EXPECT_TRUE(variables.contains("NCCL_SOCKET_IFNAME"));
+  const OptionAlias& level = FindOption("ib_sl")->aliases.front();
+  EXPECT_EQ(level.in_our_words(" 0x5 "), "5");
+  EXPECT_EQ(level.in_our_words("-1"), "");
+  EXPECT_EQ(level.in_our_words("high"), "high");
+}
+
 TEST(OptionTable, MissesADeadRankSoonerWhereNoNetworkTells) {
   const auto timeouts = [](const OptionValues& values) {
     const ConnectionOptions connection = Made(values).connection;

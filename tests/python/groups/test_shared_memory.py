@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from launch import free_port
+from launch import OPTIONS, free_port
 from namespaces import Host
 from places import (
     CLONE_NEWIPC,
@@ -114,7 +114,7 @@ def run_rank(
 ) -> None:
     """Sends whether it is in its place, waits for the word to go on, and sends the whole report."""
     report = Report()
-    for name in [name for name in os.environ if name.startswith("ROCECOLL_")]:
+    for name in [name for name in os.environ if name.startswith(OPTIONS)]:
         del os.environ[name]
     try:
         for step in place:

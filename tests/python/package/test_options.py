@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import warnings
@@ -14,8 +15,13 @@ from launch import ROOT
 
 from rocecoll import Options, _core, options
 from rocecoll._core import Option
+from rocecoll.announcements import tell_aliases
 from rocecoll.options import (
     PREFIX,
+    AliasNote,
+    Given,
+    alias_notes,
+    given,
     replaced_backends,
     resolve,
     runtime_settings,
@@ -29,7 +35,7 @@ pytestmark = pytest.mark.quick
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith(PREFIX) or "LOCAL" in name:
+        if name.startswith((PREFIX, "NCCL_", "GLOO_")) or "LOCAL" in name:
             monkeypatch.delenv(name)
 
 
@@ -203,6 +209,105 @@ def test_no_warning_without_reason() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         resolve()
+
+
+def taken(monkeypatch: pytest.MonkeyPatch, **variables: str) -> dict[str, Given]:
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    return given()
+
+
+@pytest.mark.parametrize(
+    ("alias", "text", "name", "value"),
+    [
+        ("NCCL_SOCKET_IFNAME", "lo", "socket_ifname", "lo"),
+        ("NCCL_SOCKET_IFNAME", "^docker,veth", "socket_ifname", "^docker,veth"),
+        ("GLOO_SOCKET_IFNAME", "lo", "socket_ifname", "=lo"),
+        ("NCCL_SOCKET_FAMILY", "AF_INET", "socket_family", "ipv4"),
+        ("NCCL_SOCKET_FAMILY", "af_inet6", "socket_family", "ipv6"),
+        ("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1", "ib_hca", "=mlx5_0:1,mlx5_1:1"),
+        ("NCCL_IB_GID_INDEX", "3", "ib_gid_index", 3),
+        ("NCCL_IB_TC", "0x6a", "ib_tc", 106),
+        ("NCCL_IB_SL", " 5 ", "ib_sl", 5),
+        ("NCCL_IB_TIMEOUT", "22", "ib_timeout", 22),
+        ("NCCL_IB_RETRY_CNT", "7", "ib_retry_cnt", 7),
+        ("NCCL_IB_PKEY", "1", "ib_pkey", 1),
+    ],
+)
+def test_variables_of_other_libraries_count_where_ours_is_unset(
+    alias: str, text: str, name: str, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert taken(monkeypatch, **{alias: text}) == {name: Given(value, alias)}
+    assert resolve()[name] == value
+    assert alias_notes() == [AliasNote(f"{variable(name)} is taken from {alias}={text}", True)]
+    assert alias_notes(chosen=[name]) == []
+    ours = str(GOOD[name][0])
+    assert taken(monkeypatch, **{variable(name): ours})[name].origin == variable(name)
+    assert alias_notes() == []
+
+
+@pytest.mark.parametrize("alias", [a.variable for o in table().values() for a in o.aliases])
+@pytest.mark.parametrize("text", ["", "  "])
+def test_an_empty_variable_of_another_library_is_unset(
+    alias: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert taken(monkeypatch, **{alias: text}) == {}
+    assert alias_notes() == []
+
+
+@pytest.mark.parametrize("name", ["ib_gid_index", "ib_tc", "ib_sl"])
+def test_nccl_says_minus_one_for_its_own_choice(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert taken(monkeypatch, **{f"NCCL_{name.upper()}": "-1"}) == {}
+    assert alias_notes() == []
+
+
+@pytest.mark.parametrize(
+    ("alias", "text", "why"),
+    [
+        ("NCCL_SOCKET_IFNAME", "wlan7", "no interface of this host that is up has such a name"),
+        ("GLOO_SOCKET_IFNAME", "l", "no interface of this host that is up has such a name"),
+        ("NCCL_SOCKET_FAMILY", "AF_IB", "ROCECOLL_SOCKET_FAMILY takes auto, ipv4 or ipv6"),
+        ("NCCL_IB_SL", "15", "ROCECOLL_IB_SL takes a whole number from 0 to 7"),
+        ("NCCL_IB_TIMEOUT", "0", "ROCECOLL_IB_TIMEOUT takes a whole number from 1 to 31"),
+        ("NCCL_IB_TC", "high", "ROCECOLL_IB_TC takes a whole number from 0 to 255"),
+        ("NCCL_IB_TC", "9" * 30, "ROCECOLL_IB_TC takes a whole number from 0 to 255"),
+    ],
+)
+def test_a_value_that_is_none_of_ours_is_told_and_passed_over(
+    alias: str, text: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert taken(monkeypatch, **{alias: text}) == {}
+    assert resolve() == {
+        name: option.default if name != "shm" else True for name, option in table().items()
+    }
+    assert alias_notes() == [AliasNote(f"{alias}={text} is not used: {why}", False)]
+
+
+def test_the_next_variable_counts_where_the_first_is_of_no_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = {"NCCL_SOCKET_IFNAME": "wlan7", "GLOO_SOCKET_IFNAME": "lo"}
+    assert taken(monkeypatch, **names) == {"socket_ifname": Given("=lo", "GLOO_SOCKET_IFNAME")}
+    assert [note.used for note in alias_notes()] == [False, True]
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "lo")
+    assert given()["socket_ifname"].origin == "NCCL_SOCKET_IFNAME"
+
+
+def test_aliases_are_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "lo")
+    monkeypatch.setenv("NCCL_IB_SL", "9")
+    with caplog.at_level(logging.INFO, "rocecoll"):
+        tell_aliases([])
+        tell_aliases([])
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("INFO", "rocecoll: ROCECOLL_SOCKET_IFNAME is taken from NCCL_SOCKET_IFNAME=lo"),
+        (
+            "WARNING",
+            "rocecoll: NCCL_IB_SL=9 is not used: ROCECOLL_IB_SL takes a whole number from 0 to 7",
+        ),
+    ]
 
 
 def test_spinning_needs_a_core_for_every_local_rank(monkeypatch: pytest.MonkeyPatch) -> None:
