@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process tells of itself on logging.getLogger("rocecoll"), each thing once."""
+"""What a process tells of itself on logging.getLogger("rocecoll"), each thing once.
+
+A forked child is another process.
+"""
 
 from __future__ import annotations
 
 import functools
 import logging
+import os
+import platform
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+import torch
+
+import rocecoll
 from rocecoll import options
+
+if TYPE_CHECKING:
+    from rocecoll.interfaces import Choice
 
 
 @functools.cache
@@ -15,7 +27,25 @@ def _say_once(level: int, text: str) -> None:
     logging.getLogger("rocecoll").log(level, "rocecoll: %s", text)
 
 
+os.register_at_fork(after_in_child=_say_once.cache_clear)
+
+
 def tell_aliases(chosen: Iterable[str]) -> None:
     """Which variables of other libraries are used; `chosen` are the options of a rocecoll.Options."""
     for note in options.alias_notes(chosen):
         _say_once(logging.INFO if note.used else logging.WARNING, note.text)
+
+
+def tell_process(choice: Choice, carriers: str) -> None:
+    """What this process is made of, and where it is found."""
+    _say_once(
+        logging.INFO,
+        f"version {rocecoll.__version__}, torch {torch.__version__}, Python "
+        f"{platform.python_version()}, Linux {platform.release()}",
+    )
+    mtu = "" if choice.mtu_bytes is None else f", MTU {choice.mtu_bytes}"
+    _say_once(
+        logging.INFO,
+        f"transport {carriers}; address {choice.address} of {choice.interface.name}{mtu}: "
+        f"{choice.reason}",
+    )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed
 
 import rocecoll
-from rocecoll import announcements, options
-from rocecoll.interfaces import choose_address
+from rocecoll import announcements, debug_output, options
+from rocecoll.interfaces import choose_interface
 from rocecoll.rendezvous import make_record, meet, summary
 from rocecoll.runtime import shared_runtime
 
@@ -30,19 +30,20 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         raise TypeError(f"pg_options must be rocecoll.Options, not {type(pg_options).__name__}")
     chosen = pg_options or Options()
     settings = options.resolve(chosen.values)
+    ranks = group.global_ranks_in_group or range(group.group_size)
+    debug_output.configure(settings["debug"], ranks[group.group_rank])
     announcements.tell_aliases(chosen.values)
     if settings["trace"] or settings["flight_recorder"]:
         from rocecoll.flight_recorder import record_until_exit
 
-        ranks = group.global_ranks_in_group or range(group.group_size)
         record_until_exit(settings["trace"], settings["flight_recorder"], ranks[group.group_rank])
+    choice = choose_interface(
+        settings["socket_ifname"], settings["socket_family"], _meeting_point(group.store)
+    )
+    announcements.tell_process(choice, options.carriers(settings))
     runtime = shared_runtime(
         options.runtime_settings(
-            settings,
-            choose_address(
-                settings["socket_ifname"], settings["socket_family"], _meeting_point(group.store)
-            ),
-            options.local_ranks(_ranks_in_world(group)),
+            settings, choice.address, options.local_ranks(_ranks_in_world(group))
         )
     )
     own = make_record(

@@ -34,6 +34,23 @@ class Interface:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """The address that ranks on other hosts are to use, and why it is that one."""
+
+    interface: Interface
+    reason: str
+
+    @property
+    def address(self) -> str:
+        return str(self.interface.address)
+
+    @property
+    def mtu_bytes(self) -> int | None:
+        states = psutil.net_if_stats()
+        return states[self.interface.name].mtu if self.interface.name in states else None
+
+
+@dataclass(frozen=True)
 class Pattern:
     """One item of ROCECOLL_SOCKET_IFNAME: a prefix, an exact name or a network."""
 
@@ -136,14 +153,6 @@ def route_source(host: str, family: str = "auto") -> IpAddress | None:
     return None
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The interface whose address ranks on other hosts are to use, and what speaks for it."""
-
-    interface: Interface
-    reason: str
-
-
 def choose_address(
     ifname: str,
     family: str,
@@ -151,11 +160,11 @@ def choose_address(
     interfaces: Sequence[Interface] | None = None,
     route: Callable[[str, str], IpAddress | None] = route_source,
 ) -> str:
-    """The numeric address of the interface that is chosen."""
-    return str(choose(ifname, family, meeting_point, interfaces, route).interface.address)
+    """The numeric address that ranks on other hosts are to use: that of choose_interface()."""
+    return choose_interface(ifname, family, meeting_point, interfaces, route).address
 
 
-def choose(
+def choose_interface(
     ifname: str,
     family: str,
     meeting_point: str | None,
@@ -170,6 +179,7 @@ def choose(
     if interfaces is None:
         interfaces = list_interfaces(family)
     allowed = _allowed(ifname, family, interfaces)
+    among = f", among those of ROCECOLL_SOCKET_IFNAME={ifname}" if ifname else ""
     by_address = {interface.address: interface for interface in reversed(allowed)}
     ways = [(host, "the default route") for host in _DEFAULT_ROUTE]
     if meeting_point:
@@ -177,11 +187,11 @@ def choose(
     for host, name in ways:
         source = route(host, family)
         if source is not None and not source.is_loopback and source in by_address:
-            return Choice(by_address[source], f"the source of {name}")
+            return Choice(by_address[source], f"the source of {name}{among}")
     for interface in allowed:
         if not interface.address.is_loopback:
-            return Choice(interface, "the first that is up, as no route leads through any")
-    return Choice(allowed[0], "there is only loopback")
+            return Choice(interface, f"the first that is up, as no route leads through any{among}")
+    return Choice(allowed[0], f"there is only loopback{among}")
 
 
 def _allowed(ifname: str, family: str, interfaces: Sequence[Interface]) -> list[Interface]:

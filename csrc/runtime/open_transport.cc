@@ -45,6 +45,7 @@ Result<std::unique_ptr<DatagramPort>> OpenUdpPort(const RuntimeOptions& options)
   port_options.ecn = options.ecn;
   auto port = UdpPort::Open(port_options);
   if (!port.ok()) return port.status();
+  Log(Severity::kInfo, port.value()->description());
   return WithFaults(port.take(), options.fault);
 }
 
@@ -102,6 +103,7 @@ Result<std::unique_ptr<Transport>> WithSharedMemory(std::unique_ptr<Transport> n
 Result<std::unique_ptr<Transport>> OpenUd(const RuntimeOptions& options) {
   auto ud = OpenUdPort(options);
   if (!ud.ok()) return NotHere(options, ud.status());
+  Log(Severity::kInfo, "RoCE port: " + ud.value()->address().text());
   auto udp = OpenUdpPort(options);
   if (!udp.ok()) return udp.status();
   FailoverOptions failover;
@@ -122,6 +124,7 @@ Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options) {
     Log(code == StatusCode::kUnsupported ? Severity::kInfo : Severity::kWarning,
         "no RoCE in this process, only UDP: " + why_not);
   }
+  if (device.ok()) Log(Severity::kInfo, "RoCE port: " + device.value()->description());
   auto udp = OpenUdpPort(options);
   if (!udp.ok()) return udp.status();
   RcOptions rc = options.rc;

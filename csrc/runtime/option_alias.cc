@@ -45,6 +45,10 @@ OptionAlias AddressFamily(std::string variable) {
   return Translated(std::move(variable), {{"af_inet", "ipv4"}, {"af_inet6", "ipv6"}});
 }
 
+OptionAlias DebugLevel(std::string variable) {
+  return Translated(std::move(variable), {{"version", "warn"}, {"trace", "info"}});
+}
+
 OptionAlias InterfaceNames(std::string variable) {
   return {std::move(variable), [](std::string_view text) { return "=" + std::string(text); }};
 }

@@ -19,6 +19,7 @@ struct OptionAlias {
 OptionAlias SameWords(std::string variable);
 OptionAlias WholeNumber(std::string variable);  // in any base of C; negative: NCCL's own choice
 OptionAlias AddressFamily(std::string variable);
+OptionAlias DebugLevel(std::string variable);
 // Gloo's: whole names of interfaces.
 OptionAlias InterfaceNames(std::string variable);
 

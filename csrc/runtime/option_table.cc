@@ -179,6 +179,17 @@ std::vector<Option> RoceOptions() {
   };
 }
 
+Option DebugOption() {
+  Option option = PythonRow(
+      "debug", OrAuto(Choice({"off", "warn", "info"})), "",
+      "what to tell of the network of this process: info adds the address, devices and ways that "
+      "it uses, and why; on stderr, or where the program's logging puts it; auto: as logging is "
+      "set up, and warnings where it is not");
+  option.default_value = std::monostate();
+  option.process_wide = true;
+  return option;
+}
+
 Option ReplaceOption() {
   Option option = PythonRow(
       "replace", Backends(), "",
@@ -200,6 +211,7 @@ std::vector<std::pair<std::string_view, OptionAlias>> Aliases() {
       {"ib_timeout", WholeNumber("NCCL_IB_TIMEOUT")},
       {"ib_retry_cnt", WholeNumber("NCCL_IB_RETRY_CNT")},
       {"ib_pkey", WholeNumber("NCCL_IB_PKEY")},
+      {"debug", DebugLevel("NCCL_DEBUG")},
   };
 }
 
@@ -240,6 +252,7 @@ const std::vector<Option>& OptionTable() {
   static const std::vector<Option> table = [] {
     std::vector<Option> rows = GeneralOptions();
     std::ranges::move(RoceOptions(), std::back_inserter(rows));
+    rows.push_back(DebugOption());
     rows.push_back(ReplaceOption());
     for (auto& [name, alias] : Aliases()) {
       std::ranges::find(rows, name, &Option::name)->aliases.push_back(std::move(alias));

@@ -29,7 +29,7 @@ class Devices:
 def read_devices(settings: options.Settings, sysfs: Path = SYSFS) -> Devices:
     try:
         choice = chosen_address(settings)
-        address, reason = str(choice.interface.address), choice.reason
+        address, reason = choice.address, choice.reason
     except ValueError as error:
         address, reason = "", str(error)
     described = _core.describe_devices(options.runtime_settings(settings, address, local_ranks=1))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import psutil
 
 from rocecoll import options
-from rocecoll.interfaces import Choice, choose
+from rocecoll.interfaces import Choice, choose_interface
 
 # linux/sockios.h and linux/ethtool.h
 _SIOCETHTOOL = 0x8946
@@ -52,7 +52,9 @@ def read_interfaces() -> list[UdpInterface]:
 
 def chosen_address(settings: options.Settings) -> Choice:
     """ValueError where nothing fits the settings."""
-    return choose(settings["socket_ifname"], settings["socket_family"], options.master_address())
+    return choose_interface(
+        settings["socket_ifname"], settings["socket_family"], options.master_address()
+    )
 
 
 def _ask_driver(name: str, what: int) -> bool | None:

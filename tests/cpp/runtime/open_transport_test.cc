@@ -55,6 +55,10 @@ TEST(OpenTransport, AutoGoesWithoutADeviceAndSaysSoOnceInEachProcess) {
   EXPECT_EQ(entry->severity, Severity::kInfo);
   EXPECT_EQ(entry->text,
             "no RoCE in this process, only UDP: no device like \"none\" for 127.0.0.1");
+  const auto socket = TakeLogEntry(Duration{0});
+  ASSERT_TRUE(socket.has_value());
+  EXPECT_EQ(socket->severity, Severity::kInfo);
+  EXPECT_TRUE(socket->text.starts_with("UDP port ")) << socket->text;
   EXPECT_FALSE(TakeLogEntry(Duration{0}).has_value());
 
   Runtimes runtimes(3, Options("auto"));

@@ -10,8 +10,8 @@ import pytest
 from rocecoll.interfaces import (
     Interface,
     IpAddress,
-    choose,
     choose_address,
+    choose_interface,
     list_interfaces,
     parse_filter,
     route_source,
@@ -98,18 +98,24 @@ def test_choice(ifname: str, table: object, chosen: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "reason"),
+    ("ifname", "table", "reason"),
     [
         (
+            "",
             routes(master="192.168.7.3", default="10.0.0.3"),
             "eth1, the source of the route to master",
         ),
-        (routes(master="127.0.0.1", default="10.0.0.3"), "eth0, the source of the default route"),
-        (routes(), "docker0, the first that is up, as no route leads through any"),
+        (
+            "",
+            routes(master="127.0.0.1", default="10.0.0.3"),
+            "eth0, the source of the default route",
+        ),
+        ("", routes(), "docker0, the first that is up, as no route leads through any"),
+        ("=lo", routes(), "lo, there is only loopback, among those of ROCECOLL_SOCKET_IFNAME==lo"),
     ],
 )
-def test_a_choice_has_a_reason(table: object, reason: str) -> None:
-    choice = choose("", "auto", "master", MACHINE, table)
+def test_a_choice_has_a_reason(ifname: str, table: object, reason: str) -> None:
+    choice = choose_interface(ifname, "auto", "master", MACHINE, table)
     assert f"{choice.interface.name}, {choice.reason}" == reason
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from launch import ROOT
 
-from rocecoll import Options, _core, options
+from rocecoll import Options, _core, announcements, options
 from rocecoll._core import Option
 from rocecoll.announcements import tell_aliases
 from rocecoll.options import (
@@ -68,6 +68,7 @@ GOOD = {
     "algorithm": ("all_reduce:ring,barrier:x", "all_reduce:ring,barrier:x"),
     "trace": ("traces/%r.json", "traces/%r.json"),
     "flight_recorder": ("dumps/rank_", "dumps/rank_"),
+    "debug": ("INFO", "info"),
     "replace": ("NCCL, gloo", "gloo,nccl"),
 }
 BAD = {
@@ -95,6 +96,7 @@ BAD = {
     "eager_bytes": ["-1", "65537"],
     "lane_bytes": ["0"],
     "algorithm": ["ring", "all_redcue:ring", "all_reduce:"],
+    "debug": ["", "verbose", "1"],
     "replace": ["mpi", "gloo;nccl"],
 }
 
@@ -232,6 +234,10 @@ def taken(monkeypatch: pytest.MonkeyPatch, **variables: str) -> dict[str, Given]
         ("NCCL_IB_TIMEOUT", "22", "ib_timeout", 22),
         ("NCCL_IB_RETRY_CNT", "7", "ib_retry_cnt", 7),
         ("NCCL_IB_PKEY", "1", "ib_pkey", 1),
+        ("NCCL_DEBUG", "VERSION", "debug", "warn"),
+        ("NCCL_DEBUG", "WARN", "debug", "warn"),
+        ("NCCL_DEBUG", "info", "debug", "info"),
+        ("NCCL_DEBUG", "TRACE", "debug", "info"),
     ],
 )
 def test_variables_of_other_libraries_count_where_ours_is_unset(
@@ -269,6 +275,7 @@ def test_nccl_says_minus_one_for_its_own_choice(name: str, monkeypatch: pytest.M
         ("NCCL_SOCKET_FAMILY", "AF_IB", "ROCECOLL_SOCKET_FAMILY takes auto, ipv4 or ipv6"),
         ("NCCL_IB_SL", "15", "ROCECOLL_IB_SL takes a whole number from 0 to 7"),
         ("NCCL_IB_TIMEOUT", "0", "ROCECOLL_IB_TIMEOUT takes a whole number from 1 to 31"),
+        ("NCCL_DEBUG", "ABORT", "ROCECOLL_DEBUG takes auto, or off, warn or info"),
         ("NCCL_IB_TC", "high", "ROCECOLL_IB_TC takes a whole number from 0 to 255"),
         ("NCCL_IB_TC", "9" * 30, "ROCECOLL_IB_TC takes a whole number from 0 to 255"),
     ],
@@ -298,6 +305,7 @@ def test_aliases_are_told_once(
 ) -> None:
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "lo")
     monkeypatch.setenv("NCCL_IB_SL", "9")
+    announcements._say_once.cache_clear()
     with caplog.at_level(logging.INFO, "rocecoll"):
         tell_aliases([])
         tell_aliases([])

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -23,6 +24,7 @@ class UdpPort final : public DatagramPort {
   UdpPort(const UdpPort&) = delete;
   UdpPort& operator=(const UdpPort&) = delete;
 
+  std::string description() const { return socket_.description(); }  // for people
   PortLimits limits() const override;
   Address address() const override { return address_; }
   Result<PeerHandle> add_peer(const Address& address) override;

@@ -36,6 +36,15 @@ void SetBuffer(int fd, int forced, int ordinary, size_t bytes) {
   if (!SetOption(fd, SOL_SOCKET, forced, value)) SetOption(fd, SOL_SOCKET, ordinary, value);
 }
 
+// What the kernel reports is twice what it takes for asked (socket(7)).
+std::string BufferText(int fd, int option, const char* limit, size_t asked_bytes) {
+  const size_t bytes = static_cast<size_t>(std::max(GetOption(fd, SOL_SOCKET, option), 0)) / 2;
+  if (bytes >= asked_bytes) return std::to_string(bytes) + " bytes";
+  const std::string asked = std::to_string(asked_bytes);
+  return "only " + std::to_string(bytes) + " of " + asked + " bytes (as root, sysctl -w net.core." +
+         limit + "=" + asked + " allows them)";
+}
+
 }  // namespace
 
 Result<UdpSocket> UdpSocket::Open(const UdpPortOptions& options) {
@@ -57,6 +66,7 @@ Status UdpSocket::configure(const UdpPortOptions& options, int family) {
   const int memory = GetOption(fd_, SOL_SOCKET, SO_RCVBUF);
   if (memory < 0) return SystemError("cannot read SO_RCVBUF");
   receive_memory_bytes_ = static_cast<size_t>(memory);
+  asked_buffer_bytes_ = options.socket_buffer_bytes;
   const bool errors_on = family == AF_INET6 ? SetOption(fd_, IPPROTO_IPV6, IPV6_RECVERR, 1) &&
                                                   SetOption(fd_, IPPROTO_IPV6, IPV6_V6ONLY, 1)
                                             : SetOption(fd_, IPPROTO_IP, IP_RECVERR, 1);
@@ -74,9 +84,17 @@ Status UdpSocket::configure(const UdpPortOptions& options, int family) {
   if (options.segmentation_offload) {
     send_offload_ = GetOption(fd_, IPPROTO_UDP, UDP_SEGMENT) >= 0;
     // A kernel without UDP_GRO delivers datagrams one by one, which the receiver takes as well.
-    SetOption(fd_, IPPROTO_UDP, UDP_GRO, 1);
+    receive_offload_ = SetOption(fd_, IPPROTO_UDP, UDP_GRO, 1);
   }
   return set_traffic_class(options, family);
+}
+
+std::string UdpSocket::description() const {
+  const auto used = [](bool yes) { return std::string(yes ? "yes" : "no"); };
+  return "UDP port " + std::to_string(endpoint_.port()) + ": UDP_SEGMENT " + used(send_offload_) +
+         ", UDP_GRO " + used(receive_offload_) + "; send buffer " +
+         BufferText(fd_, SO_SNDBUF, "wmem_max", asked_buffer_bytes_) + ", receive buffer " +
+         BufferText(fd_, SO_RCVBUF, "rmem_max", asked_buffer_bytes_);
 }
 
 // A system that has no ECN sends and gets packets without it.

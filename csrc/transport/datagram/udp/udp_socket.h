@@ -54,6 +54,8 @@ class UdpSocket {
   // bookkeeping included.
   size_t receive_memory_bytes() const { return receive_memory_bytes_; }
   bool send_offload() const { return send_offload_; }  // the kernel knows UDP_SEGMENT
+  // For people: what was asked for and what the kernel gave.
+  std::string description() const;
 
   // Largest UDP payload that the route to `endpoint` carries unfragmented; 0 without a route.
   static size_t RoutePayloadBytes(const UdpEndpoint& endpoint);
@@ -84,7 +86,9 @@ class UdpSocket {
   Descriptor fd_;
   UdpEndpoint endpoint_;
   size_t receive_memory_bytes_ = 0;
+  size_t asked_buffer_bytes_ = 0;
   bool send_offload_ = false;
+  bool receive_offload_ = false;
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo))> source_{};
   size_t source_bytes_ = 0;
 };

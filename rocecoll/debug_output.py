@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ROCECOLL_DEBUG: what logging.getLogger("rocecoll") is told shows, whether or not logging is set up.
+
+A program that has handlers, there or at the root, gets the lines through those, whenever it adds
+them. Else they go to stderr, each with its host, process and rank.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+
+LEVELS = {"info": logging.INFO, "warn": logging.WARNING, "off": logging.CRITICAL + 1}
+_NAMES = {logging.WARNING: "WARN"}
+
+_logger = logging.getLogger("rocecoll")
+
+
+class _Stderr(logging.Handler):
+    """`rank` is that of this process in the world, once it has one."""
+
+    rank: int | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if _program_listens():
+            return
+        try:
+            # One write, so that lines of several processes do not mix.
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        place = f"{socket.gethostname()}:{record.process}"
+        rank = "" if self.rank is None else f" [{self.rank}]"
+        level = _NAMES.get(record.levelno, record.levelname)
+        return f"{place}{rank} ROCECOLL {level} {record.getMessage().removeprefix('rocecoll: ')}"
+
+
+_handler = _Stderr()
+
+
+def _program_listens() -> bool:
+    others = any(handler is not _handler for handler in _logger.handlers)
+    return others or (_logger.propagate and bool(logging.root.handlers))
+
+
+def configure(level: str | None, rank: int) -> None:
+    """As ROCECOLL_DEBUG says; None leaves it all to logging. A level that the program set stays."""
+    _handler.rank = rank
+    if level is None:
+        return
+    if _logger.level == logging.NOTSET:
+        _logger.setLevel(LEVELS[level])
+    if _handler not in _logger.handlers:
+        _logger.addHandler(_handler)
