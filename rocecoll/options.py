@@ -212,6 +212,44 @@ def master_address() -> str | None:
     return os.environ.get("MASTER_ADDR") or None
 
 
+# Where a launcher puts a rank; none of them is secret, as others of the same launcher may be.
+_PLACES = (
+    *("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    *("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"),
+    *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    *("OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    *("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_STEP_ID"),
+    *("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"),
+)
+# What else changes how a job runs.
+_INFLUENCES = (
+    "CUDA_",
+    "GLOO_",
+    "KUBERNETES_SERVICE_HOST",
+    "LD_",
+    "NCCL_",
+    "OMP_",
+    "PYTHON",
+    "TORCH",
+)
+
+
+def reported_variables() -> dict[str, str]:
+    """For a bug report: our variables and places with their values; of others only that they are set."""
+    reported = {}
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) or name in _PLACES:
+            reported[name] = os.environ[name]
+        elif name.startswith(_INFLUENCES):
+            reported[name] = "(set)"
+    return reported
+
+
+def in_kubernetes() -> bool:
+    """Which tells each container where its service is."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ
+
+
 def launcher_variables() -> dict[str, str]:
     """What rocecoll/launchers.py looks at."""
     prefixes = ("OMPI_", "PMI", "MPI_", "SLURM_", "MASTER_")

@@ -10,6 +10,7 @@ import typer
 import rocecoll
 from rocecoll.cli.config import config
 from rocecoll.cli.devices import devices
+from rocecoll.cli.doctor import doctor
 from rocecoll.cli.status import status
 
 app = typer.Typer(
@@ -46,6 +47,7 @@ def about(
 
 app.command()(config)
 app.command()(devices)
+app.command()(doctor)
 app.command()(status)
 
 

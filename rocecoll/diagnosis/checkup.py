@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that is looked at on one machine, in the order in which it is told."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+from rocecoll import options
+from rocecoll.diagnosis.addresses import check_addresses
+from rocecoll.diagnosis.finding import Finding, Level
+from rocecoll.diagnosis.firewall import check_firewall
+from rocecoll.diagnosis.limits import check_container, check_open_files, check_processors
+from rocecoll.diagnosis.rdma import check_rdma
+from rocecoll.diagnosis.shared_memory import check_shared_memory
+from rocecoll.diagnosis.software import check_options, check_torch_version
+from rocecoll.diagnosis.udp_sockets import check_udp_sockets
+
+Check = Callable[[options.Settings], list[Finding]]
+CHECKS: dict[str, Check] = {
+    "options": lambda settings: check_options(),
+    "torch": lambda settings: check_torch_version(),
+    "address": check_addresses,
+    "UDP sockets": check_udp_sockets,
+    "firewall": check_firewall,
+    "shared memory": check_shared_memory,
+    "RDMA": check_rdma,
+    "open files": lambda settings: check_open_files(),
+    "processors": lambda settings: check_processors(),
+    "container": lambda settings: check_container(),
+}
+
+
+def examine(settings: options.Settings, checks: dict[str, Check] = CHECKS) -> list[Finding]:
+    """A machine that does not let one thing be looked at still tells of the others."""
+    findings = []
+    for subject, check in checks.items():
+        try:
+            findings += check(settings)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            text = f"could not be looked at: {type(error).__name__}: {error}"
+            findings.append(Finding(subject, Level.WARNING, text))
+    return findings

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the system grants a process: descriptors, processors, and whether it is in a container."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+from rocecoll import options
+from rocecoll.diagnosis.finding import Finding, Level
+
+ROOT = Path("/")
+# torch and Python take most; rocecoll some, and one for each other rank of the host.
+DESCRIPTORS = 256
+
+
+def check_open_files() -> list[Finding]:
+    return [judge_open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])]
+
+
+def judge_open_files(limit: int) -> Finding:
+    if limit == resource.RLIM_INFINITY or limit >= DESCRIPTORS:
+        shown = "no limit" if limit == resource.RLIM_INFINITY else f"{limit} for a process"
+        return Finding("open files", Level.OK, shown)
+    text = f"{limit} for a process: too few for torch and a rank of each neighbour on this host"
+    return Finding("open files", Level.WARNING, text, f"ulimit -n {4 * DESCRIPTORS}")
+
+
+def check_processors(root: Path = ROOT) -> list[Finding]:
+    usable = len(os.sched_getaffinity(0))
+    granted = granted_processors(root)
+    if granted is None or granted >= usable:
+        return [Finding("processors", Level.OK, f"{usable} can be used")]
+    text = (
+        f"the container's limit is {granted:g} of the {usable} that programs see: ranks and "
+        "threads beyond it are stopped for a while, which looks like a slow network"
+    )
+    cure = f"export OMP_NUM_THREADS={max(1, int(granted))} ROCECOLL_SPIN_US=0"
+    return [Finding("processors", Level.WARNING, text, cure)]
+
+
+def granted_processors(root: Path) -> float | None:
+    """Of the control group, version 2 or 1; None: no limit."""
+    version_2 = root / "sys/fs/cgroup/cpu.max"
+    version_1 = root / "sys/fs/cgroup/cpu"
+    if version_2.exists():
+        quota, period = version_2.read_text().split()
+    elif (version_1 / "cpu.cfs_quota_us").exists():
+        quota = (version_1 / "cpu.cfs_quota_us").read_text().strip()
+        period = (version_1 / "cpu.cfs_period_us").read_text()
+    else:
+        return None
+    return None if quota in ("max", "-1") else int(quota) / int(period)
+
+
+def check_container(root: Path = ROOT) -> list[Finding]:
+    marks = [f"/{mark}" for mark in (".dockerenv", "run/.containerenv") if (root / mark).exists()]
+    if options.in_kubernetes():
+        marks.append("KUBERNETES_SERVICE_HOST")
+    if not marks:
+        return [Finding("container", Level.OK, "none is to be seen")]
+    text = (
+        f"this is one ({', '.join(marks)}): other hosts must have a way to its address and UDP "
+        "ports, which those behind address translation do not have"
+    )
+    cure = "" if options.in_kubernetes() else "docker run --network host ..."
+    return [Finding("container", Level.NOTE, text, cure)]
