@@ -14,7 +14,7 @@ import readme_figures
 from launch import ROOT, torchrun
 
 import rocecoll
-from rocecoll.options import table
+from rocecoll.options import table, variable
 
 pytestmark = pytest.mark.quick
 
@@ -89,6 +89,25 @@ def test_every_page_is_in_the_index() -> None:
     assert set(index) >= {path for path in DOCUMENTS if path != "docs/index.md"}
     listed = re.findall(r"^- \[", text_of("docs/index.md"), re.MULTILINE)
     assert len(listed) == len(set(index)), "a page is listed twice"
+
+
+def test_options_that_documents_name_exist() -> None:
+    examples = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("examples/*/*")]
+    known = {variable(name) for name in table()} | {"ROCECOLL_CHECK"}  # a macro
+    for document in DOCUMENTS + examples:
+        named = set(re.findall(r"ROCECOLL_\w*[A-Z]", (ROOT / document).read_text()))
+        assert named <= known, f"{document} names {named - known}"
+
+
+def test_shown_sources_are_compiled() -> None:
+    """The C++ on a page stands in a file that the page names."""
+    text = (ROOT / "docs" / "write_a_transport.md").read_text()
+    files = re.findall(r"`((?:csrc|tests)/\S+\.(?:h|cc))`", text)
+    sources = "".join((ROOT / file).read_text() for file in files)
+    blocks = re.findall(r"```cpp\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        assert block in sources, block
 
 
 @pytest.mark.parametrize(
