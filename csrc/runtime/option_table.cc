@@ -244,8 +244,9 @@ Status UnknownOption(const std::string& name) {
 Result<OptionValue> Option::read(const OptionValue& given, const std::string& origin) const {
   const std::string text = TextOf(given);
   if (auto value = kind.parse(Trimmed(text))) return *std::move(value);
-  return Status(StatusCode::kInvalidArgument,
-                origin + "='" + text + "': accepted is " + kind.accepted);
+  const std::string why = kind.explain ? kind.explain(Trimmed(text)) : "";
+  return Status(StatusCode::kInvalidArgument, origin + "='" + text + "': accepted is " +
+                                                  kind.accepted + (why.empty() ? "" : "; " + why));
 }
 
 const std::vector<Option>& OptionTable() {

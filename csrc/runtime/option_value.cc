@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/text.h"
+#include "collectives/selector.h"
 
 namespace rocecoll {
 namespace {
@@ -68,7 +69,8 @@ template <typename Names>
 std::string Joined(const Names& names, const std::string& last) {
   std::string list;
   for (size_t i = 0; i < names.size(); ++i) {
-    list += (i == 0 ? "" : i + 1 < names.size() ? ", " : last) + names[i];
+    if (i > 0) list += i + 1 < names.size() ? ", " : last;
+    list += names[i];
   }
   return list;
 }
@@ -76,6 +78,35 @@ std::string Joined(const Names& names, const std::string& last) {
 // A message between two ranks has no choice of algorithms.
 constexpr bool HasAlgorithms(const CollectiveTraits& traits) {
   return traits.flow != Flow::kToPeer && traits.flow != Flow::kFromPeer;
+}
+
+bool Exists(Collective collective, std::string_view algorithm) {
+  const auto names = AlgorithmNames(collective);
+  return std::ranges::find(names, algorithm) != names.end();
+}
+
+// Names the first algorithm that does not exist, and those that do.
+std::string ExplainAlgorithms(std::string_view text) {
+  const auto pairs = ParsePairs(text, ':');
+  if (!pairs) return "";
+  for (const CollectiveTraits& traits : kCollectiveTraits) {
+    const auto pair = pairs->find(traits.call);
+    if (!HasAlgorithms(traits) || pair == pairs->end()) continue;
+    if (Exists(traits.collective, pair->second)) continue;
+    return std::string(traits.call) + " has no algorithm '" + pair->second + "', it has " +
+           Joined(AlgorithmNames(traits.collective), " and ");
+  }
+  return "";
+}
+
+// In the order of the collectives, so that lists of the same are the same text.
+std::string AlgorithmText(const AlgorithmTable& table) {
+  std::vector<std::string> chosen;
+  for (const CollectiveTraits& traits : kCollectiveTraits) {
+    const std::string& name = table[static_cast<size_t>(traits.collective)];
+    if (!name.empty()) chosen.push_back(std::string(traits.call) + ":" + name);
+  }
+  return Joined(chosen, ",");
 }
 
 const std::set<std::string, std::less<>> kReplaceable{"gloo", "nccl"};
@@ -159,10 +190,13 @@ OptionKind Algorithms() {
     if (HasAlgorithms(traits)) collectives.emplace_back(traits.call);
   }
   return {"COLLECTIVE:ALGORITHM separated by commas; collectives: " + Joined(collectives, ", "),
-          "str", [](std::string_view text) -> std::optional<OptionValue> {
-            if (!ParseAlgorithms(text)) return {};
-            return std::string(text);
-          }};
+          "str",
+          [](std::string_view text) -> std::optional<OptionValue> {
+            const auto table = ParseAlgorithms(text);
+            if (!table) return {};
+            return AlgorithmText(*table);
+          },
+          ExplainAlgorithms};
 }
 
 OptionKind Backends() {
@@ -222,6 +256,7 @@ std::optional<AlgorithmTable> ParseAlgorithms(std::string_view text) {
   for (const CollectiveTraits& traits : kCollectiveTraits) {
     const auto pair = pairs->find(traits.call);
     if (!HasAlgorithms(traits) || pair == pairs->end()) continue;
+    if (!Exists(traits.collective, pair->second)) return {};
     table[static_cast<size_t>(traits.collective)] = pair->second;
     ++known;
   }

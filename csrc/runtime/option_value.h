@@ -32,6 +32,8 @@ struct OptionKind {
   std::string type;      // of its values, in Python; text is taken, too
   // Of text without spaces around it; nothing where that is not acceptable.
   std::function<std::optional<OptionValue>(std::string_view)> parse;
+  // What is wrong with text that was refused, where `accepted` cannot say it all; or null.
+  std::function<std::string(std::string_view)> explain = nullptr;
 };
 
 OptionKind Switch();
@@ -49,7 +51,8 @@ OptionKind OrAuto(const OptionKind& kind);
 // Names by collective; empty: chosen by size. The same on every rank.
 using AlgorithmTable = std::array<std::string, kCollectiveTraits.size()>;
 
-// Text that Faults() and Algorithms() accept; nothing for other text.
+// Text that Faults() and Algorithms() accept; nothing for other text, such as names of algorithms
+// that do not exist.
 std::optional<FaultOptions> ParseFaults(std::string_view text);
 std::optional<AlgorithmTable> ParseAlgorithms(std::string_view text);
 

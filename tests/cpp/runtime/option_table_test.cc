@@ -117,15 +117,31 @@ TEST(OptionTable, MissesADeadRankSoonerWhereNoNetworkTells) {
 }
 
 TEST(OptionTable, ParsesAlgorithmsByTheNamesOfTheCalls) {
-  const auto table = ParseAlgorithms("all_reduce:ring, barrier : x,");
+  const auto table = ParseAlgorithms("all_reduce:ring, barrier : dissemination,");
   ASSERT_TRUE(table.has_value());
   EXPECT_EQ((*table)[static_cast<size_t>(Collective::kAllreduce)], "ring");
-  EXPECT_EQ((*table)[static_cast<size_t>(Collective::kBarrier)], "x");
+  EXPECT_EQ((*table)[static_cast<size_t>(Collective::kBarrier)], "dissemination");
   EXPECT_EQ(std::ranges::count(*table, ""), static_cast<int64_t>(table->size()) - 2);
-  for (const char* wrong :
-       {"allreduce:ring", "send:x", "ring", "barrier:", "barrier:x,barrier:y"}) {
+  for (const char* wrong : {"allreduce:ring", "send:direct", "ring", "barrier:", "all_reduce:rings",
+                            "barrier:dissemination,barrier:dissemination"}) {
     EXPECT_FALSE(ParseAlgorithms(wrong).has_value()) << wrong;
   }
+}
+
+TEST(OptionTable, SaysTheSameAlgorithmsInTheSameWords) {
+  const Option& option = *FindOption("algorithm");
+  const auto value = option.read(" barrier:dissemination , all_reduce : ring,", "algorithm");
+  ASSERT_TRUE(value.ok()) << value.status().message();
+  EXPECT_EQ(value.value(), OptionValue("all_reduce:ring,barrier:dissemination"));
+}
+
+TEST(OptionTable, NamesTheAlgorithmsThatExist) {
+  const auto refused = FindOption("algorithm")->read("reduce:binomal,all_reduce:ring", "algorithm");
+  const std::string message = refused.status().message();
+  EXPECT_TRUE(
+      message.ends_with("; reduce has no algorithm 'binomal', it has binomial, "
+                        "reduce_scatter_gather and host_leaders"))
+      << message;
 }
 
 }  // namespace

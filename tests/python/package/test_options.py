@@ -65,7 +65,10 @@ GOOD = {
     "spin_us": ("12.5", 12.5),
     "eager_bytes": ("4096", 4096),
     "lane_bytes": ("65536", 65536),
-    "algorithm": ("all_reduce:ring,barrier:x", "all_reduce:ring,barrier:x"),
+    "algorithm": (
+        "barrier:dissemination, all_reduce:ring",
+        "all_reduce:ring,barrier:dissemination",
+    ),
     "trace": ("traces/%r.json", "traces/%r.json"),
     "flight_recorder": ("dumps/rank_", "dumps/rank_"),
     "debug": ("INFO", "info"),
@@ -95,7 +98,7 @@ BAD = {
     "spin_us": ["-1", "often"],
     "eager_bytes": ["-1", "65537"],
     "lane_bytes": ["0"],
-    "algorithm": ["ring", "all_redcue:ring", "all_reduce:"],
+    "algorithm": ["ring", "all_redcue:ring", "all_reduce:", "all_reduce:rings"],
     "debug": ["", "verbose", "1"],
     "replace": ["mpi", "gloo;nccl"],
 }
@@ -193,6 +196,22 @@ def test_bad_arguments() -> None:
         Options(host="::1")
     with pytest.raises(TypeError, match="no option 'replace'; set ROCECOLL_REPLACE for the whole"):
         Options(replace="gloo")
+
+
+def test_algorithms_that_do_not_exist_are_refused_with_those_that_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there_are = "all_reduce has no algorithm 'rings', it has recursive_doubling, halving_doubling, "
+    there_are += "circulant, ring, host_leaders and host_columns"
+    with pytest.raises(ValueError, match=rf"^algorithm='all_reduce:rings': .*; {there_are}$"):
+        Options(algorithm="all_reduce:rings")
+    with pytest.raises(
+        ValueError, match=r"accepted is .*collectives: all_reduce, reduce, .*barrier$"
+    ):
+        Options(algorithm="all_redcue:ring")
+    monkeypatch.setenv("ROCECOLL_ALGORITHM", "barrier:dissemination,all_reduce:rings")
+    with pytest.raises(ValueError, match=rf"^ROCECOLL_ALGORITHM='barrier.*; {there_are}$"):
+        resolve()
 
 
 def test_replaced_backends(monkeypatch: pytest.MonkeyPatch) -> None:
