@@ -12,7 +12,7 @@ import rocecoll
 from rocecoll import announcements, debug_output, options
 from rocecoll.interfaces import choose_interface
 from rocecoll.rendezvous import make_record, meet, summary
-from rocecoll.runtime import shared_runtime
+from rocecoll.runtime import shared_runtime, warn_of_ignored
 
 if TYPE_CHECKING:
     from rocecoll._c10d import Backend, Options
@@ -41,11 +41,10 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         settings["socket_ifname"], settings["socket_family"], _meeting_point(group.store)
     )
     announcements.tell_process(choice, options.carriers(settings))
-    runtime = shared_runtime(
-        options.runtime_settings(
-            settings, choice.address, options.local_ranks(_ranks_in_world(group))
-        )
-    )
+    local_ranks = options.local_ranks(_ranks_in_world(group))
+    wanted = options.runtime_settings(settings, choice.address, local_ranks)
+    runtime = shared_runtime(wanted)
+    warn_of_ignored(chosen.values, wanted, runtime)
     own = make_record(
         rank=group.group_rank,
         ranks=group.group_size,

@@ -8,8 +8,9 @@ import multiprocessing
 import os
 import sys
 import warnings
+from collections.abc import Mapping
 from multiprocessing.util import Finalize
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rocecoll import log_forwarding, status
 
@@ -43,7 +44,8 @@ def load_torch() -> None:
 def shared_runtime(settings: Settings) -> Runtime:
     """Starts the runtime; later calls get the same one.
 
-    Other settings take effect once no process group uses the old runtime.
+    Other settings take effect once no process group uses the old runtime: a group that says nothing
+    of them has those that the process runs with.
     """
     from rocecoll import _c10d
 
@@ -51,15 +53,22 @@ def shared_runtime(settings: Settings) -> Runtime:
     _end_with_worker()
     runtime = _c10d.start_runtime(settings)
     status.start()
+    return runtime
+
+
+def warn_of_ignored(chosen: Mapping[str, Any], wanted: Settings, runtime: Runtime) -> None:
+    """Of what a rocecoll.Options has chosen, and so is wanted, but the runtime has otherwise."""
     kept = runtime.settings
-    ignored = sorted(name for name, value in settings.items() if kept.get(name) != value)
+    ignored = [name for name in chosen if name in wanted and wanted[name] != kept[name]]
     if ignored:
+        asked = ", ".join(f"{name}={chosen[name]!r}" for name in ignored)
+        running = ", ".join(f"{name}={kept[name]!r}" for name in ignored)
         warnings.warn(
-            f"rocecoll keeps its settings while process groups exist: {', '.join(ignored)} "
-            "changed and was ignored",
+            f"rocecoll.Options({asked}) is ignored: while the process has other groups it goes on "
+            f"with {running}, as its first group was made; give it to that one, or destroy all "
+            "groups before",
             stacklevel=2,
         )
-    return runtime
 
 
 def stats() -> dict[str, int]:
