@@ -11,11 +11,13 @@ import torch.distributed
 import rocecoll
 from rocecoll import announcements, debug_output, options
 from rocecoll.interfaces import choose_interface
-from rocecoll.rendezvous import make_record, meet, summary
+from rocecoll.records import make_record
+from rocecoll.rendezvous import meet, summary, tell_failure
 from rocecoll.runtime import shared_runtime, warn_of_ignored
 
 if TYPE_CHECKING:
-    from rocecoll._c10d import Backend, Options
+    from rocecoll._c10d import Backend, Options, Runtime
+    from rocecoll.options import Settings
 
 
 def create_backend(group: Any, pg_options: Options | None) -> Backend:
@@ -24,7 +26,45 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
     `group` is torch's _DistributedBackendOptions: store, group_rank, group_size, timeout, group_id
     and global_ranks_in_group (empty for the world).
     """
-    from rocecoll._c10d import Options, make_backend
+    from rocecoll._c10d import make_backend
+
+    try:
+        chosen, settings, runtime = _start(group, pg_options)
+    except Exception as error:
+        tell_failure(group.store, group.group_rank, group.group_size, error)
+        raise
+    settings |= runtime.settings  # the process may have had a group before, with other ones
+    own = make_record(
+        rank=group.group_rank,
+        ranks=group.group_size,
+        address=runtime.address,
+        process=runtime.process,
+        agreed=options.agreed(settings),
+        version=rocecoll.__version__,
+    )
+    meeting = meet(group.store, own, group.group_id, group.timeout)
+    if own.rank == 0:  # the others know the same
+        line = summary(meeting, group.group_id, options.carriers(settings))
+        logging.getLogger("rocecoll").info("%s", line)
+    return make_backend(
+        runtime=runtime,
+        name=group.group_id,
+        key=meeting.key,
+        rank=group.group_rank,
+        addresses=list(meeting.addresses),
+        processes=[record.process for record in meeting.records],
+        known_as=[record.address for record in meeting.records],
+        global_ranks=list(group.global_ranks_in_group),
+        hosts=list(meeting.hosts),
+        timeout=group.timeout,
+        algorithms=settings["algorithm"],
+        options=chosen,
+    )
+
+
+def _start(group: Any, pg_options: Options | None) -> tuple[Options, Settings, Runtime]:
+    """What a rank needs before it can tell the others where it is."""
+    from rocecoll._c10d import Options
 
     if pg_options is not None and not isinstance(pg_options, Options):
         raise TypeError(f"pg_options must be rocecoll.Options, not {type(pg_options).__name__}")
@@ -45,31 +85,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
     wanted = options.runtime_settings(settings, choice.address, local_ranks)
     runtime = shared_runtime(wanted)
     warn_of_ignored(chosen.values, wanted, runtime)
-    own = make_record(
-        rank=group.group_rank,
-        ranks=group.group_size,
-        address=runtime.address,
-        process=runtime.process,
-        transport=options.carriers(settings),
-        version=rocecoll.__version__,
-    )
-    meeting = meet(group.store, own, group.group_id, group.timeout)
-    if own.rank == 0:  # the others know the same
-        logging.getLogger("rocecoll").info("%s", summary(meeting, group.group_id))
-    return make_backend(
-        runtime=runtime,
-        name=group.group_id,
-        key=meeting.key,
-        rank=group.group_rank,
-        addresses=list(meeting.addresses),
-        processes=[record.process for record in meeting.records],
-        known_as=[record.address for record in meeting.records],
-        global_ranks=list(group.global_ranks_in_group),
-        hosts=list(meeting.hosts),
-        timeout=group.timeout,
-        algorithms=settings["algorithm"],
-        options=chosen,
-    )
+    return chosen, settings, runtime
 
 
 def _ranks_in_world(group: Any) -> int:

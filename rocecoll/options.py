@@ -11,7 +11,7 @@ import difflib
 import functools
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,15 +76,9 @@ def _read(name: str, text: str) -> Any:
 
 def value_text(value: Any) -> str:
     """As the variable of an option would say it; empty where the value is no choice at all."""
-    if value in ("", (0, 0)):
-        return ""
-    if value is None:
-        return "auto"
-    if isinstance(value, tuple):
-        return "-".join(map(str, value))
-    if isinstance(value, bool):
-        return str(int(value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    from rocecoll._core import Option
+
+    return "" if value in ("", (0, 0)) else Option.text(value)
 
 
 def given(problems: list[str] | None = None) -> dict[str, Given]:
@@ -174,8 +168,25 @@ def complete(named: Mapping[str, Any]) -> Settings:
     return settings
 
 
+def agreed(settings: Settings) -> dict[str, str]:
+    """What all ranks of a group must have alike, as variables would say it."""
+    return {n: option.text(settings[n]) for n, option in table().items() if option.must_agree}
+
+
+def how_to_agree(names: Sequence[str]) -> str:
+    """What to do where ranks have different values of these."""
+    variables = " and ".join(map(variable, names))
+    cure = f"Set {variables} alike on all ranks, or pass all the same rocecoll.Options"
+    if "shm" in names:
+        cure += (
+            f"; {variable('shm')} is by itself 0 where {variable('transport')}=udp or "
+            f"{variable('fault')} is set, else 1"
+        )
+    return cure
+
+
 def carriers(settings: Settings) -> str:
-    """What ranks have to agree on: the transport, and whether it is used within a host, too."""
+    """In words: the transport, and whether shared memory is used within a host."""
     return str(settings["transport"]) + (", shared memory" if settings["shm"] else "")
 
 

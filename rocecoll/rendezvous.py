@@ -1,30 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ranks of a group tell each other where they are: one small record each, through the Store.
 
-Every rank sets one key and reads all of them in one batch; the Store is never asked again.
+Every rank sets one key and reads all of them in one batch. Unless something is wrong, the Store is
+never asked again.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import ipaddress
-import json
-import secrets
-import socket
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from rocecoll.interfaces import list_interfaces
+from rocecoll.records import (
+    SHOWN,
+    Failure,
+    IpAddress,
+    Record,
+    RendezvousError,
+    check,
+    from_text,
+    list_ranks,
+    make_failure,
+    spans,
+    to_text,
+)
 
-PROTOCOL = 1  # of the records and of the wire: ranks with different numbers do not talk
-_SHOWN = 16  # ranks or hosts listed in a message
-
-IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+# While ranks are missing, the time between two looks for one that could not start. It doubles, so
+# that many ranks that wait for long do not keep the Store busy.
+_FIRST_LOOK_S = 1.0
+_SHORTEST_WAIT_S = 0.01  # torch takes less than a millisecond as for ever
+# What a rank that gives up spends on the others at most: some may never come, and the Store may be
+# out of reach.
+_LEAVE_LIMIT_S = 3.0
+_STORE_LIMIT_S = 5.0
 
 
 class Store(Protocol):
@@ -39,39 +52,6 @@ class Store(Protocol):
     def has_extended_api(self) -> bool: ...
 
 
-class RendezvousError(RuntimeError):
-    """The ranks of a group could not find each other, or do not fit together."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """`address` is "host:port" with the host that other machines are to use, `process` the random
-    number by which the process behind it is told from one that has the address later.
-    """
-
-    rank: int
-    ranks: int
-    address: str
-    process: int
-    host_id: str
-    host_name: str
-    transport: str
-    version: str
-    nonce: str
-    protocol: int = PROTOCOL
-
-    @property
-    def host(self) -> IpAddress:
-        return ipaddress.ip_address(self.address.rpartition(":")[0].strip("[]"))
-
-    @property
-    def port(self) -> int:
-        return int(self.address.rpartition(":")[2])
-
-    def __str__(self) -> str:
-        return f"rank {self.rank} ({self.host_name}, {self.address})"
-
-
 @dataclass(frozen=True)
 class Meeting:
     """What every rank knows afterwards. `key` is equal on all of them and never comes again."""
@@ -82,49 +62,51 @@ class Meeting:
     key: bytes
 
 
-@functools.cache
-def host_id() -> str:
-    """Equal for two processes if they reach each other over loopback.
-
-    Clones of a running virtual machine have it in common, too.
+@dataclass(frozen=True)
+class _Turn:
+    """The keys of one meeting. A group of the same name may be made again in the same Store, so
+    each rank counts its turns.
     """
-    facts = [socket.gethostname()]
-    for source in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
-        path = Path(source)
-        if path.exists():
-            facts.append(path.read_text().strip())
-            break
-    network = Path("/proc/self/ns/net")
-    if network.exists():
-        facts.append(str(network.stat().st_ino))
-    return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
 
+    store: Store
+    number: int
+    ranks: int
 
-def make_record(
-    rank: int, ranks: int, address: str, process: int, transport: str, version: str
-) -> Record:
-    return Record(
-        rank=rank,
-        ranks=ranks,
-        address=address,
-        process=process,
-        host_id=host_id(),
-        host_name=socket.gethostname(),
-        transport=transport,
-        version=version,
-        nonce=secrets.token_hex(8),
-    )
+    @classmethod
+    def next(cls, store: Store, rank: int, ranks: int) -> _Turn:
+        return cls(store, store.add(f"rocecoll/turns/{rank}", 1), ranks)
+
+    def key(self, what: object) -> str:
+        return f"rocecoll/{self.number}/{what}"
+
+    @property
+    def records(self) -> list[str]:
+        return [self.key(rank) for rank in range(self.ranks)]
+
+    @property
+    def failure(self) -> str:
+        """Of any rank that could not start, beside its record: others may never come."""
+        return self.key("failure")
+
+    def leave_together(self) -> None:
+        """Waits for all ranks to come to it: the Store may end with the first that leaves."""
+        all_know = self.key("all_know")
+        if self.store.add(self.key("knowing"), 1) == self.ranks:
+            self.store.set(all_know, "")
+        self.store.wait([all_know], timedelta(seconds=_LEAVE_LIMIT_S))
 
 
 def meet(store: Store, own: Record, group_name: str, timeout: timedelta) -> Meeting:
     """Exchanges records, waiting for the others at most `timeout`."""
-    # A group of the same name may be made again in the same Store: each rank counts its turns.
-    turn = store.add(f"rocecoll/turns/{own.rank}", 1)
-    keys = [f"rocecoll/{turn}/{rank}" for rank in range(own.ranks)]
-    store.set(keys[own.rank], json.dumps(asdict(own)))
-    values = _wait_for(store, keys, own, group_name, timeout)
-    records = tuple(_parse(value, rank) for rank, value in enumerate(values))
-    _check(records, own, group_name)
+    turn = _Turn.next(store, own.rank, own.ranks)
+    store.set(turn.key(own.rank), to_text(own))
+    values = _wait_for(turn, own, group_name, timeout)
+    try:
+        records = _fitting(values, group_name)
+        check(records, own, group_name)
+    except RendezvousError:  # of every rank
+        _briefly(turn.leave_together)
+        raise
     digest = hashlib.sha256(group_name.encode())
     for value in values:
         digest.update(hashlib.sha256(value).digest())
@@ -136,127 +118,107 @@ def meet(store: Store, own: Record, group_name: str, timeout: timedelta) -> Meet
     return Meeting(records, addresses, hosts, digest.digest()[:16])
 
 
-def _wait_for(
-    store: Store, keys: list[str], own: Record, group_name: str, timeout: timedelta
-) -> list[bytes]:
+def tell_failure(store: Store, rank: int, ranks: int, error: Exception) -> None:
+    """Instead of meet(), by a rank that could not start: the others are not to wait for it."""
+    told = to_text(make_failure(rank, error))
+
+    def tell() -> None:
+        turn = _Turn.next(store, rank, ranks)
+        store.set(turn.key(rank), told)
+        store.set(turn.failure, told)
+        turn.leave_together()
+
+    _briefly(tell)
+
+
+def _briefly(action: Callable[[], None]) -> None:
+    """Does what a rank owes the others before its own error, but does not wait long for the Store.
+
+    What goes wrong with it is of less interest than that error.
+    """
+
+    def attempt() -> None:
+        try:
+            action()
+        except RuntimeError:  # the Store is gone, or not all ranks have come
+            return
+
+    thread = threading.Thread(target=attempt, name="rocecoll_farewell", daemon=True)
+    thread.start()
+    thread.join(_STORE_LIMIT_S)
+
+
+def _wait_for(turn: _Turn, own: Record, group_name: str, timeout: timedelta) -> list[bytes]:
+    """The values of all records. Looks from time to time for a rank that could not start."""
+    prefix = f"rocecoll: group {group_name!r}:"
+    store, keys, limit_s = turn.store, turn.records, timeout.total_seconds()
     started = time.monotonic()
+    waited_s, look_s = 0.0, _FIRST_LOOK_S
     try:
-        store.wait(keys, timeout)
+        while not _all_set(store, keys, max(min(look_s, limit_s - waited_s), _SHORTEST_WAIT_S)):
+            waited_s = time.monotonic() - started
+            if store.check([turn.failure]):
+                failure = from_text(store.get(turn.failure), own.rank)
+                _briefly(turn.leave_together)
+                raise RendezvousError(f"{prefix} {failure}")
+            if waited_s >= limit_s:
+                missing = [rank for rank, key in enumerate(keys) if not store.check([key])]
+                raise RendezvousError(
+                    f"{prefix} rank {own.rank} waited {waited_s:.1f} s for {list_ranks(missing)} of "
+                    f"{own.ranks} to give their addresses; they did not start, ended, or use another "
+                    "store"
+                )
+            look_s *= 2
         if store.has_extended_api():
             return list(store.multi_get(keys))
         return [store.get(key) for key in keys]
+    except RendezvousError:
+        raise
     except RuntimeError as error:
-        waited = time.monotonic() - started
-        missing = [rank for rank, key in enumerate(keys) if not _is_set(store, key)]
-        if not missing:
-            raise
         raise RendezvousError(
-            f"rocecoll: group {group_name!r}: rank {own.rank} waited {waited:.1f} s for "
-            f"{_list_ranks(missing)} of {own.ranks} to give their addresses; they did not start, "
-            "ended, or use another store"
+            f"{prefix} rank {own.rank} lost the Store while it waited for the other ranks: the "
+            "process that serves it, rank 0 or the launcher, has ended or cannot be reached; look "
+            "at its output first"
         ) from error
 
 
-def _is_set(store: Store, key: str) -> bool:
+def _all_set(store: Store, keys: list[str], limit_s: float) -> bool:
+    started = time.monotonic()
     try:
-        return store.check([key])
-    except RuntimeError:  # the store itself is gone; say so instead of naming ranks
-        return True
+        store.wait(keys, timedelta(seconds=limit_s))
+    except RuntimeError:
+        if time.monotonic() - started < limit_s / 2:  # that is not why
+            raise
+        return False
+    return True
 
 
-def _list_ranks(ranks: Sequence[int]) -> str:
-    shown = ", ".join(map(str, ranks[:_SHOWN]))
-    more = f" and {len(ranks) - _SHOWN} more" if len(ranks) > _SHOWN else ""
-    return f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}"
+def _fitting(values: Sequence[bytes], group_name: str) -> tuple[Record, ...]:
+    """The records, if all ranks left one."""
+    told = [from_text(value, rank) for rank, value in enumerate(values)]
+    failures = [one for one in told if isinstance(one, Failure)]
+    if failures:
+        others = [failure.rank for failure in failures[1:]]
+        more = f"; neither could {list_ranks(others)}" if others else ""
+        raise RendezvousError(f"rocecoll: group {group_name!r}: {failures[0]}{more}")
+    return tuple(one for one in told if isinstance(one, Record))
 
 
-def _parse(value: bytes, rank: int) -> Record:
-    try:
-        fields: dict[str, Any] = json.loads(value)
-        if fields["protocol"] != PROTOCOL:
-            raise RendezvousError(
-                f"rocecoll: rank {rank} runs version {fields.get('version')} with protocol "
-                f"{fields['protocol']}, this rank protocol {PROTOCOL}: use one version everywhere"
-            )
-        record = Record(**fields)
-        _ = record.host, record.port
-    except (ValueError, TypeError, KeyError) as error:
-        raise RendezvousError(f"rocecoll: rank {rank} left an unreadable record") from error
-    return record
-
-
-def _check(records: Sequence[Record], own: Record, group_name: str) -> None:
-    prefix = f"rocecoll: group {group_name!r}:"
-    for rank, record in enumerate(records):
-        if record.rank != rank or record.ranks != own.ranks:
-            raise RendezvousError(
-                f"{prefix} {record} believes to be rank {record.rank} of {record.ranks}, rank "
-                f"{own.rank} expects rank {rank} of {own.ranks}"
-            )
-        for what, theirs, ours, cure in (
-            ("version", record.version, own.version, "install one version everywhere"),
-            (
-                "transport",
-                record.transport,
-                own.transport,
-                "set ROCECOLL_TRANSPORT alike on all ranks, and ROCECOLL_SHM and ROCECOLL_FAULT; auto "
-                "uses RoCE where a pair of ranks has it",
-            ),
-        ):
-            if theirs != ours:
-                raise RendezvousError(
-                    f"{prefix} {record} uses {what} {theirs}, {own} uses {ours}: {cure}"
-                )
-    _check_hosts(records, prefix)
-
-
-def _check_hosts(records: Sequence[Record], prefix: str) -> None:
-    """Every rank can be reached from every other host, as far as addresses can tell."""
-    hosts = {record.host_id: record for record in reversed(records)}  # its lowest rank
-    if len(hosts) == 1:
-        return
-    for record in records:
-        other = next(first for host, first in hosts.items() if host != record.host_id)
-        if record.host.is_loopback:
-            raise RendezvousError(
-                f"{prefix} {record} offers a loopback address, which {other} on another host "
-                "cannot reach; name an interface with ROCECOLL_SOCKET_IFNAME"
-            )
-        if other.host.version != record.host.version:
-            raise RendezvousError(
-                f"{prefix} {record} and {other} use different address families; set "
-                "ROCECOLL_SOCKET_FAMILY or ROCECOLL_SOCKET_IFNAME alike"
-            )
-
-
-def summary(meeting: Meeting, group_name: str) -> str:
+def summary(meeting: Meeting, group_name: str, carriers: str) -> str:
     """Who shares a host with whom, and what the ranks may use: one line about a group."""
     on_host: dict[int, list[Record]] = {}
     for host, record in zip(meeting.hosts, meeting.records, strict=True):
         on_host.setdefault(host, []).append(record)
     shown = [
-        f"{records[0].host_name} has {_spans([record.rank for record in records])}"
-        for records in list(on_host.values())[:_SHOWN]
+        f"{records[0].host_name} has {spans([record.rank for record in records])}"
+        for records in list(on_host.values())[:SHOWN]
     ]
-    more = f" and {len(on_host) - _SHOWN} more" if len(on_host) > _SHOWN else ""
+    more = f" and {len(on_host) - SHOWN} more" if len(on_host) > SHOWN else ""
     count = len(meeting.records)
     return (
         f"rocecoll: group {group_name!r}: {count} rank{'s' if count > 1 else ''} on {len(on_host)} "
-        f"host{'s' if len(on_host) > 1 else ''} ({meeting.records[0].transport}): "
-        f"{', '.join(shown)}{more}"
+        f"host{'s' if len(on_host) > 1 else ''} ({carriers}): {', '.join(shown)}{more}"
     )
-
-
-def _spans(ranks: Sequence[int]) -> str:
-    """Ranks in order: 0-3 5 8-9, the first so many spans."""
-    spans: list[list[int]] = []
-    for rank in ranks:
-        if spans and spans[-1][1] == rank - 1:
-            spans[-1][1] = rank
-        else:
-            spans.append([rank, rank])
-    texts = [f"{first}-{last}" if first < last else f"{first}" for first, last in spans]
-    return " ".join(texts[:_SHOWN]) + (" ..." if len(texts) > _SHOWN else "")
 
 
 def local_addresses() -> frozenset[IpAddress]:

@@ -70,6 +70,8 @@ void BindOptions(py::module_& module) {
       .def_readonly("doc", &Option::doc)
       .def_readonly("process_wide", &Option::process_wide)
       .def_readonly("aliases", &Option::aliases)
+      .def_readonly("must_agree", &Option::must_agree)
+      .def_static("text", &TextOf, py::arg("value"), "As a variable would say it.")
       .def_property_readonly(
           "of_runtime", [](const Option& option) { return bool(option.set); },
           "Runtime() takes it.")

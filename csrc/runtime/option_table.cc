@@ -58,9 +58,14 @@ Option Row(const char* name, OptionKind kind, Field field, const char* unit, std
           std::move(doc),
           [field, unit](RuntimeOptions& options, const OptionValue& value) {
             Store(field(options), value, unit);
-          },
-          false,
-          {}};
+          }};
+}
+
+// Ranks with different values would not understand each other, or call a collective differently.
+Option Agreed(Option option) {
+  option.must_agree = true;
+  option.doc += "; the same on all ranks";
+  return option;
 }
 
 // The same, but by itself it is auto, which leaves the field as it is.
@@ -77,7 +82,7 @@ Option AutoRow(const char* name, const OptionKind& kind, Field field, const char
 
 // For Python alone.
 Option PythonRow(const char* name, OptionKind kind, const char* standard, std::string doc) {
-  return {name, std::move(kind), std::string(standard), "", std::move(doc), nullptr, false, {}};
+  return {name, std::move(kind), std::string(standard), "", std::move(doc), nullptr};
 }
 
 // What `field` has by itself, as text.
@@ -92,13 +97,13 @@ std::string DefaultText(Field field, const char* unit) {
 
 std::vector<Option> GeneralOptions() {
   return {
-      Row("transport", Choice({"udp", "ud", "rc", "auto"}), ROCECOLL_FIELD(transport), "",
-          "what carries the data: udp; RoCE's unreliable datagrams (ud) or reliable connections "
-          "(rc); auto: rc between ranks that both have it, else UDP; alike on all ranks"),
-      AutoRow(
+      Agreed(Row("transport", Choice({"udp", "ud", "rc", "auto"}), ROCECOLL_FIELD(transport), "",
+                 "what carries the data: udp; RoCE's unreliable datagrams (ud) or reliable "
+                 "connections (rc); auto: rc between ranks that both have it, else UDP")),
+      Agreed(AutoRow(
           "shm", Switch(), ROCECOLL_FIELD(shm), "",
           "shared memory between ranks of one host, beside whatever carries the rest; auto: yes, "
-          "but not where the transport is set to udp or faults are injected; alike on all ranks"),
+          "but not where the transport is set to udp or faults are injected")),
       PythonRow("socket_ifname",
                 AnyText("names or prefixes of interfaces separated by commas, =NAME for exactly "
                         "one, ^NAME to exclude, or networks such as 10.0.0.0/8"),
@@ -109,9 +114,11 @@ std::vector<Option> GeneralOptions() {
                 "address family; auto: the family of the chosen interface's route"),
       Row("port_range", Ports(), ROCECOLL_FIELD(port_range), "",
           "UDP ports to take one from, one per process; 0: any free port"),
-      Row("udp_max_datagram_bytes", Integer(576, 65507), ROCECOLL_FIELD(max_datagram_bytes),
+      // The largest message that goes without asking depends on it.
+      Agreed(Row(
+          "udp_max_datagram_bytes", Integer(576, 65507), ROCECOLL_FIELD(max_datagram_bytes),
           "bytes",
-          "largest datagram; the MTU of the route to a peer or its receive buffer may lower it"),
+          "largest datagram; the MTU of the route to a peer or its receive buffer may lower it")),
       Row("udp_offload", Switch(), ROCECOLL_FIELD(segmentation_offload), "",
           "let the kernel cut and join datagrams (UDP_SEGMENT, UDP_GRO) where it can"),
       Row("socket_buffer_bytes", Integer(65536, 1 << 30), ROCECOLL_FIELD(socket_buffer_bytes),
@@ -131,14 +138,13 @@ std::vector<Option> GeneralOptions() {
               "busy polling before a wait blocks; auto: " +
                   DefaultText(ROCECOLL_FIELD(progress.spin_time), "us") +
                   " us if every local rank has a core, else 0"),
-      Row("eager_bytes", Integer(0, 65536), ROCECOLL_FIELD(messenger.eager_bytes), "bytes",
-          "messages up to this size go without asking the receiver; 0: what the transport prefers"),
-      Row("lane_bytes", Integer(4096, 1 << 30), ROCECOLL_FIELD(engine.lane_bytes), "bytes",
-          "large operations are pipelined in pieces of about this size; equal on all ranks"),
-      PythonRow(
-          "algorithm", Algorithms(), "",
-          "algorithms to use instead of those chosen by size, e.g. all_reduce:ring; equal on all "
-          "ranks"),
+      Agreed(Row("eager_bytes", Integer(0, 65536), ROCECOLL_FIELD(messenger.eager_bytes), "bytes",
+                 "messages up to this size go without asking the receiver; 0: what the transport "
+                 "prefers")),
+      Agreed(Row("lane_bytes", Integer(4096, 1 << 30), ROCECOLL_FIELD(engine.lane_bytes), "bytes",
+                 "large operations are pipelined in pieces of about this size")),
+      Agreed(PythonRow("algorithm", Algorithms(), "",
+                       "algorithms to use instead of those chosen by size, e.g. all_reduce:ring")),
       PythonRow("trace",
                 AnyText("a path; %r or {rank} in it is the rank, which else goes before "
                         "the suffix"),

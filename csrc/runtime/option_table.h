@@ -23,8 +23,9 @@ struct Option {
   std::string doc;
   // Into its field; null where the runtime has none, as only Python uses the option.
   std::function<void(RuntimeOptions&, const OptionValue&)> set;
-  bool process_wide = false;         // has no meaning for one group
-  std::vector<OptionAlias> aliases;  // the first one that is set counts
+  bool process_wide = false;  // has no meaning for one group
+  bool must_agree = false;    // on all ranks of a group, which compare it when they meet
+  std::vector<OptionAlias> aliases = {};  // the first one that is set counts
 
   // Accepts a typed value if it accepts its text. `origin` says in the message where it is from.
   Result<OptionValue> read(const OptionValue& given, const std::string& origin) const;

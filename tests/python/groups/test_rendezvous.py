@@ -5,18 +5,30 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import json
 import re
+import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch.distributed as dist
 
 from rocecoll import rendezvous
-from rocecoll.rendezvous import Meeting, Record, RendezvousError, make_record, meet
+from rocecoll.records import (
+    Record,
+    RendezvousError,
+    check,
+    make_failure,
+    make_record,
+    to_text,
+)
+from rocecoll.rendezvous import Meeting, meet, tell_failure
 
 pytestmark = pytest.mark.quick
 
@@ -31,6 +43,12 @@ LIMIT = timedelta(seconds=200)
 @pytest.fixture(autouse=True)
 def addresses_of_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendezvous, "local_addresses", lambda: HERE)
+
+
+@pytest.fixture
+def others_never_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that the test does not have is not waited for when the verdict is known."""
+    monkeypatch.setattr(rendezvous, "_LEAVE_LIMIT_S", 0.01)
 
 
 def tcp(path: Path, ranks: int) -> list[dist.Store]:
@@ -48,8 +66,9 @@ def in_memory(path: Path, ranks: int) -> list[dist.Store]:
 
 
 def record(rank: int, ranks: int, **changes: object) -> Record:
-    own = make_record(rank, ranks, f"10.0.0.{rank + 1}:4000{rank}", rank + 1, "udp", "1.2.3")
-    return dataclasses.replace(own, **changes)
+    address = f"10.0.0.{rank + 1}:4000{rank}"
+    own = make_record(rank, ranks, address, rank + 1, {"lane_bytes": "4096"}, "1.2.3")
+    return dataclasses.replace(own, host_name="node1", **changes)
 
 
 def run_ranks(stores: list[dist.Store], records: list[Record], group: str = "g") -> list[Meeting]:
@@ -66,6 +85,10 @@ def refusals(records: list[Record]) -> list[str]:
     store = dist.HashStore()
     with ThreadPoolExecutor(len(records)) as threads:
         calls = [threads.submit(meet, store, own, "g", LIMIT) for own in records]
+    return raised_by(calls)
+
+
+def raised_by(calls: list[Future[Meeting]]) -> list[str]:
     messages = []
     for call in calls:
         with pytest.raises(RendezvousError) as raised:
@@ -120,10 +143,11 @@ def test_the_summary_of_a_group_tells_who_shares_a_host() -> None:
     store = dist.HashStore()
     places = [("a", "node1")] * 3 + [("b", "node2"), ("a", "node1")]
     records = [
-        record(rank, 5, host_id=host, host_name=name) for rank, (host, name) in enumerate(places)
+        dataclasses.replace(record(rank, 5, host_id=host), host_name=name)
+        for rank, (host, name) in enumerate(places)
     ]
     for meeting in run_ranks([store] * 5, records):
-        assert rendezvous.summary(meeting, "g") == (
+        assert rendezvous.summary(meeting, "g", "udp") == (
             "rocecoll: group 'g': 5 ranks on 2 hosts (udp): node1 has 0-2 4, node2 has 3"
         )
 
@@ -131,7 +155,7 @@ def test_the_summary_of_a_group_tells_who_shares_a_host() -> None:
 def test_a_summary_has_an_end() -> None:
     records = tuple(record(rank, 100, host_id=str(rank % 50)) for rank in range(100))
     meeting = Meeting(records, (), tuple(rank % 50 for rank in range(100)), b"")
-    assert rendezvous.summary(meeting, "g").endswith("has 15 65 and 34 more")
+    assert rendezvous.summary(meeting, "g", "udp").endswith("has 15 65 and 34 more")
 
 
 def test_a_clone_of_this_host_is_addressed_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,8 +190,10 @@ def test_many_missing_ranks_are_counted() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": "0.9"}, "uses version"),
-        ({"transport": "rc"}, "uses transport.*set ROCECOLL_TRANSPORT alike"),
+        (
+            {"version": "0.9"},
+            r"version of rocecoll is '1.2.3' on rank 0 \(node1.*install one version",
+        ),
         ({"host_id": "far", "address": "127.0.0.1:7"}, "loopback.*ROCECOLL_SOCKET_IFNAME"),
         ({"host_id": "far", "address": "[fd00::1]:7"}, "families.*ROCECOLL_SOCKET_FAMILY"),
         ({"protocol": 2}, "protocol"),
@@ -183,15 +209,153 @@ def test_ranks_that_do_not_fit(changes: dict[str, object], message: str) -> None
         )
 
 
-def test_world_sizes_differ() -> None:
+def test_options_that_differ_are_named_with_who_has_which() -> None:
+    told = (
+        "rocecoll: group 'g': ROCECOLL_LANE_BYTES is '4096' on ranks 0 2-3 (node1), '8192' on rank 1 "
+        "(node1, 10.0.0.2:40001). Set ROCECOLL_LANE_BYTES alike on all ranks, or pass all the same "
+        "rocecoll.Options"
+    )
+    records = [record(0, 4), record(1, 4, options={"lane_bytes": "8192"})]
+    assert refusals([*records, record(2, 4), record(3, 4)]) == [told] * 4
+
+
+def test_several_options_may_differ() -> None:
+    [said, same] = refusals(
+        [
+            record(0, 2, options={"transport": "udp", "shm": "0", "algorithm": ""}),
+            record(1, 2, options={"transport": "rc", "shm": "1", "algorithm": ""}),
+        ]
+    )
+    assert said == same
+    assert "ROCECOLL_TRANSPORT is 'udp' on rank 0" in said
+    assert "ROCECOLL_SHM is '0' on rank 0" in said
+    assert "Set ROCECOLL_TRANSPORT and ROCECOLL_SHM alike on all ranks" in said
+    assert "ROCECOLL_SHM is by itself 0 where ROCECOLL_TRANSPORT=udp or ROCECOLL_FAULT" in said
+
+
+def test_what_is_told_of_many_ranks_has_an_end() -> None:
+    records = [
+        dataclasses.replace(
+            record(rank, 1000, address="10.0.0.1:1", options={"lane_bytes": str(rank % 9)}),
+            host_name=f"node{rank % 9}-{rank // 9}",
+        )
+        for rank in range(1000)
+    ]
+    with pytest.raises(RendezvousError) as raised:
+        check(records, records[0], "g")
+    said = str(raised.value)
+    assert "'3' on ranks 3 12 21 30" in said and "... (node3-0, node3-1, node3-2, node3-3" in said
+    assert "and 108 more), '1'" in said and "and 5 more values. Set ROCECOLL_LANE_BYTES" in said
+    assert len(said) < 1000
+
+
+def test_two_hosts_that_offer_one_address() -> None:
+    far = {"host_id": "far", "network_id": "far", "address": "10.0.0.1:40009"}
+    told = (
+        "rocecoll: group 'g': rank 0 (node1, 10.0.0.1:40000) and rank 1 (node1, 10.0.0.1:40009) are "
+        "on different hosts that offer the same address 10.0.0.1, as that of a bridge for containers "
+        "or virtual machines, which each host has for itself: on all ranks, name the interface or "
+        "the network that joins the hosts, e.g. ROCECOLL_SOCKET_IFNAME=eth0 or 10.0.0.0/8"
+    )
+    assert refusals([record(0, 2), record(1, 2, **far)]) == [told] * 2
+
+
+def test_containers_of_one_network_may_have_names_of_their_own() -> None:
+    """The address is the same because the interface is."""
     store = dist.HashStore()
-    store.set("rocecoll/1/1", json.dumps(dataclasses.asdict(record(1, 3))))
+    named = record(1, 2, host_id="named", address="10.0.0.1:40009")
+    first, second = run_ranks([store] * 2, [record(0, 2), named])
+    assert first.addresses[1] == "10.0.0.1:40009"
+    assert second.addresses[0] == "10.0.0.1:40000"
+
+
+def test_a_rank_that_cannot_start_is_told_to_all() -> None:
+    store = dist.HashStore()
+    with ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(meet, store, record(rank, 4), "g", LIMIT) for rank in (0, 2)]
+        reason = ValueError("ROCECOLL_LANE_BYTES='many':\n  accepted is a whole number")
+        threads.submit(tell_failure, store, 1, 4, reason)
+        threads.submit(tell_failure, store, 3, 4, KeyError())
+    host = re.escape(socket.gethostname())
+    for said in raised_by(calls):
+        assert re.fullmatch(
+            rf"rocecoll: group 'g': rank 1 \({host}\) could not start: ROCECOLL_LANE_BYTES='many': "
+            r"accepted is a whole number; neither could rank 3",
+            said,
+        ), said
+
+
+def test_a_failure_is_told_before_all_have_come(others_never_leave: None) -> None:
+    """Whoever started the ranks may have ended those that had not come yet."""
+    store = dist.HashStore()
+    tell_failure(store, 1, 3, RuntimeError("no device"))
+    with pytest.raises(RendezvousError, match=r"rank 1 \(.*\) could not start: no device"):
+        meet(store, record(0, 3), "g", LIMIT)
+
+
+def test_after_a_failure_the_same_ranks_may_meet_again() -> None:
+    store = dist.HashStore()
+    with ThreadPoolExecutor(2) as threads:
+        call = threads.submit(meet, store, record(0, 2), "g", LIMIT)
+        threads.submit(tell_failure, store, 1, 2, RuntimeError("x"))
+    assert "could not start: x" in raised_by([call])[0]
+    assert len(run_ranks([store] * 2, [record(0, 2), record(1, 2)])) == 2
+
+
+def test_a_reason_has_an_end() -> None:
+    failure = make_failure(0, RuntimeError("x" * 10_000))
+    assert failure.reason.endswith("xxx ...") and len(failure.reason) < 700
+
+
+class FrozenStore:
+    """Whose server does not answer."""
+
+    def __init__(self) -> None:
+        self.thawed = threading.Event()
+
+    def add(self, key: str, amount: int) -> int:
+        self.thawed.wait(LIMIT.total_seconds())
+        raise RuntimeError("the test is over")
+
+
+def test_a_rank_that_fails_does_not_wait_for_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous, "_STORE_LIMIT_S", 0.01)
+    store: Any = FrozenStore()
+    tell_failure(store, 0, 2, RuntimeError("x"))
+    assert not store.thawed.is_set()
+    store.thawed.set()
+
+
+def test_a_store_that_goes_away_is_told() -> None:
+    code = (
+        "import sys, torch.distributed as dist\n"
+        "server = dist.TCPStore('127.0.0.1', 0, is_master=True, wait_for_workers=False)\n"
+        "print(server.port, flush=True)\nsys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        store = dist.TCPStore("127.0.0.1", int(server.stdout.readline()))
+        with ThreadPoolExecutor(1) as threads:
+            call = threads.submit(meet, store, record(1, 2), "g", LIMIT)
+            server.communicate()  # ends its input, and so the server
+        assert raised_by([call]) == [
+            "rocecoll: group 'g': rank 1 lost the Store while it waited for the other ranks: the "
+            "process that serves it, rank 0 or the launcher, has ended or cannot be reached; look at "
+            "its output first"
+        ]
+
+
+def test_world_sizes_differ(others_never_leave: None) -> None:
+    store = dist.HashStore()
+    store.set("rocecoll/1/1", to_text(record(1, 3)))
     with pytest.raises(RendezvousError, match="rank 1 of 3, rank 0 expects rank 1 of 2"):
         meet(store, record(0, 2), "g", SECOND)
 
 
 @pytest.mark.parametrize("value", ["", "no json", "[]", "{}", '{"protocol": 1}'])
-def test_unreadable_record(value: str) -> None:
+def test_unreadable_record(value: str, others_never_leave: None) -> None:
     store = dist.HashStore()
     store.set("rocecoll/1/1", value)
     with pytest.raises(RendezvousError, match="rank 1 left an unreadable record"):

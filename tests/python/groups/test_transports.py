@@ -93,8 +93,9 @@ def test_ranks_that_use_different_transports_are_told(tmp_path: Path) -> None:
     for result in run_ranks(tmp_path, {}, {"ROCECOLL_TRANSPORT": "auto"}):
         assert result.returncode == 1, result.stdout
         message = result.stdout.splitlines()[-1]
-        assert "uses transport" in message
-        assert "set ROCECOLL_TRANSPORT alike on all ranks" in message
+        assert "ROCECOLL_TRANSPORT is 'udp' on rank 0" in message
+        assert "'auto' on rank 1" in message
+        assert "Set ROCECOLL_TRANSPORT alike on all ranks" in message
 
 
 def test_a_forked_child_ends_without_the_thread_that_logs(tmp_path: Path) -> None:

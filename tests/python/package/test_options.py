@@ -214,6 +214,11 @@ def test_algorithms_that_do_not_exist_are_refused_with_those_that_do(
         resolve()
 
 
+def test_what_must_agree_is_said_where_the_option_is_explained() -> None:
+    said = {name for name, option in table().items() if "same on all ranks" in option.doc}
+    assert said == set(options.agreed(resolve()))
+
+
 def test_replaced_backends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert replaced_backends() == set()
     monkeypatch.setenv("ROCECOLL_REPLACE", "gloo,nccl")
