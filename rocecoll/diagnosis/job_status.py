@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rocecoll.records import spans
 from rocecoll.status import SOCKET_PREFIX, peer_user
 
 SOCKETS = Path("/proc/net/unix")
@@ -154,12 +155,5 @@ def verdicts(group: Group) -> list[str]:
 
 
 def spell(ranks: Sequence[int]) -> str:
-    """rank 2; ranks 0-3, 5."""
-    spans: list[list[int]] = []
-    for rank in sorted(ranks):
-        if spans and spans[-1][1] == rank - 1:
-            spans[-1][1] = rank
-        else:
-            spans.append([rank, rank])
-    texts = [f"{first}-{last}" if first < last else f"{first}" for first, last in spans]
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(texts)}"
+    """rank 2; ranks 0-3 5."""
+    return f"rank{'s' if len(ranks) > 1 else ''} {spans(sorted(ranks))}"
