@@ -22,13 +22,13 @@ std::string_view Advice(StatusCode code) {
       return "see whether these ranks are alive and reach this operation; if they are only slow, "
              "give the group a longer timeout";
     case StatusCode::kPeerLost:
-      return "see that rank's own log: its process died, or the network to its host is cut";
+      return "if it still runs, the network to its host is cut";
     case StatusCode::kNoContact:
-      return "the causes are a firewall (open the UDP ports both ways, ROCECOLL_PORT_RANGE), the "
-             "wrong interface (ROCECOLL_SOCKET_IFNAME), the MTU, or that its process has ended";
+      return "if it still runs, the cause is a firewall (open the UDP ports both ways, "
+             "ROCECOLL_PORT_RANGE), the wrong interface (ROCECOLL_SOCKET_IFNAME) or the MTU";
     case StatusCode::kPeerLeft:
-      return "that rank ended before its peers were done with it; make all ranks wait for each "
-             "other (a barrier) before they end";
+      return "if it only ended early, let all ranks wait for each other (a barrier) before they "
+             "end";
     case StatusCode::kAborted:
       return "the first error is in the log of the rank that aborted";
     case StatusCode::kNetwork:
@@ -60,10 +60,14 @@ std::string MismatchCause(const MessengerFailure& failure, const std::string& pe
 
 }  // namespace
 
-std::string FailureText::peer(Rank group_rank) const {
+std::string FailureText::name(Rank group_rank) const {
   const Rank global =
       group_rank < group_.global_ranks.size() ? group_.global_ranks[group_rank] : group_rank;
-  std::string text = "rank " + std::to_string(global);
+  return "rank " + std::to_string(global);
+}
+
+std::string FailureText::peer(Rank group_rank) const {
+  std::string text = name(group_rank);
   if (group_rank < group_.addresses.size() && !address(group_rank).empty()) {
     text += " (" + address(group_rank) + ")";
   }
@@ -103,19 +107,26 @@ std::string FailureText::operation(const Fingerprint& fingerprint, uint64_t sequ
 std::string FailureText::no_contact(Rank to, const std::string& why) const {
   return "no contact with " + peer(to) +
          ": it met this rank in the store, but no UDP packet came back (" + own_address(to) +
-         " to " + group_.addresses[to].text() + "): " + why;
+         " to " + group_.addresses[to].text() + "): " + why + see_log(to);
 }
 
-std::string FailureText::link_cause(const MessengerFailure& failure) const {
+std::string FailureText::see_log(Rank of) const {
+  return "; see " + name(of) + "'s own log first: it may have raised an exception";
+}
+
+std::string FailureText::link_cause(const MessengerFailure& failure,
+                                    const std::string& first_missed) const {
   const std::string who = peer(failure.peer);
   const std::string& why = failure.status.message();
   switch (failure.status.code()) {
     case StatusCode::kMismatch:
       return MismatchCause(failure, who, group_.global_ranks);
     case StatusCode::kPeerLeft:
-      return who + " left the group";
+      return who + " left the group" + see_log(failure.peer);
     case StatusCode::kPeerLost:
-      return "lost " + who + ": " + why;
+      return "lost " + who + ": " + why +
+             (first_missed.empty() ? "" : ", first missed at " + first_missed) +
+             see_log(failure.peer) + " or been killed";
     case StatusCode::kNoContact:
       return no_contact(failure.peer, why);
     default:

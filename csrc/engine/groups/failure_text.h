@@ -31,14 +31,18 @@ class FailureText {
   std::string operation(const Fingerprint& fingerprint, uint64_t sequence) const;
   // That nothing ever came from a rank, and `why`.
   std::string no_contact(Rank peer, const std::string& why) const;
-  // What this rank's own link or messenger found.
-  std::string link_cause(const MessengerFailure& failure) const;
+  // What this rank's own link or messenger found. Of a rank that is gone it says what to look at,
+  // since only this rank can name it; `first_missed` is when it was first silent, or empty.
+  std::string link_cause(const MessengerFailure& failure, const std::string& first_missed) const;
   // The whole message.
   std::string message(StatusCode code, const std::string& cause) const;
   // What another rank found: "rank 1 (10.0.0.2:40001) reported: timeout: ...".
   std::string report(const Status& report) const;
 
  private:
+  // "rank 2".
+  std::string name(Rank group_rank) const;
+  std::string see_log(Rank of) const;
   const std::string& own_address(Rank towards) const;
 
   const GroupSpec& group_;

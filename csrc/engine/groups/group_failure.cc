@@ -2,7 +2,9 @@
 // What a group tells while its operations wait, and how it fails: what its ranks are told, and who
 // is named.
 #include <algorithm>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "engine/groups/group.h"
@@ -41,11 +43,8 @@ void Group::fail_from_link(const MessengerFailure& failure, const Running* runni
     fail_because(failure.status, running);
     return;
   }
-  const StatusCode code = failure.status.code();
-  std::string cause = text().link_cause(failure);
-  const std::string missed = watch_.first_missed(failure.peer);
-  if (code == StatusCode::kPeerLost && !missed.empty()) cause += ", first missed at " + missed;
-  fail_because(Status(code, cause), running);
+  const std::string cause = text().link_cause(failure, watch_.first_missed(failure.peer));
+  fail_because(Status(failure.status.code(), cause), running);
 }
 
 // A rank that is gone ends the group, whether or not anything waits for it: nobody may find out
@@ -61,7 +60,13 @@ bool Group::fail_from_any_source() {
   if (any_source_.empty()) return false;
   const Running* oldest = running_[any_source_.oldest()].get();
   if (messenger_->peers_left() + 1 < context_.ranks) return false;
-  fail_because(Status(StatusCode::kPeerLeft, "every other rank has left the group"), oldest);
+  std::vector<Rank> others(context_.ranks);
+  std::iota(others.begin(), others.end(), Rank{0});
+  std::erase(others, spec_.rank);
+  fail_because(Status(StatusCode::kPeerLeft,
+                      "every other rank has left the group: " + text().peers(others) +
+                          "; see their own logs first: they may have raised an exception"),
+               oldest);
   return true;
 }
 

@@ -81,6 +81,7 @@ def test_end_by_exception(exits: Exits) -> None:
         assert "DistBackendError" in output, output
         assert re.search(r"rank 1 \([\d.]+:\d+\)", output), output
         assert GONE.search(output) and "all_reduce #" in output, output
+        assert "; see rank 1's own log first: it may have raised an exception" in output, output
 
 
 @pytest.mark.parametrize("rendezvous", ["static", "c10d"])

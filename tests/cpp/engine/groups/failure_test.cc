@@ -141,6 +141,8 @@ TEST(Failure, DeathReachesRanksThatAreNobodysNeighbour) {
     EXPECT_EQ(cluster.engine(rank).group_status(cluster.group()).code(), StatusCode::kPeerLost);
     ExpectContains(MessageAt(cluster, rank), "rank 0 (sim:0) reported: peer lost");
     ExpectContains(MessageAt(cluster, rank), "lost rank 1 (sim:1)");
+    ExpectContains(MessageAt(cluster, rank),
+                   "; see rank 1's own log first: it may have raised an exception or been killed;");
   }
 }
 
@@ -244,7 +246,12 @@ TEST(Failure, LeavingIsAnErrorOnlyForWhoeverNeedsTheRank) {
   call.submit(1);
   ASSERT_TRUE(RunUntilAllFailed(cluster, {0, 1}));
   EXPECT_EQ(cluster.engine(0).group_status(cluster.group()).code(), StatusCode::kPeerLeft);
-  ExpectContains(MessageAt(cluster, 0), "rank 2 (sim:2) left the group");
+  // Also where another rank has reported it.
+  for (const Rank rank : {0, 1}) {
+    ExpectContains(MessageAt(cluster, rank),
+                   "rank 2 (sim:2) left the group; see rank 2's own log first: it may have raised "
+                   "an exception; if it only ended early, let all ranks wait for each other");
+  }
 }
 
 TEST(Failure, RefusesWrongArguments) {
