@@ -72,9 +72,14 @@ std::string Reason(const Status& status) {
   return text.starts_with(kPrefix) ? text.substr(kPrefix.size()) : text;
 }
 
+// On a line of its own: reasons may be lists, or end in a command.
 Status NotHere(const RuntimeOptions& options, const Status& why) {
-  return Status(why.code(), "rocecoll: transport " + options.transport +
-                                " cannot be used here: " + Reason(why));
+  std::string text =
+      "rocecoll: transport " + options.transport + " cannot be used here: " + Reason(why);
+  if (why.code() != StatusCode::kInvalidArgument) {
+    text += "\nOr set ROCECOLL_TRANSPORT=auto on all ranks: RoCE where there is some, else UDP";
+  }
+  return Status(why.code(), std::move(text));
 }
 
 std::unique_ptr<Transport> OverPort(std::unique_ptr<DatagramPort> port,

@@ -17,6 +17,9 @@ RuntimeOptions Options(const std::string& transport, const std::string& hca = "n
   return options;
 }
 
+constexpr char kInstead[] =
+    "\nOr set ROCECOLL_TRANSPORT=auto on all ranks: RoCE where there is some, else UDP";
+
 void ForgetLog() {
   while (TakeLogEntry(Duration{0}).has_value()) {
   }
@@ -42,7 +45,16 @@ TEST(OpenTransport, RefusesRoceByNameWithoutADevice) {
     const Status status = OpenTransport(Options(name)).status();
     EXPECT_EQ(status.code(), StatusCode::kUnsupported);
     EXPECT_EQ(status.message(), std::string("rocecoll: transport ") + name +
-                                    " cannot be used here: no device like \"none\" for 127.0.0.1");
+                                    " cannot be used here: no device like \"none\" for 127.0.0.1" +
+                                    kInstead);
+  }
+}
+
+TEST(OpenTransport, AutoIsNoCureForOptionsThatNoDeviceTakes) {
+  for (const char* name : {"rc", "ud"}) {
+    const Status status = OpenTransport(Options(name, "impossible")).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message().find(kInstead), std::string::npos) << status.message();
   }
 }
 

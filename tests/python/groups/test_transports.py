@@ -15,6 +15,7 @@ pytestmark = pytest.mark.quick
 
 # A device that no machine has, so that these tests are the same where there are some.
 NO_DEVICE = "=rocecoll_no_such"
+INSTEAD = "\nOr set ROCECOLL_TRANSPORT=auto on all ranks: RoCE where there is some, else UDP"
 PROGRAM = """
 import logging, os, sys, torch, torch.distributed as dist
 if os.environ.get("LOG_LEVEL"):
@@ -43,11 +44,12 @@ def run_ranks(
 def test_asking_for_roce_says_what_is_missing(transport: str, tmp_path: Path) -> None:
     [result] = run_ranks(tmp_path, {"ROCECOLL_TRANSPORT": transport})
     assert result.returncode == 1, result.stdout
-    message = result.stdout.splitlines()[-1]
+    message = result.stdout[result.stdout.index("RuntimeError: ") :].rstrip("\n")
     assert message.startswith(
         f"RuntimeError: rocecoll: transport {transport} cannot be used here: "
     )
     assert "libibverbs-dev" in message or "device" in message, message
+    assert message.endswith(INSTEAD), message
 
 
 @pytest.mark.parametrize("transport", ["rc", "ud"])
@@ -56,7 +58,7 @@ def test_a_build_without_roce_says_so(transport: str) -> None:
         core.Runtime({"transport": transport, "plugin": "/nowhere/plugin.so"})
     assert str(raised.value) == (
         f"rocecoll: transport {transport} cannot be used here: built without RoCE (there is no "
-        "/nowhere/plugin.so); to add it, install libibverbs-dev and then rocecoll again"
+        f"/nowhere/plugin.so); to add it, install libibverbs-dev and then rocecoll again{INSTEAD}"
     )
 
 
