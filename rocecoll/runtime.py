@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any
 
-from rocecoll import log_forwarding, status
+from rocecoll import log_forwarding, options, status
 
 if TYPE_CHECKING:
     from rocecoll._c10d import Runtime
@@ -51,7 +51,7 @@ def shared_runtime(settings: Settings) -> Runtime:
 
     log_forwarding.start()
     _end_with_worker()
-    runtime = _c10d.start_runtime(settings)
+    runtime = _c10d.start_runtime(settings | {"local_ranks": options.local_ranks(0)})
     status.start()
     return runtime
 

@@ -38,6 +38,7 @@ Result<std::unique_ptr<DatagramPort>> OpenUdpPort(const RuntimeOptions& options)
   port_options.host = options.host;
   port_options.port_low = static_cast<uint16_t>(options.port_range.first);
   port_options.port_high = static_cast<uint16_t>(options.port_range.second);
+  port_options.local_ranks = options.local_ranks;
   port_options.max_datagram_bytes = options.max_datagram_bytes;
   port_options.socket_buffer_bytes = options.socket_buffer_bytes;
   port_options.segmentation_offload = options.segmentation_offload;

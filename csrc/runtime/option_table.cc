@@ -225,6 +225,8 @@ std::vector<Option> InternalOptions() {
   return {
       Row("host", AnyText("a numeric address"), ROCECOLL_FIELD(host), "",
           "address that peers use, and whose interface RoCE prefers"),
+      Row("local_ranks", Integer(0, 1 << 20), ROCECOLL_FIELD(local_ranks), "",
+          "ranks of this host, 0: not known"),
       Row("plugin", AnyText("a path"), ROCECOLL_FIELD(plugin), "", "the plug-in for RoCE"),
       AutoRow("heartbeat_interval", Number(0.001, 86400),
               ROCECOLL_FIELD(connection.heartbeat_interval), "s", "silence before a ping"),

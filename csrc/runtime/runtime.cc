@@ -15,12 +15,19 @@ namespace {
 // survive must not lose the last messages.
 constexpr Duration kLingerMargin = std::chrono::seconds(1);
 
+// Sockets and the like do not say whose they are.
+Status Named(const Status& status) {
+  constexpr std::string_view kPrefix = "rocecoll: ";
+  if (status.message().starts_with(kPrefix)) return status;
+  return Status(status.code(), std::string(kPrefix) + status.message());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options) {
   try {
     auto transport = OpenTransport(options);
-    if (!transport.ok()) return transport.status();
+    if (!transport.ok()) return Named(transport.status());
     ProgressOptions progress = options.progress;
     progress.final_linger = options.connection.peer_timeout + kLingerMargin;
     return std::make_unique<Progress>(transport.take(), options.engine, progress);

@@ -203,7 +203,41 @@ TEST(UdpPort, StaysWithinThePortRangeAndSaysWhenItIsFull) {
   auto second = UdpPort::Open(one);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.status().code(), StatusCode::kNetwork);
-  EXPECT_NE(second.status().message().find(std::to_string(port)), std::string::npos);
+  const std::string number = std::to_string(port);
+  const std::string range = "no UDP port of ROCECOLL_PORT_RANGE=" + number + "-" + number +
+                            " is free: each process takes one";
+  const std::string taken =
+      ", and another process has the only one (ss -ulnp shows whose they are); give the range "
+      "more ports, or others";
+  EXPECT_EQ(second.status().message(), range + taken);
+  const auto with_ranks = [&](uint32_t ranks) {
+    UdpPortOptions options = one;
+    options.local_ranks = ranks;
+    return UdpPort::Open(options).status().message();
+  };
+  EXPECT_EQ(with_ranks(1), range + ", this host has 1 rank" + taken);
+  EXPECT_EQ(with_ranks(2),
+            range + ", this host has 2 ranks, the range only 1; give it 2 ports or more");
+}
+
+TEST(UdpPort, SaysWhenOthersHaveAllPortsOfARange) {
+  std::unique_ptr<UdpPort> low;
+  std::unique_ptr<UdpPort> high;
+  uint16_t port = 0;
+  for (int attempt = 0; attempt < 100 && high == nullptr; ++attempt) {
+    low = OpenUdp("127.0.0.1");
+    port = ToUdpEndpoint(low->address()).value().port();
+    const auto next = static_cast<uint16_t>(port + 1);
+    auto neighbour = UdpPort::Open({.port_low = next, .port_high = next});
+    if (neighbour.ok()) high = neighbour.take();
+  }
+  ASSERT_NE(high, nullptr);
+  const auto end = static_cast<uint16_t>(port + 1);
+  EXPECT_EQ(
+      UdpPort::Open({.port_low = port, .port_high = end, .local_ranks = 2}).status().message(),
+      "no UDP port of ROCECOLL_PORT_RANGE=" + std::to_string(port) + "-" + std::to_string(end) +
+          " is free: each process takes one, this host has 2 ranks, and other processes "
+          "have all 2 (ss -ulnp shows whose they are); give the range more ports, or others");
 }
 
 TEST(UdpPort, RefusesBadOptionsAndForeignAddresses) {

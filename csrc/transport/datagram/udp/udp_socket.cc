@@ -45,6 +45,33 @@ std::string BufferText(int fd, int option, const char* limit, size_t asked_bytes
          limit + "=" + asked + " allows them)";
 }
 
+// Of the last port that was tried.
+Status NoPort(const UdpPortOptions& options, int error) {
+  if (options.port_high == 0) return SystemError("no free UDP port on this host", error);
+  const std::string range = "ROCECOLL_PORT_RANGE=" + std::to_string(options.port_low) + "-" +
+                            std::to_string(options.port_high);
+  if (error == EACCES) {
+    return SystemError("cannot take a UDP port of " + range + " (those below 1024 are root's)",
+                       error);
+  }
+  if (error != EADDRINUSE) return SystemError("cannot take a UDP port of " + range, error);
+  const uint32_t ports = options.port_high - options.port_low + 1u;
+  const uint32_t ranks = options.local_ranks;
+  std::string text = "no UDP port of " + range + " is free: each process takes one";
+  if (ranks > 0) {
+    text += ", this host has " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+  }
+  if (ranks > ports) {
+    text += ", the range only " + std::to_string(ports) + "; give it " + std::to_string(ranks) +
+            " ports or more";
+  } else {
+    text += ports == 1 ? ", and another process has the only one"
+                       : ", and other processes have all " + std::to_string(ports);
+    text += " (ss -ulnp shows whose they are); give the range more ports, or others";
+  }
+  return Status(StatusCode::kNetwork, std::move(text));
+}
+
 }  // namespace
 
 Result<UdpSocket> UdpSocket::Open(const UdpPortOptions& options) {
@@ -129,8 +156,7 @@ Status UdpSocket::bind(const UdpPortOptions& options) {
     }
     if (errno != EADDRINUSE && errno != EACCES) break;
   }
-  return SystemError("cannot bind a UDP port in " + std::to_string(options.port_low) + ".." +
-                     std::to_string(options.port_high));
+  return NoPort(options, errno);
 }
 
 // ip(7), IP_PKTINFO: ipi_spec_dst is the source of the packet, for the choice of the route, too.

@@ -29,6 +29,7 @@ struct UdpPortOptions {
   std::string host = "127.0.0.1";
   uint16_t port_low = 0;  // 0, 0: any port
   uint16_t port_high = 0;
+  uint32_t local_ranks = 0;            // processes of this host that need a port; 0: not known
   size_t max_datagram_bytes = 65'000;  // cap; the route's MTU may be less
   size_t socket_buffer_bytes = 4 * 1024 * 1024;
   bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
