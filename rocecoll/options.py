@@ -264,7 +264,7 @@ def in_kubernetes() -> bool:
 def launcher_variables() -> dict[str, str]:
     """What rocecoll/launchers.py looks at."""
     prefixes = ("OMPI_", "PMI", "MPI_", "SLURM_", "MASTER_")
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "PALS_APID", "FLUX_JOB_ID")
     return {
         name: value
         for name, value in os.environ.items()

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import socket
 import sys
+import zlib
 
+import psutil
 import pytest
-from launch import PROGRAMS, environment, free_port, mpirun, run_programs, torchrun
+from launch import PROGRAMS, environment, free_port, mpirun, run_program, run_programs, torchrun
 
-from rocecoll.launchers import Place, find_place, first_host
+from rocecoll.launchers import FIRST_PORT, PORTS, TORCH_PORT, Place, find_place, first_host
 
 pytestmark = pytest.mark.quick
 
@@ -79,17 +83,149 @@ def test_slurm_meets_at_its_first_host() -> None:
     assert find_place(slurm(MASTER_PORT="9")).init_method == "tcp://gpu07:9"
 
 
+PMI = {"PMI_RANK": "0", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "4"}
+
+
 def test_pmi_needs_a_meeting_point_on_several_hosts() -> None:
-    own = {"PMI_RANK": "0", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"}
+    several = {**PMI, "MPI_LOCALNRANKS": "2"}
     with pytest.raises(RuntimeError, match="PMI does not say where rank 0 runs: set MASTER_ADDR"):
-        find_place(own)
-    found = find_place({**own, "MPI_LOCALNRANKS": "4"})
-    assert found == Place("PMI", 0, 4, 0, "tcp://127.0.0.1:29500")
+        find_place(several)
+    # No job is told from another.
+    assert find_place({**several, "MASTER_ADDR": "a"}).init_method == "tcp://a:29500"
+    jobs = [{**several, "MASTER_ADDR": "a", "PMI_JOBID": job} for job in ("7.0", "7.0", "7.1")]
+    one, same, other = (find_place(job).init_method for job in jobs)
+    assert one == same != other != "tcp://a:29500"
 
 
-def test_no_launcher() -> None:
-    with pytest.raises(RuntimeError, match="found no launcher: start the program with torchrun"):
-        find_place({})
+class Process:
+    """One of psutil's, with these ancestors' variables, the nearest first; None: not to be read."""
+
+    def __init__(self, pid: int, *ancestors: dict[str, str] | None) -> None:
+        self.pid = pid
+        self._ancestors = ancestors
+
+    def parents(self) -> list[Process]:
+        return [Process(10 * self.pid + n, own) for n, own in enumerate(self._ancestors)]
+
+    def environ(self) -> dict[str, str]:
+        if self._ancestors[0] is None:
+            raise psutil.AccessDenied(self.pid)
+        return self._ancestors[0]
+
+
+@pytest.mark.parametrize(
+    ("ancestors", "starter"),
+    [
+        (({"PATH": "/"}, {}), ["10"]),
+        (({"PMI_RANK": "0"}, {}, {}), ["11"]),  # a shell around this rank
+        (({"PMI_RANK": "0"}, None, {}), []),
+        ((), []),
+    ],
+)
+def test_ranks_of_one_host_are_known_by_who_started_them(
+    ancestors: tuple[dict[str, str] | None, ...],
+    starter: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(psutil, "Process", lambda: Process(1, *ancestors))
+    port = FIRST_PORT + zlib.crc32(".".join(starter).encode()) % PORTS if starter else TORCH_PORT
+    assert find_place(PMI) == Place("PMI", 0, 4, 0, f"tcp://127.0.0.1:{port}")
+
+
+# Two ranks, each in a shell of its own, as mpiexec of MPICH and Intel MPI starts them.
+MPIEXEC = """
+import os, subprocess, sys
+ranks = []
+for rank in range(2):
+    place = {"PMI_RANK": f"{rank}", "PMI_SIZE": "2"}
+    place |= {"MPI_LOCALRANKID": f"{rank}", "MPI_LOCALNRANKS": "2"}
+    command = ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, sys.argv[1]]
+    ranks.append(subprocess.Popen(command, env=os.environ | place))
+sys.exit(max(rank.wait() for rank in ranks))
+"""
+
+
+def test_two_jobs_of_pmi_run_on_one_host_at_the_same_time() -> None:
+    command = [sys.executable, "-c", MPIEXEC, str(SCRIPT)]
+    results = run_programs([command] * 2, [environment()] * 2)
+    assert [result.returncode for result in results] == [0, 0], [r.stdout for r in results]
+    for result in results:
+        expect(result.stdout, "PMI", 2)
+
+
+def test_srun_is_asked_where_it_speaks_pmi_too() -> None:
+    found = find_place(slurm(PMI_RANK="3", PMI_SIZE="8", PMI_JOBID="17.0"))
+    assert found.launcher == "Slurm"
+    assert str(found.init_method).startswith("tcp://gpu07:")
+    # Of Hydra, whose helpers srun has started.
+    assert find_place(slurm(**{**PMI, "PMI_RANK": "3", "PMI_SIZE": "4"})).launcher == "PMI"
+    assert find_place(slurm(**PMI | {"PMI_RANK": "3", "PMI_SIZE": "8", "MASTER_ADDR": "a"})) == (
+        Place("PMI", 3, 8, 0, "tcp://a:29500")
+    )
+
+
+def test_a_port_that_is_taken_is_told_with_the_cure() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code = "import rocecoll.launchers as l\n"
+        code += f"l.FIRST_PORT, l.PORTS, l.TORCH_PORT = {port}, 1, {port}\nl.init()"
+        variables = environment(**PMI)
+        [result] = run_programs([[sys.executable, "-c", code]], [variables])
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[-1] == (
+        "RuntimeError: rocecoll.init(): the port at which the ranks are to meet, "
+        f"tcp://127.0.0.1:{port}, is taken, perhaps by another job on this host: set MASTER_PORT to "
+        "a free one, the same for all ranks"
+    )
+
+
+def test_no_launcher_makes_a_group_of_one() -> None:
+    assert find_place({"MPI_HOME": "/opt", "SLURM_JOB_ID": "7"}) == Place("none", 0, 1, 0, None)
+    code = "import logging, runpy, sys; logging.basicConfig(level='INFO')\n"
+    code += "runpy.run_path(sys.argv[1])"
+    output = run_program([sys.executable, "-c", code, str(SCRIPT)])
+    expect(output, "none", 1)
+    [line] = [line for line in output.splitlines() if "no launcher" in line]
+    assert line == (
+        "INFO:rocecoll:rocecoll.init(): no launcher has started this process, so it is a group of one "
+        "(rank 0 of 1); torchrun, mpirun or srun start several ranks"
+    )
+    expect(run_program([sys.executable, str(SCRIPT)]), "none", 1)
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        (
+            ["RANK"],
+            "RANK is set, but WORLD_SIZE and MASTER_ADDR and MASTER_PORT are not: start the",
+        ),
+        (
+            ["MASTER_ADDR", "MASTER_PORT"],
+            "MASTER_ADDR and MASTER_PORT are set, but RANK and WORLD_S",
+        ),
+        (
+            ["OMPI_COMM_WORLD_RANK"],
+            "OMPI_COMM_WORLD_RANK is set, but OMPI_COMM_WORLD_SIZE is not: ",
+        ),
+        (
+            ["PMI_SIZE"],
+            "PMI_SIZE is set, but PMI_RANK is not: start the program with torchrun, mpir",
+        ),
+        (
+            ["SLURM_NTASKS"],
+            "rocecoll.init(): SLURM_NTASKS is set, but SLURM_PROCID is not: start th",
+        ),
+    ],
+)
+def test_a_launcher_that_says_too_little(variables: list[str], told: str) -> None:
+    with pytest.raises(RuntimeError, match=re.escape(told)):
+        find_place(dict.fromkeys(variables, "1"))
+
+
+def test_a_place_that_is_no_number() -> None:
+    with pytest.raises(RuntimeError, match="WORLD_SIZE='two': accepted is a number"):
+        find_place({"RANK": "0", "WORLD_SIZE": "two"})
 
 
 @pytest.mark.parametrize(
