@@ -14,14 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import _rocecoll_autoload
 from rocecoll.launchers import init
-from rocecoll.runtime import check_torch, load_torch, stats
+from rocecoll.runtime import check_torch, load_torch, peer_stats, stats
 
 if TYPE_CHECKING:
     from rocecoll._c10d import Options
     from rocecoll.tracing import Trace
 
 __version__ = "0.1.0"
-__all__ = ["Options", "__version__", "dump_flight_recorder", "init", "stats", "trace"]
+__all__ = [
+    "Options",
+    "__version__",
+    "dump_flight_recorder",
+    "init",
+    "peer_stats",
+    "stats",
+    "trace",
+]
 
 
 def trace(path: str | os.PathLike[str] | None = None, *, capacity: int = 1 << 16) -> Trace:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from typing_extensions import Buffer
 
@@ -24,6 +24,7 @@ class Runtime:
     @property
     def address(self) -> str: ...
     def stats(self) -> dict[str, int]: ...
+    def peer_stats(self) -> list[PeerStats]: ...
     def shutdown(self, limit_s: float = 1.0) -> None: ...
 
 class Operation:
@@ -177,8 +178,24 @@ class Group:
         asynchronous: bool = True,
     ) -> Operation: ...
 
+class PeerStats(TypedDict):
+    group: str
+    rank: int  # global
+    address: str
+    path: str  # "udp", "ud", "rc" or "shm"
+    in_use: bool  # it carries what is sent now
+    bytes_sent: int
+    bytes_received: int
+    packets_sent: int
+    packets_received: int
+    packets_retransmitted: int
+    rtt_us: float | None
+    congestion_window_bytes: int | None
+    last_heard_s: float | None
+
 def process_stats() -> dict[str, int]: ...
 def process_groups() -> list[dict[str, Any]]: ...
+def process_peer_stats() -> list[PeerStats]: ...
 def failed_groups() -> int: ...
 
 class OptionAlias:

@@ -16,6 +16,7 @@ from rocecoll import log_forwarding, options, status
 
 if TYPE_CHECKING:
     from rocecoll._c10d import Runtime
+    from rocecoll._core import PeerStats
     from rocecoll.options import Settings
 
 
@@ -76,6 +77,16 @@ def stats() -> dict[str, int]:
     from rocecoll import _core
 
     return _core.process_stats()
+
+
+def peer_stats() -> list[PeerStats]:
+    """For each rank of each group that this process has a link to, a row for each way to it.
+
+    A look at every link, under the lock of the engine: for a monitor, not for every step.
+    """
+    from rocecoll import _core
+
+    return _core.process_peer_stats()
 
 
 def _shutdown() -> None:

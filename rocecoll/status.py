@@ -37,6 +37,7 @@ def snapshot() -> dict[str, Any]:
         "program": os.path.basename(sys.argv[0]),
         "time": time.time(),
         "groups": _core.process_groups(),
+        "peers": _core.process_peer_stats(),
         "stats": _core.process_stats(),
     }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <new>
 #include <unordered_map>
@@ -191,6 +192,14 @@ std::vector<GroupState> Engine::group_states(Instant now) const {
   std::vector<GroupState> states;
   for (const auto& [id, group] : impl_->groups) states.push_back(group->state(now));
   return states;
+}
+
+std::vector<PeerStats> Engine::peer_stats(Instant now) const {
+  std::vector<PeerStats> all;
+  for (const auto& [id, group] : impl_->groups) {
+    std::ranges::move(group->peer_stats(now), std::back_inserter(all));
+  }
+  return all;
 }
 
 void Engine::Impl::dispatch(Instant now, const Event& event) {

@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "engine/groups/group_spec.h"
 #include "engine/groups/group_state.h"
+#include "engine/groups/peer_stats.h"
 #include "engine/operations/engine_options.h"
 #include "engine/operations/operation.h"
 #include "transport/transport.h"
@@ -50,6 +51,8 @@ class Engine {
   Status group_status(GroupId group) const;  // ok, or why the group failed
   EngineState state() const;
   std::vector<GroupState> group_states(Instant now) const;  // in the order of their making
+  // Of all groups: a look at every link, for people.
+  std::vector<PeerStats> peer_stats(Instant now) const;
   // Moves everything that can move. True if something happened.
   bool step(Instant now);
   // Operations completed since the last call, to be finished outside the lock.

@@ -209,6 +209,15 @@ std::vector<AwaitedRank> Messenger::awaited() const {
   return ranks;
 }
 
+std::vector<LinkedRank> Messenger::linked() const {
+  std::vector<LinkedRank> ranks;
+  for (const auto& channel : impl_->channels) {
+    if (!channel || channel->link() == nullptr) continue;
+    ranks.push_back({channel->peer(), channel->link()->contact(), channel->link()->path_stats()});
+  }
+  return ranks;
+}
+
 void Messenger::fail(const Status& why) {
   impl_->closed = true;
   impl_->close_links(why);

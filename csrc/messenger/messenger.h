@@ -95,6 +95,13 @@ struct AwaitedRank {
   LinkContact contact;
 };
 
+// A rank that there is a link to, and what that knows of it.
+struct LinkedRank {
+  Rank rank = 0;
+  std::optional<LinkContact> contact;
+  std::vector<PathStats> paths;
+};
+
 struct MessengerOptions {
   size_t eager_bytes = 0;       // 0: what the transport prefers
   uint32_t eager_credits = 64;  // frames per link that the receiver agrees to buffer
@@ -153,6 +160,8 @@ class Messenger {
   std::vector<Rank> waiting_for(const Tag& first_of_operation) const;
   // All ranks that anything posted waits for, ascending, as far as their links know of them.
   std::vector<AwaitedRank> awaited() const;
+  // All ranks that there is a link to, ascending.
+  std::vector<LinkedRank> linked() const;
   // Closes all links with `why`; on return every lent slice is the caller's again. No completion
   // follows.
   void fail(const Status& why);

@@ -76,6 +76,36 @@ py::list ProcessGroups() {
   return groups;
 }
 
+py::object MicrosecondsOf(const std::optional<Duration>& duration) {
+  if (!duration) return py::none();
+  return py::float_(std::chrono::duration<double, std::micro>(*duration).count());
+}
+
+// A row for each way to each rank of each group.
+py::list Rows(const std::vector<PeerStats>& peers) {
+  py::list rows;
+  for (const PeerStats& peer : peers) {
+    for (const PathStats& path : peer.paths) {
+      py::dict row;
+      row["group"] = peer.group;
+      row["rank"] = peer.rank;
+      row["address"] = peer.address;
+      row["path"] = path.path;
+      row["in_use"] = path.in_use;
+      row["bytes_sent"] = path.traffic.bytes_sent;
+      row["bytes_received"] = path.traffic.bytes_received;
+      row["packets_sent"] = path.traffic.packets_sent;
+      row["packets_received"] = path.traffic.packets_received;
+      row["packets_retransmitted"] = path.traffic.packets_retransmitted;
+      row["rtt_us"] = MicrosecondsOf(path.rtt);
+      row["congestion_window_bytes"] = path.congestion_window_bytes;
+      row["last_heard_s"] = peer.age ? py::object(py::float_(Seconds(*peer.age))) : py::none();
+      rows.append(std::move(row));
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 Duration DurationFromSeconds(double seconds, const char* name) {
@@ -142,6 +172,10 @@ void BindRuntime(py::module_& module) {
            [](const RuntimeObject& runtime) {
              return ByName(Unlocked([&] { return runtime.progress()->stats(); }));
            })
+      .def("peer_stats",
+           [](const RuntimeObject& runtime) {
+             return Rows(Unlocked([&] { return runtime.progress()->peer_stats(); }));
+           })
       .def(
           "shutdown",
           [](const RuntimeObject& runtime, double limit_s) {
@@ -161,6 +195,8 @@ void BindRuntime(py::module_& module) {
   module.def("process_stats",
              [] { return ByName(Unlocked([] { return RuntimeOwner::instance().stats(); })); });
   module.def("process_groups", &ProcessGroups, "What each of its groups is doing.");
+  module.def("process_peer_stats",
+             [] { return Rows(Unlocked([] { return RuntimeOwner::instance().peer_stats(); })); });
   module.def(
       "failed_groups", [] { return RuntimeOwner::instance().state().failed_groups; },
       py::call_guard<py::gil_scoped_release>());

@@ -43,6 +43,11 @@ TransportStats RuntimeOwner::stats() {
   return runtime_ == nullptr ? last_stats_ : runtime_->progress().stats();
 }
 
+std::vector<PeerStats> RuntimeOwner::peer_stats() {
+  const std::lock_guard lock(mutex_);
+  return runtime_ == nullptr ? std::vector<PeerStats>() : runtime_->progress().peer_stats();
+}
+
 EngineState RuntimeOwner::state() {
   const std::lock_guard lock(mutex_);
   return runtime_ == nullptr ? EngineState{} : runtime_->progress().state();

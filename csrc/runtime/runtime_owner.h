@@ -50,6 +50,7 @@ class RuntimeOwner {
   Result<std::shared_ptr<Runtime>> start(const OptionValues& settings);
   // Of the runtime that runs, or was ended by end(); zeros before there was one.
   TransportStats stats();
+  std::vector<PeerStats> peer_stats();  // of the runtime that runs, if one does
   EngineState state();
   std::vector<GroupState> group_states();  // of the runtime that runs
   // Ends it for good: all its groups end, and their last frames are delivered

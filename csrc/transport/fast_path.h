@@ -71,6 +71,8 @@ class FastPath {
   // The path is not used any more: destroys, gives back what was lent, and returns the frames that
   // the peer does not have, oldest first.
   virtual std::vector<WireBytes> give_up() = 0;
+  // For people; `in_use` is the link's to say.
+  virtual PathStats stats() const = 0;
   // For people: what it is, once started.
   virtual std::string carrier() const = 0;
 

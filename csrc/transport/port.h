@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "base/status.h"
 #include "base/time.h"
@@ -81,6 +82,8 @@ class DatagramPort {
   virtual void look_at_route(PeerHandle /*peer*/) {}
   // No network lies between us and this peer: only its receive buffer limits what may be in flight.
   virtual bool on_this_host(PeerHandle /*peer*/) const { return false; }
+  // What carries packets to this peer now, as PathStats calls it.
+  virtual std::string_view carrier(PeerHandle /*peer*/) const { return "udp"; }
   // limits().guaranteed_datagram_bytes, or more for a peer that is reached another way than the
   // rest.
   virtual size_t guaranteed_bytes(const Address& /*peer*/) const {

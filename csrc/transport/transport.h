@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/hash.h"
@@ -20,6 +21,7 @@
 #include "transport/address.h"
 #include "transport/group_key.h"
 #include "transport/obstacle.h"
+#include "transport/path_stats.h"
 #include "transport/wait_handle.h"
 
 namespace rocecoll {
@@ -108,6 +110,8 @@ class Link {
   virtual const Status& status() const = 0;
   // Of links that know.
   virtual std::optional<LinkContact> contact() const { return std::nullopt; }
+  // The ways that it has taken, of links that know. For people: allocates.
+  virtual std::vector<PathStats> path_stats() const { return {}; }
 };
 
 // Of a link that is down: its peer wanted no more of it.

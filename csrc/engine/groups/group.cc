@@ -301,6 +301,20 @@ void Group::on_pause(Duration length) {
   if (roll_call_.active()) roll_call_.on_pause(length);
 }
 
+std::vector<PeerStats> Group::peer_stats(Instant now) const {
+  std::vector<PeerStats> peers;
+  if (!messenger_) return peers;
+  for (LinkedRank& linked : messenger_->linked()) {
+    PeerStats& peer = peers.emplace_back();
+    peer.group = spec_.name;
+    peer.rank = spec_.global_ranks.empty() ? linked.rank : spec_.global_ranks[linked.rank];
+    peer.address = text().address(linked.rank);
+    if (linked.contact && linked.contact->ever_heard) peer.age = now - linked.contact->heard_at;
+    peer.paths = std::move(linked.paths);
+  }
+  return peers;
+}
+
 Instant Group::next_deadline() const {
   if (!status_.ok()) return floods_left_ > 0 ? next_flood_ : kNever;
   Instant next = std::min({next_timeout(), messenger_->next_deadline(), watch_.next_look()});

@@ -17,6 +17,7 @@
 #include "engine/groups/group_spec.h"
 #include "engine/groups/group_state.h"
 #include "engine/groups/notice.h"
+#include "engine/groups/peer_stats.h"
 #include "engine/groups/roll_call.h"
 #include "engine/groups/wait_watch.h"
 #include "engine/operations/engine_options.h"
@@ -63,6 +64,8 @@ class Group {
   bool has_pending() const { return pending_ > 0; }
   Instant next_deadline() const;
   const GroupSpec& spec() const { return spec_; }
+  // One for each rank that there is a link to; none after a failure.
+  std::vector<PeerStats> peer_stats(Instant now) const;
 
  private:
   // The tag of a receive from any source until its source is known, and of a send that is held back

@@ -316,6 +316,12 @@ TransportStats Progress::stats() {
   return stats;
 }
 
+std::vector<PeerStats> Progress::peer_stats() {
+  std::vector<PeerStats> stats;
+  impl_->look([&](Engine& engine) { stats = engine.peer_stats(MonotonicNow()); });
+  return stats;
+}
+
 Status Progress::submit(GroupId group, const OperationPtr& operation, bool asynchronous) {
   Status refused;
   EngineLock::Outcome outcome = impl_->engine.submit(group, operation, refused);

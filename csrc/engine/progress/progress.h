@@ -44,6 +44,7 @@ class Progress {
   std::vector<GroupState> group_states();
   void abort(GroupId group, const Status& why);
   TransportStats stats();
+  std::vector<PeerStats> peer_stats();
   // `asynchronous`: the caller will not wait() at once, so the thread is told to take over.
   Status submit(GroupId group, const OperationPtr& operation, bool asynchronous);
   // Submits the operations in order under one lock, so that what they send leaves together. All are

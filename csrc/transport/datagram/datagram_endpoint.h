@@ -27,6 +27,7 @@ struct Endpoint {
   std::unique_ptr<DatagramLink> link;
   uint64_t peer_id = 0;           // the peer's connection id, zero until established
   uint64_t advertised_bytes = 0;  // receive window it tells
+  Traffic traffic;                // but for what the connection counts
   bool sends_bulk = false;        // counted by ReceiveShares
   Instant bulk_heard{};
   DeadlineHook deadline;

@@ -28,6 +28,15 @@ void DatagramLink::unexpose(const RemoteSlice& slice) { endpoint_.connection.une
 
 std::optional<LinkContact> DatagramLink::contact() const { return endpoint_.connection.contact(); }
 
+std::vector<PathStats> DatagramLink::path_stats() const {
+  const Path& path = endpoint_.path.path;
+  PathStats stats{transport_.carrier(endpoint_), true, endpoint_.traffic, {}, {}};
+  stats.traffic.packets_retransmitted = endpoint_.connection.retransmitted_packets();
+  if (path.rtt.has_sample()) stats.rtt = path.rtt.smoothed();
+  stats.congestion_window_bytes = path.congestion.window();
+  return {stats};
+}
+
 void DatagramLink::close(const Status& why) { transport_.close_link(endpoint_, why); }
 
 }  // namespace rocecoll

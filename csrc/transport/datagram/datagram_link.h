@@ -24,6 +24,7 @@ class DatagramLink final : public Link {
   void close(const Status& why) override;
   const Status& status() const override { return status_; }
   std::optional<LinkContact> contact() const override;
+  std::vector<PathStats> path_stats() const override;
 
  private:
   friend class DatagramTransport;

@@ -71,6 +71,7 @@ void DatagramTransport::dispatch(const RxDatagram& datagram) {
 }
 
 void DatagramTransport::feed(Endpoint& endpoint, const RxDatagram& datagram) {
+  endpoint.traffic.received(datagram.bytes.size());
   shares_.on_datagram(now_, endpoint, datagram.bytes.size());
   const uint64_t share = shares_.share_bytes(endpoint.path);
   if (endpoint.advertised_bytes != share) {

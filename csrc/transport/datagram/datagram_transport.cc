@@ -230,6 +230,7 @@ bool DatagramTransport::transmit_from(Endpoint& endpoint) {
     if (!endpoint.connection.poll_transmit(now_, batch_.space(), datagram)) return false;
     datagram.to = endpoint.path.peer;
     batch_.add(datagram, &endpoint);
+    endpoint.traffic.sent(datagram.header.size() + datagram.payload.size());
   }
   return true;
 }

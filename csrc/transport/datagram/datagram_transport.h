@@ -59,6 +59,9 @@ class DatagramTransport final : public Transport {
   // -- for links
   void wants_to_transmit(Endpoint& endpoint);
   void close_link(Endpoint& endpoint, const Status& why);
+  std::string_view carrier(const Endpoint& endpoint) const {
+    return port_->carrier(endpoint.path.peer);
+  }
 
   // -- datagram_receive.cc
   void receive();

@@ -47,6 +47,20 @@ void DualLink::mark_dirty() {
   context_.dirty.push_back(this);
 }
 
+std::vector<PathStats> DualLink::path_stats() const {
+  std::vector<PathStats> ways;
+  if (control_ != nullptr) ways = control_->path_stats();
+  if (phase_ == Phase::kFast) {
+    for (PathStats& way : ways) way.in_use = false;
+  }
+  if (path_ == nullptr) return ways;
+  PathStats fast = path_->stats();
+  fast.in_use = phase_ == Phase::kFast;
+  const bool ever = fast.traffic.packets_sent + fast.traffic.packets_received > 0;
+  if (fast.in_use || ever) ways.push_back(fast);
+  return ways;
+}
+
 void DualLink::emit(Event::Kind kind, uint32_t token) {
   if (closed_) return;
   context_.events.push_back({{kind, this, token, {}, {}}, std::nullopt});

@@ -47,6 +47,7 @@ class DualLink final : public Link {
   std::optional<LinkContact> contact() const override {
     return control_ == nullptr ? std::nullopt : control_->contact();
   }
+  std::vector<PathStats> path_stats() const override;
   const Status& status() const override { return status_; }
 
   // -- for the transport

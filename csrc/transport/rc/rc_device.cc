@@ -17,8 +17,8 @@ RcDevice::RcDevice(std::unique_ptr<RdmaDevice> device, const RcOptions& options)
                  options.credits >= 1 && options.credits < UINT16_MAX);
 }
 
-std::unique_ptr<RcStream> RcDevice::make_stream() {
-  return std::make_unique<RcStream>(*device_, memory_, stats_, options_.first_number);
+std::unique_ptr<RcStream> RcDevice::make_stream(Traffic& traffic) {
+  return std::make_unique<RcStream>(*device_, memory_, stats_, traffic, options_.first_number);
 }
 
 // One completion after the other: what a link makes of it may be the end of the next one's queue

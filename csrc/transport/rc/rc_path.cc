@@ -17,7 +17,7 @@ Status RcPath::prepare() {
     status = device_.receives().reserve(receives);
     if (!status.ok()) return status;
     reserved_receives_ = receives;
-    for (uint32_t i = 0; i < count; ++i) streams_.push_back(device_.make_stream());
+    for (uint32_t i = 0; i < count; ++i) streams_.push_back(device_.make_stream(traffic_));
   }
   for (const auto& stream : streams_) {
     status = stream->prepare();
@@ -213,6 +213,7 @@ void RcPath::on_receive(RcStream& stream, const WorkCompletion& completion, Fast
   TransportStats& stats = device_.own_stats();
   ReceivePool& receives = device_.receives();
   ++stats.packets_received;
+  ++traffic_.packets_received;
   if (completion.kind == WorkCompletion::Kind::kReceiveImmediate) {
     receives.repost(completion.id);
     stream.on_reposted(/*bare=*/false);
@@ -221,6 +222,7 @@ void RcPath::on_receive(RcStream& stream, const WorkCompletion& completion, Fast
     return;
   }
   stats.bytes_received += completion.bytes;
+  traffic_.bytes_received += completion.bytes;
   const auto bytes = receives.received(completion.id, completion.bytes);
   const auto header = StreamHeader::Parse(bytes);
   const bool frame = header && header->kind == StreamHeader::Kind::kFrame;
@@ -258,6 +260,7 @@ void RcPath::on_part_landed(uint32_t number, FastEvent& event) {
   Exposure& exposure = found->second;
   if (++exposure.parts_landed < PartCount(exposure.into.size, streams_.size())) return;
   device_.own_stats().bytes_received += exposure.into.size;
+  traffic_.bytes_received += exposure.into.size;
   device_.memory().land(exposure.lease, exposure.into);
   device_.memory().give_back(exposure.lease);
   exposures_.erase(found);

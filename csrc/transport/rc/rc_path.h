@@ -48,6 +48,7 @@ class RcPath final : public FastPath {
   bool drained() const override;
   void destroy() override;
   std::vector<WireBytes> give_up() override;
+  PathStats stats() const override { return {"rc", false, traffic_, {}, {}}; }
   std::string carrier() const override;
 
   Counts received() const override;
@@ -83,6 +84,7 @@ class RcPath final : public FastPath {
   void on_part_landed(uint32_t number, FastEvent& event);
 
   RcDevice& device_;
+  Traffic traffic_;
   std::vector<std::unique_ptr<RcStream>> streams_;
   uint32_t reserved_receives_ = 0;
   uint16_t peer_credits_ = 0;  // settled with the number of streams, at the first connect(); 0: not

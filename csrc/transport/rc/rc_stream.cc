@@ -38,7 +38,10 @@ Status RcStream::prepare() {
   connected_ = started_ = proved_ = failed_ = drained_ = wants_acknowledgement_ = false;
   next_ = 0;
   for (Message& message : messages_) {
-    if (message.requested != 0) ++stats_.packets_retransmitted;
+    if (message.requested != 0) {
+      ++stats_.packets_retransmitted;
+      ++traffic_.packets_retransmitted;
+    }
     message.posted = message.requested = 0;
   }
   return {};
@@ -142,6 +145,7 @@ SendRequest& RcStream::add_request(SendRequest::Kind kind, std::span<const std::
   if (request.signaled) unsignaled_ = 0;
   ++stats_.packets_sent;
   stats_.bytes_sent += payload.size();
+  traffic_.sent(payload.size());
   batch_.push_back(request);
   return batch_.back();
 }

@@ -40,11 +40,13 @@ class RcStream {
   static constexpr uint32_t kBareCredits = 4;
   static constexpr uint32_t ReceivesFor(uint32_t credits) { return credits + kBareCredits + 1; }
 
-  RcStream(RdmaDevice& device, RegisteredMemory& memory, TransportStats& stats,
+  // Counts what it sends, in the device's `stats` and in the path's `traffic`.
+  RcStream(RdmaDevice& device, RegisteredMemory& memory, TransportStats& stats, Traffic& traffic,
            uint64_t first_number)
       : device_(device),
         memory_(memory),
         stats_(stats),
+        traffic_(traffic),
         first_(first_number),
         received_(first_number) {}
   ~RcStream();
@@ -136,6 +138,7 @@ class RcStream {
   RdmaDevice& device_;
   RegisteredMemory& memory_;
   TransportStats& stats_;
+  Traffic& traffic_;
   std::unique_ptr<RdmaQueuePair> queue_pair_;
 
   std::deque<Message> messages_;

@@ -253,8 +253,14 @@ const std::byte* ShmPath::post_payload(const RingEntry& entry, std::span<const s
   RingEntry sized = entry;
   sized.payload_bytes = static_cast<uint32_t>(payload.size());
   send_->publish(sized);
-  device_.own_stats().shared_bytes_sent += payload.size();
+  ++traffic_.packets_sent;
+  count_sent(payload.size());
   return room;
+}
+
+void ShmPath::count_sent(size_t bytes) {
+  traffic_.bytes_sent += bytes;
+  device_.own_stats().shared_bytes_sent += bytes;
 }
 
 // Of a write that goes in parts the rest becomes a message of its own.
@@ -273,7 +279,7 @@ bool ShmPath::post_write(Message& message) {
     entry.address = reinterpret_cast<uint64_t>(from.data);
     entry.length = from.size;
     if (post_payload(entry, {}) == nullptr) return false;
-    device_.own_stats().shared_bytes_sent += from.size;
+    count_sent(from.size);
     return true;
   }
   entry.kind = RingEntry::Kind::kPart;

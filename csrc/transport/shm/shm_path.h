@@ -56,6 +56,7 @@ class ShmPath final : public FastPath {
   bool drained() const override { return failed_ || receive_ == nullptr; }
   void destroy() override;
   std::vector<WireBytes> give_up() override;
+  PathStats stats() const override { return {"shm", false, traffic_, {}, {}}; }
   std::string carrier() const override;
 
   Counts received() const override { return {received_}; }
@@ -121,6 +122,7 @@ class ShmPath final : public FastPath {
   Result<bool> greet();
   bool post(Message& message);
   const std::byte* post_payload(const RingEntry& entry, std::span<const std::byte> payload);
+  void count_sent(size_t bytes);
   void find_fault(std::string text);
   bool post_write(Message& message);
   void settle();
@@ -137,6 +139,7 @@ class ShmPath final : public FastPath {
   bool landed(uint32_t slice, FastEvent& event);
   void took(bool tell);
   void say_taken(bool tell);
+  void count_received(size_t bytes);
   bool fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event);
   bool take_part(const RingReader::Message& message, Exposure& exposure, FastEvent& event);
   bool broken(FastEvent& event, const char* text);
@@ -164,6 +167,7 @@ class ShmPath final : public FastPath {
   std::string fault_;          // empty: none
 
   // Of all generations.
+  Traffic traffic_;
   std::deque<Message> messages_;  // that the peer may not have
   uint64_t first_;                // number of messages_.front()
   size_t next_ = 0;               // index of the first that is not in the ring

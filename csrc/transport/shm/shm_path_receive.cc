@@ -73,7 +73,8 @@ bool ShmPath::take(const RingReader::Message& message, FastEvent& event) {
       ++receive_->leases;
       ++received_;
       receive_->reader.advance();
-      device_.own_stats().shared_bytes_received += message.payload.size();
+      ++traffic_.packets_received;
+      count_received(message.payload.size());
       return true;
     case RingEntry::Kind::kPull:
     case RingEntry::Kind::kPart:
@@ -102,7 +103,13 @@ void ShmPath::take_probe(const RingEntry& entry) {
 void ShmPath::took(bool tell) {
   receive_->reader.advance();
   ++received_;
+  ++traffic_.packets_received;
   say_taken(tell);
+}
+
+void ShmPath::count_received(size_t bytes) {
+  traffic_.bytes_received += bytes;
+  device_.own_stats().shared_bytes_received += bytes;
 }
 
 void ShmPath::on_all_released() {
@@ -155,7 +162,7 @@ bool ShmPath::fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event
                   "another program now");
   }
   exposure.landed += size;
-  device_.own_stats().shared_bytes_received += size;
+  count_received(size);
   if (exposure.landed == exposure.into.size) return landed(entry.slice, event);
   waits_ = true;
   device_.look_again(slot_);
@@ -170,7 +177,7 @@ bool ShmPath::take_part(const RingReader::Message& message, Exposure& exposure, 
   }
   std::memcpy(exposure.into.data + exposure.landed, message.payload.data(), size);
   exposure.landed += size;
-  device_.own_stats().shared_bytes_received += size;
+  count_received(size);
   if (exposure.landed == exposure.into.size) return landed(message.entry.slice, event);
   took(/*tell=*/false);
   return false;

@@ -63,6 +63,35 @@ TEST_P(Transfers, ThePathThatIsMeantCarriesTheData) {
   }
 }
 
+TEST_P(Transfers, ALinkCountsWhatItHasCarriedByItsWays) {
+  const auto world = make(2);
+  const auto [a, b] = world->connect(0, 1);
+  if (a->path_stats().empty()) GTEST_SKIP() << "this transport keeps no counts of a link";
+  const auto in_use = [](Link* link) {
+    std::vector<PathStats> ways = link->path_stats();
+    std::erase_if(ways, [](const PathStats& way) { return !way.in_use; });
+    EXPECT_EQ(ways.size(), 1u);
+    return ways.empty() ? PathStats() : ways.front();
+  };
+  Transfer write(100000, 1);
+  ASSERT_TRUE(write.start(a, b, 1));
+  ASSERT_TRUE(world->run([&, from = a, to = b] {
+    return world->transferred(from, to, 1) && world->carries(from->id()) &&
+           world->carries(to->id()) && in_use(from).path == in_use(to).path;
+  }));
+  Traffic sent;
+  Traffic received;
+  for (const PathStats& way : a->path_stats()) sent.bytes_sent += way.traffic.bytes_sent;
+  for (const PathStats& way : b->path_stats())
+    received.bytes_received += way.traffic.bytes_received;
+  EXPECT_GE(sent.bytes_sent, write.source.size());
+  EXPECT_GE(received.bytes_received, write.source.size());
+  const PathStats way = in_use(a);
+  const bool over_datagrams = way.path == "udp" || way.path == "ud";
+  EXPECT_EQ(way.rtt.has_value(), over_datagrams) << way.path;
+  EXPECT_EQ(way.congestion_window_bytes.has_value(), over_datagrams) << way.path;
+}
+
 TEST_P(Transfers, AllToAllAmongThreeAndFive) {
   for (const size_t nodes : {3, 5}) {
     ExchangeAll(*make(nodes), {.write_sizes = {1, 5000, 100000}, .frames = 20});

@@ -146,6 +146,7 @@ class MemoryPath final : public FastPath {
     return frames;
   }
 
+  PathStats stats() const override { return {"memory", false, traffic_, {}, {}}; }
   std::string carrier() const override { return "memory"; }
 
   Counts received() const override { return {received_}; }
@@ -167,6 +168,7 @@ class MemoryPath final : public FastPath {
   }
   Status pump() override {
     for (; started_ && !failed_ && sent_ < messages_.size(); ++sent_) {
+      traffic_.sent(messages_[sent_].size());
       send([number = first_ + sent_, from = this](MemoryPath& peer) { peer.take(number, *from); },
            [](MemoryPath& self) {
              self.acknowledge_one();
@@ -208,6 +210,8 @@ class MemoryPath final : public FastPath {
   struct Message {
     WireBytes frame;
     std::optional<Write> write;
+
+    size_t size() const { return write ? write->from.size : frame.size(); }
   };
 
   void report(FastEvent::Kind kind, const char* text = "") {
@@ -239,6 +243,7 @@ class MemoryPath final : public FastPath {
     EXPECT_EQ(number, received_);
     ++received_;
     const Message& message = from.messages_.front();
+    traffic_.received(message.size());
     FastEvent event;
     event.path = this;
     if (!message.write) {
@@ -268,6 +273,7 @@ class MemoryPath final : public FastPath {
   bool proved_ = false;
   bool started_ = false;
   bool failed_ = true;
+  Traffic traffic_;
   std::deque<Message> messages_;
   uint64_t first_ = 0;
   size_t sent_ = 0;

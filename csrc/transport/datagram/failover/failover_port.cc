@@ -127,8 +127,7 @@ size_t FailoverPort::ud_limit(const Peer& peer) const {
 
 size_t FailoverPort::peer_limit(PeerHandle handle) const {
   const Peer& to = peer(handle);
-  const bool over_ud = ud_ && (to.choice.uses_ud() || !options_.failover);
-  return over_ud ? ud_limit(to) : udp_->peer_limit(handle);
+  return over_ud(to) ? ud_limit(to) : udp_->peer_limit(handle);
 }
 
 FailoverPort::Way FailoverPort::choose(const TxDatagram& datagram) {

@@ -65,6 +65,9 @@ class FailoverPort final : public DatagramPort {
   void look_at_route(PeerHandle peer) override { udp_->look_at_route(peer); }
   // Never with a UD port: the pair may change over to it.
   bool on_this_host(PeerHandle peer) const override { return !ud_ && udp_->on_this_host(peer); }
+  std::string_view carrier(PeerHandle handle) const override {
+    return over_ud(peer(handle)) ? "ud" : "udp";
+  }
   size_t guaranteed_bytes(const Address& peer) const override {
     return std::min(udp_->guaranteed_bytes(peer), kUdDatagramBytes);
   }
@@ -108,6 +111,7 @@ class FailoverPort final : public DatagramPort {
                const FailoverOptions& options, Clock clock);
 
   // -- failover_port.cc
+  bool over_ud(const Peer& to) const { return ud_ && (to.choice.uses_ud() || !options_.failover); }
   Peer& peer(PeerHandle handle) const;
   void forget_ud_address(Peer& peer);
   size_t ud_limit(const Peer& peer) const;
