@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -24,6 +25,10 @@ class Finding:
     level: Level
     text: str
     cure: str = ""
+
+
+def has_problems(findings: Sequence[Finding]) -> bool:
+    return any(finding.level is Level.PROBLEM for finding in findings)
 
 
 def in_units(size_bytes: int) -> str:

@@ -50,11 +50,10 @@ def read_interfaces() -> list[UdpInterface]:
     return found
 
 
-def chosen_address(settings: options.Settings) -> Choice:
+def chosen_address(settings: options.Settings, meeting_point: str | None = None) -> Choice:
     """ValueError where nothing fits the settings."""
-    return choose_interface(
-        settings["socket_ifname"], settings["socket_family"], options.master_address()
-    )
+    meeting_point = meeting_point or options.master_address()
+    return choose_interface(settings["socket_ifname"], settings["socket_family"], meeting_point)
 
 
 def _ask_driver(name: str, what: int) -> bool | None:

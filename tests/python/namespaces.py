@@ -74,6 +74,19 @@ def joined_hosts() -> Iterator[tuple[Host, ...]]:
             ip("netns", "del", host.namespace)
 
 
+def forbid_udp(host: Host, how: str, *selector: str) -> None:
+    """A rule of the routing table, before that of the host's own addresses."""
+    inside = ["-n", host.namespace, "rule"]
+    for command in (
+        [*inside, "add", "prio", "20", "lookup", "local"],
+        [*inside, "del", "prio", "0"],
+        [*inside, "add", "prio", "10", *selector, "ipproto", "udp", how],
+    ):
+        done = ip(*command)
+        if done.returncode != 0:
+            pytest.skip(f"no such rules here: {done.stderr.strip()}")
+
+
 def run_on_hosts(
     hosts: tuple[Host, ...], ranks_per_host: int, arguments: list[list[str]], **extra: str
 ) -> list[subprocess.CompletedProcess[str]]:

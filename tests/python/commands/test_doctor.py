@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from rocecoll import options
 from rocecoll.cli.app import app
-from rocecoll.cli.doctor import summary
+from rocecoll.cli.findings_view import summary
 from rocecoll.diagnosis import addresses, limits, rdma, shared_memory, software, udp_sockets
 from rocecoll.diagnosis.checkup import CHECKS, examine
 from rocecoll.diagnosis.devices import Devices

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from launch import PROGRAMS, free_port
-from namespaces import Host, ip, run_on_hosts
+from namespaces import Host, forbid_udp, run_on_hosts
 
 RANKS_PER_HOST = 2
 
@@ -66,19 +66,6 @@ def test_the_end_of_a_process_while_its_link_is_down_loses_nothing(
     for rank, result in enumerate(results):
         assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
         assert "the last broadcast is complete" in result.stdout
-
-
-def forbid_udp(host: Host, how: str, *selector: str) -> None:
-    """A rule of the routing table, before that of the host's own addresses."""
-    inside = ["-n", host.namespace, "rule"]
-    for command in (
-        [*inside, "add", "prio", "20", "lookup", "local"],
-        [*inside, "del", "prio", "0"],
-        [*inside, "add", "prio", "10", *selector, "ipproto", "udp", how],
-    ):
-        done = ip(*command)
-        if done.returncode != 0:
-            pytest.skip(f"no such rules here: {done.stderr.strip()}")
 
 
 def first_contact(hosts: tuple[Host, ...]) -> list[str]:

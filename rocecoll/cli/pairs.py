@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rocecoll doctor --store: UDP between every two of several hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rocecoll import options
+from rocecoll.cli import findings_view, output
+from rocecoll.diagnosis.addresses import resolve
+from rocecoll.diagnosis.finding import has_problems
+from rocecoll.diagnosis.network_interfaces import chosen_address
+from rocecoll.diagnosis.pair_verdicts import Member, Way, judge
+from rocecoll.diagnosis.pairs import PairsError, part, try_pairs
+from rocecoll.rendezvous import Store, local_addresses
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command line asks for; `rank` None: whichever is free."""
+
+    store: str
+    ranks: int
+    rank: int | None
+    wait_s: float
+    json: bool
+
+
+def run(wish: Wish, settings: options.Settings) -> None:
+    """Ends the command, with the same status on every host."""
+    host, port = parse_place(wish.store)
+    try:
+        address = str(chosen_address(settings, host).interface.address)
+        store, rank = open_store(host, port, wish)
+        ports = settings["port_range"]
+        patience = timedelta(seconds=wish.wait_s)
+        members, ways = try_pairs(store, rank, wish.ranks, address, ports, patience)
+        part(store, rank, wish.ranks)
+    except (RuntimeError, OSError, ValueError) as error:  # the store's are RuntimeErrors
+        said = str(error).partition("\n")[0]
+        typer.echo(f"rocecoll doctor --store {wish.store}: {said}", err=True)
+        raise typer.Exit(output.Status.PROBLEMS) from error
+    findings = judge(members, ways)
+    if wish.json:
+        output.print_json(
+            {
+                "members": [asdict(member) for member in members],
+                "ways": [asdict(way) for way in ways],
+                "findings": [asdict(finding) for finding in findings],
+            }
+        )
+    else:
+        console = output.console()
+        if rank == 0:
+            show(members, ways, console)
+        findings_view.show(findings, console)
+    output.exit_with(has_problems(findings))
+
+
+def parse_place(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdigit():
+        raise typer.BadParameter(f"--store is HOST:PORT, as node1:29500, not {text}")
+    return host, int(port)
+
+
+def open_store(host: str, port: int, wish: Wish) -> tuple[Store, int]:
+    """torch's, at rank 0; if nobody says who that is, at the first process on that host."""
+    from torch._C._distributed_c10d import TCPStore
+
+    store: Any
+    patience = timedelta(seconds=wish.wait_s)
+    if on_this_host(host) if wish.rank is None else wish.rank == 0:
+        try:
+            store = TCPStore(host, port, None, True, patience, wait_for_workers=False)
+            return store, 0
+        except RuntimeError:
+            if wish.rank is not None:
+                raise
+    store = TCPStore(host, port, None, False, patience, wait_for_workers=False)
+    rank = store.add("rocecoll/doctor/ranks", 1) if wish.rank is None else wish.rank
+    if rank >= wish.ranks:
+        raise PairsError(f"this would be rank {rank} of {wish.ranks}: are there more hosts?")
+    return store, rank
+
+
+def on_this_host(host: str) -> bool:
+    return not {str(address) for address in local_addresses()}.isdisjoint(resolve(host))
+
+
+def show(members: Sequence[Member], ways: Sequence[Way], console: Console) -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("from", "to"):
+        table.add_column(title, overflow="fold")
+    for title in ("arrived", "round trip us", "MTU", "Mbit/s"):
+        table.add_column(title, justify="right")
+    for way in ways:
+        table.add_row(
+            f"{way.source} {members[way.source].host_name}",
+            f"{way.target} {members[way.target].host_name}",
+            f"{way.arrived}/{way.sent}",
+            "-" if way.rtt_us is None else f"{way.rtt_us:.0f}",
+            str(way.mtu_bytes or "-"),
+            f"{way.bandwidth_mbit_s:.0f}" if way.bandwidth_mbit_s else "-",
+        )
+    console.print(table)
