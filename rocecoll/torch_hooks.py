@@ -22,7 +22,12 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from rocecoll import options
-from rocecoll._c10d import Backend, Options, make_process_group
+from rocecoll._c10d import (
+    Backend,
+    Options,
+    make_process_group,
+    require_room_for_a_group,
+)
 from rocecoll.backend import create_backend
 
 NAME = "rocecoll"
@@ -41,6 +46,7 @@ _wanted: ContextVar[_Wanted | None] = ContextVar("rocecoll_wanted", default=None
 
 def create(group: Any, pg_options: Any) -> Any:
     """What torch calls for a device that is ours: a Backend, or at once the whole ProcessGroup."""
+    require_room_for_a_group()
     backend = create_backend(group, pg_options)
     wanted = _wanted.get()
     if wanted is None:

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/open_files.h"
 #include "runtime/open_transport.h"
 #include "transport/datagram/udp/udp_address.h"
 
@@ -14,6 +15,10 @@ namespace {
 // Beyond the peer timeout, after which links give up by themselves: an outage that the peers
 // survive must not lose the last messages.
 constexpr Duration kLingerMargin = std::chrono::seconds(1);
+
+// What a runtime has open at once, and for a moment: sockets, what its threads sleep on, a device.
+// Each neighbour on this host takes one more.
+constexpr size_t kOpenFiles = 16;
 
 // Sockets and the like do not say whose they are.
 Status Named(const Status& status) {
@@ -26,17 +31,20 @@ Status Named(const Status& status) {
 
 Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options) {
   try {
+    const Status room = RequireOpenFiles(kOpenFiles + options.local_ranks);
+    if (!room.ok()) return Named(room);
     auto transport = OpenTransport(options);
     if (!transport.ok()) return Named(transport.status());
     ProgressOptions progress = options.progress;
     progress.final_linger = options.connection.peer_timeout + kLingerMargin;
-    return std::make_unique<Progress>(transport.take(), options.engine, progress);
+    auto started = Progress::Start(transport.take(), options.engine, progress);
+    if (!started.ok()) return Named(started.status());
+    return started;
   } catch (const std::system_error& error) {
     return Status(StatusCode::kInternal,
                   std::string("rocecoll: the progress thread did not start: ") + error.what());
   } catch (const std::bad_alloc&) {
-    return Status(StatusCode::kInternal,
-                  "rocecoll: the runtime did not start: out of memory or file descriptors");
+    return Status(StatusCode::kInternal, "rocecoll: the runtime did not start: out of memory");
   } catch (const CheckFailure& failure) {
     return Status(StatusCode::kInternal, failure.what());
   }

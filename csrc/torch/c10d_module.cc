@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/open_files.h"
 #include "runtime/option_table.h"
 #include "runtime/runtime_owner.h"
 #include "torch/backend/backend.h"
@@ -35,6 +36,15 @@ template <typename T>
 T ValueOrRaise(Result<T> result) {
   if (!result.ok()) Raise(result.status());
   return result.take();
+}
+
+// What a group opens for a moment, one or two at once, before and beside what its runtime does: to
+// list the interfaces, find the route, know its host.
+constexpr size_t kOpenFilesOfAGroup = 8;
+
+void RequireRoomForAGroup() {
+  const Status room = RequireOpenFiles(kOpenFilesOfAGroup);
+  if (!room.ok()) throw std::runtime_error("rocecoll: " + room.message());
 }
 
 std::shared_ptr<Runtime> Start(const OptionValues& settings) {
@@ -92,6 +102,7 @@ PYBIND11_MODULE(_c10d, module) {
       .def_property_readonly("process",
                              [](const Runtime& r) { return ProgressOf(r).address().process(); })
       .def_property_readonly("settings", &Runtime::settings);
+  module.def("require_room_for_a_group", &RequireRoomForAGroup);
   module.def("start_runtime", &Start, py::arg("settings"), unlocked);
   module.def("shut_down", &ShutDown, unlocked);
 

@@ -38,12 +38,15 @@ Duration Until(Instant deadline, Instant now) {
 }  // namespace
 
 struct Progress::Impl {
-  Impl(std::unique_ptr<Transport> t, const EngineOptions& engine_options, const ProgressOptions& o)
+  Impl(std::unique_ptr<Transport> t, const EngineOptions& engine_options, const ProgressOptions& o,
+       Waker of_driver, Waker of_thread)
       : transport(std::move(t)),
         engine(*transport, engine_options),
         options(o),
         handle(transport->wait_handle()),
-        address(transport->address()) {}
+        address(transport->address()),
+        driver_waker(std::move(of_driver)),
+        thread_waker(std::move(of_thread)) {}
 
   void run_thread();
   void serve();
@@ -261,11 +264,20 @@ void Progress::Impl::change(const std::function<void(Engine&)>& call) {
   wake(hand_over.call());
 }
 
-Progress::Progress(std::unique_ptr<Transport> transport, const EngineOptions& engine,
-                   const ProgressOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(transport), engine, options)) {
-  impl_->thread = std::thread([impl = impl_.get()] { impl->run_thread(); });
+Result<std::unique_ptr<Progress>> Progress::Start(std::unique_ptr<Transport> transport,
+                                                  const EngineOptions& engine,
+                                                  const ProgressOptions& options) {
+  auto of_driver = Waker::Open();
+  if (!of_driver.ok()) return of_driver.status();
+  auto of_thread = Waker::Open();
+  if (!of_thread.ok()) return of_thread.status();
+  auto impl = std::make_unique<Impl>(std::move(transport), engine, options, of_driver.take(),
+                                     of_thread.take());
+  impl->thread = std::thread([of = impl.get()] { of->run_thread(); });
+  return std::unique_ptr<Progress>(new Progress(std::move(impl)));
 }
+
+Progress::Progress(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Progress::~Progress() {
   impl_->shut_down_groups(impl_->options.final_linger);

@@ -28,9 +28,11 @@ struct ProgressOptions {
 
 class Progress {
  public:
-  // Owns the transport and the engine on it. Starts the thread.
-  Progress(std::unique_ptr<Transport> transport, const EngineOptions& engine,
-           const ProgressOptions& options);
+  // Owns the transport and the engine on it. Starts the thread; std::system_error if there can be
+  // none. kNetwork when the process has no descriptor left.
+  static Result<std::unique_ptr<Progress>> Start(std::unique_ptr<Transport> transport,
+                                                 const EngineOptions& engine,
+                                                 const ProgressOptions& options);
   // As shutdown(final_linger), but waits for nothing that operations kept alive; then joins the
   // thread.
   ~Progress();
@@ -62,6 +64,8 @@ class Progress {
 
  private:
   struct Impl;
+  explicit Progress(std::unique_ptr<Impl> impl);
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -9,10 +9,12 @@
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
+#include <utility>
 
 #include "base/check.h"
 #include "base/descriptor.h"
 #include "base/status.h"
+#include "base/system_error.h"
 #include "base/time.h"
 #include "transport/wait_handle.h"
 
@@ -20,10 +22,11 @@ namespace rocecoll {
 
 class Waker {
  public:
-  // A failed check when the process has no descriptor left.
-  Waker() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-    const bool out_of_descriptors = !fd_.valid();
-    ROCECOLL_CHECK(!out_of_descriptors);
+  // kNetwork when the process has no descriptor left.
+  static Result<Waker> Open() {
+    Descriptor fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!fd.valid()) return SystemError("cannot make a thread that can be woken (eventfd)");
+    return Waker(std::move(fd));
   }
 
   // Thread safe. Sticky: wakes the sleep() that is under way, else the next one.
@@ -51,7 +54,9 @@ class Waker {
   }
 
  private:
-  const Descriptor fd_;
+  explicit Waker(Descriptor fd) : fd_(std::move(fd)) {}
+
+  Descriptor fd_;
 };
 
 }  // namespace rocecoll

@@ -136,7 +136,11 @@ std::optional<HostSocket::Received> HostSocket::receive() const {
   received.greeting = wire.greeting;
   if (!with.ours) {
     received.obstacle = "one of both runs as another user";
-  } else if (!with.descriptors.back().valid()) {  // which this process may have had no room for
+  } else if ((message.msg_flags & MSG_CTRUNC) != 0) {
+    received.obstacle =
+        "this process may not take what came with its greeting: too many open files (raise "
+        "`ulimit -n`), or the system forbids it";
+  } else if (!with.descriptors.back().valid()) {
     received.obstacle = "no descriptors came with its greeting";
   } else {
     received.process = with.process;

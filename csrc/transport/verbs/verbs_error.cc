@@ -2,14 +2,14 @@
 #include "transport/verbs/verbs_error.h"
 
 #include <cerrno>
-#include <cstring>
 
+#include "base/system_error.h"
 #include "transport/verbs/locked_memory.h"
 
 namespace rocecoll {
 
 Status VerbsError(const std::string& device, const std::string& what, int error) {
-  std::string text = device + ": cannot " + what + ": " + std::strerror(error);
+  std::string text = device + ": cannot " + what + ": " + SystemErrorText(error);
   if (error == ENOMEM) {
     text += "; the device or the system has no more of it, or " + LockedMemoryCure();
   } else if (error == EACCES || error == EPERM) {

@@ -62,9 +62,11 @@ std::unique_ptr<Progress> StartArmed() {
   patient.min_probe_timeout = patient.max_probe_timeout = std::chrono::hours(1);
   patient.heartbeat_interval = std::chrono::hours(1);
   patient.peer_timeout = std::chrono::hours(10);
-  return std::make_unique<Progress>(
+  auto started = Progress::Start(
       std::make_unique<DatagramTransport>(std::make_unique<ArmedPort>(udp.take()), patient),
       EngineOptions{}, ProgressOptions{});
+  EXPECT_TRUE(started.ok()) << started.status().message();
+  return started.take();
 }
 
 TEST(Arm, ComesBeforeEverySleep) {

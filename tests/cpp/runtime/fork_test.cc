@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "runtime/in_child.h"
+#include "base/in_child.h"
 #include "runtime/runtimes.h"
 
 namespace rocecoll {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/in_child.h"
+#include "base/in_child.h"
 
 namespace rocecoll {
 namespace {

@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/in_child.h"
 #include "base/log.h"
 #include "conformance/exchange.h"
-#include "runtime/in_child.h"
 #include "shm/forbid.h"
 #include "shm/holdings.h"
 #include "shm/shm_world.h"

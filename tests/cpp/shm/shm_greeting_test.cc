@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/in_child.h"
+#include "base/limited_files.h"
 #include "shm/forbid.h"
 #include "shm/played_peer.h"
 
@@ -102,6 +104,25 @@ TEST_F(ShmGreeting, AnotherUsersGreetingEndsThePathAtOnceAndSaysWhy) {
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].kind, FastEvent::Kind::kFailed);
   EXPECT_EQ(seen[0].text, "one of both runs as another user");
+}
+
+// With room for one of both, and for none.
+TEST(HostSocket, AGreetingThatThisProcessHasNoRoomForSaysSo) {
+  for (const size_t room : {0, 1}) {
+    EXPECT_TRUE(InChild([room] {
+      const auto from = HostSocket::Open();
+      const auto to = HostSocket::Open();
+      const auto ring = SharedSegment::Create(4096);
+      const int file = ring.value().descriptor();
+      EXPECT_TRUE(from.value().greet(HostSocketAddress(to.value().name()), {}, file, file).value());
+      AllowMoreFiles(room);
+      const auto received = to.value().receive();
+      const std::string obstacle(received.value().obstacle);
+      EXPECT_NE(obstacle.find("too many open files (raise `ulimit -n`)"), obstacle.npos)
+          << obstacle;
+      return received->greeting.has_value() && !received->ring.valid();
+    })) << room;
+  }
 }
 
 // Its place in the doorbell, and in the device's lists, is another path's by then.

@@ -35,6 +35,9 @@ TEST(VerbsWords, ErrorsNameDeviceReasonAndCure) {
   EXPECT_NE(memory.find("ulimit -l unlimited"), std::string::npos) << memory;
   const std::string access = VerbsError("rxe0", "open the device", EACCES).message();
   EXPECT_NE(access.find("/dev/infiniband/uverbs"), std::string::npos) << access;
+  const std::string files = VerbsError("rxe0", "open the device", EMFILE).message();
+  EXPECT_EQ(files.find("rxe0: cannot open the device: too many open files: "), 0u) << files;
+  EXPECT_NE(files.find("raise `ulimit -n`"), std::string::npos) << files;
 }
 
 TEST(PortHealth, FollowsTheEvents) {

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps a first program from starting says so: too few ports."""
+"""What keeps a first program from starting says so: too few ports, too few open files."""
 
 from __future__ import annotations
 
+import json
+import re
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from launch import environment, run_programs
+from launch import PROGRAMS, environment, run_program, run_programs
 
 ALONE = """
 import sys, torch.distributed as dist
@@ -44,3 +47,66 @@ def test_a_port_that_another_program_has(tmp_path: Path) -> None:
         "takes one, and another process has the only one (ss -ulnp shows whose they are); give the "
         "range more ports, or others"
     )
+
+
+FIRST = range(32)  # up to more than a first group of two ranks has open at once
+LATER = range(12)
+TOO_MANY = re.compile(
+    r"RuntimeError: rocecoll: too many open files: this process may have (\d+) and needs about "
+    r"(\d+); raise `ulimit -n`\n\Z"
+)
+
+
+def check_few_files(late: bool, directory: Path, files: range) -> list[bool]:
+    """By number of files whether both ranks worked; else both have said the same."""
+    program = str(PROGRAMS / "few_files.py")
+    command = [sys.executable, program, str(directory), str(int(late)), *map(str, files)]
+    worked = []
+    for count, ends in json.loads(run_program(command)).items():
+        works = all(end == [0, "works\n"] for end in ends)
+        worked.append(works)
+        for status, output in ends:
+            assert works or (status == 1 and TOO_MANY.search(output)), (count, ends)
+    return worked
+
+
+def test_a_first_group_has_the_files_that_it_needs_or_says_so(tmp_path: Path) -> None:
+    worked = check_few_files(False, tmp_path, FIRST)
+    assert not worked[0] and worked[-1]
+    assert worked == sorted(worked), worked
+
+
+def test_a_later_group_has_the_files_that_it_needs_or_says_so(tmp_path: Path) -> None:
+    worked = check_few_files(True, tmp_path, LATER)
+    assert not worked[0] and worked[-1]
+    assert worked == sorted(worked), worked
+
+
+def test_the_number_of_files_that_is_advised_is_enough(tmp_path: Path) -> None:
+    """As a user would: a shell's limit, then the one that the message names."""
+    code = (
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('rocecoll', store=dist.HashStore(), rank=0, world_size=1)\n"
+        "dist.all_reduce(torch.ones(3))\n"
+        "print('works')\n"
+    )
+    limit, said = 16, ""
+    for _ in range(3):
+        shell = [
+            "bash",
+            "-c",
+            'ulimit -n "$0" && exec "$@"',
+            str(limit),
+            sys.executable,
+            "-c",
+            code,
+        ]
+        result: subprocess.CompletedProcess[str]
+        [result] = run_programs([shell], [environment()])
+        said += result.stdout
+        if result.returncode == 0:
+            break
+        advised = TOO_MANY.search(result.stdout)
+        assert advised, said
+        limit = int(advised[2])
+    assert result.returncode == 0 and "works" in result.stdout, said

@@ -83,7 +83,7 @@ Result<UdpSocket> UdpSocket::Open(const UdpPortOptions& options) {
   socket.endpoint_ = host.value();
   if (Status status = socket.configure(options, family); !status.ok()) return status;
   if (Status status = socket.bind(options); !status.ok()) return status;
-  socket.prepare_source();
+  if (Status status = socket.prepare_source(); !status.ok()) return status;
   return socket;
 }
 
@@ -161,11 +161,13 @@ Status UdpSocket::bind(const UdpPortOptions& options) {
 
 // ip(7), IP_PKTINFO: ipi_spec_dst is the source of the packet, for the choice of the route, too.
 // RFC 3542 section 6 for IPv6.
-void UdpSocket::prepare_source() {
+Status UdpSocket::prepare_source() {
   UdpEndpoint local = endpoint_;
   local.set_port(0);
   const UdpSocket probe(::socket(local.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!probe.fd_.valid() || ::bind(probe.fd_, &local.generic, local.size()) != 0) return;
+  if (!probe.fd_.valid()) return SystemError("cannot open a second UDP socket");
+  if (::bind(probe.fd_, &local.generic, local.size()) != 0)
+    return {};  // no address of this machine
   const bool v6 = local.family() == AF_INET6;
   auto* const item = reinterpret_cast<cmsghdr*>(source_.data());
   if (v6) {
@@ -181,6 +183,7 @@ void UdpSocket::prepare_source() {
     std::memcpy(CMSG_DATA(item), &info, sizeof(info));
     source_bytes_ = CMSG_SPACE(sizeof(info));
   }
+  return {};
 }
 
 std::span<const std::byte> UdpSocket::source_for(const UdpEndpoint& to) const {

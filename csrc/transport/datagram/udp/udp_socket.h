@@ -82,7 +82,7 @@ class UdpSocket {
   Status configure(const UdpPortOptions& options, int family);
   Status set_traffic_class(const UdpPortOptions& options, int family) const;
   Status bind(const UdpPortOptions& options);
-  void prepare_source();
+  Status prepare_source();
 
   Descriptor fd_;
   UdpEndpoint endpoint_;
