@@ -52,6 +52,8 @@ def content(calls: list[Call], dropped: int) -> dict[str, Any]:
     numbers: dict[str, int] = {}
     entries = []
     for index, call in enumerate(calls):
+        if call["error"] and call["started_ns"] is None:
+            continue  # refused, as by a group that has failed: no other rank saw anything of it
         if not call["point_to_point"]:
             entry = _collective(call)
             ranks = call["global_ranks"]
@@ -173,18 +175,42 @@ def record_until_exit(trace_path: str, dump_prefix: str, rank: int) -> None:
         if dump_prefix:
             ending.set()
             watcher.join()
-            dump(dump_prefix, rank)
         if trace:
             trace.__exit__(None, None, None)
 
     atexit.register(finish)
 
 
+class Evidence:
+    """Which failures are worth a dump: the first of each incident.
+
+    An incident lasts until the program has destroyed all groups that failed. What fails meanwhile
+    is a consequence as a rule, and what is called meanwhile hides what was missing.
+    """
+
+    def __init__(self) -> None:
+        self.kept = False
+        self._failures = 0
+        self._open = False
+
+    def look(self, failed_groups: int, failures: int) -> bool:
+        """Of the groups that exist, and so far. True: now."""
+        new = failures > self._failures and not self._open
+        self._failures, self._open = failures, failed_groups > 0
+        self.kept |= new
+        return new
+
+
 def _watch(prefix: str, rank: int, ending: threading.Event) -> None:
-    """Dumps when a group fails: also where nothing waits, since others may wait for this rank."""
-    known = 0
-    while not ending.wait(POLL_S):
-        failed = _core.failed_groups()
-        if failed > known:
+    """Dumps when a group fails: also where nothing waits, since others may wait for this rank.
+
+    At the end only where nothing failed: a later dump would show less of it.
+    """
+    evidence = Evidence()
+    ended = False
+    while not ended:
+        ended = ending.wait(POLL_S)
+        if evidence.look(*_core.failed_groups()):
             dump(prefix, rank)
-        known = failed
+    if not evidence.kept:
+        dump(prefix, rank)

@@ -105,6 +105,7 @@ struct Engine::Impl {
   std::map<GroupId, std::unique_ptr<Group>> groups;
   std::unordered_map<Membership, Group*, MembershipHash> by_key;
   GroupId last_id = 0;
+  size_t removed_failures = 0;  // groups that had failed before they were removed
   bool shut_down = false;
   PauseDetector pauses;  // between steps
 };
@@ -139,6 +140,7 @@ Result<GroupId> Engine::add_group(GroupSpec spec) {
 void Engine::remove_group(GroupId id) {
   Group* group = impl_->find(id);
   if (group == nullptr) return;
+  if (!group->status().ok()) ++impl_->removed_failures;
   impl_->guarded([&] { group->leave(); });
   impl_->by_key.erase({group->spec().key, group->spec().rank});
   impl_->groups.erase(id);
@@ -183,8 +185,11 @@ Status Engine::group_status(GroupId id) const {
 }
 
 EngineState Engine::state() const {
-  EngineState state{impl_->groups.size(), 0, impl_->shut_down};
+  EngineState state;
+  state.groups = impl_->groups.size();
   for (const auto& [id, group] : impl_->groups) state.failed_groups += group->status().ok() ? 0 : 1;
+  state.failures = impl_->removed_failures + state.failed_groups;
+  state.shut_down = impl_->shut_down;
   return state;
 }
 

@@ -24,6 +24,7 @@ using GroupId = uint32_t;
 struct EngineState {
   size_t groups = 0;  // that exist
   size_t failed_groups = 0;
+  size_t failures = 0;  // so far, also of groups that are gone
   bool shut_down = false;
 };
 

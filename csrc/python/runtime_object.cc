@@ -198,8 +198,13 @@ void BindRuntime(py::module_& module) {
   module.def("process_peer_stats",
              [] { return Rows(Unlocked([] { return RuntimeOwner::instance().peer_stats(); })); });
   module.def(
-      "failed_groups", [] { return RuntimeOwner::instance().state().failed_groups; },
-      py::call_guard<py::gil_scoped_release>());
+      "failed_groups",
+      [] {
+        const EngineState state = RuntimeOwner::instance().state();
+        return std::pair(state.failed_groups, state.failures);
+      },
+      py::call_guard<py::gil_scoped_release>(),
+      "Those that exist, and how many have failed so far.");
   py::module_::import("atexit").attr("register")(py::cpp_function(&ShutDownAll));
 }
 

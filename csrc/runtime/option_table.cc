@@ -150,7 +150,7 @@ std::vector<Option> GeneralOptions() {
                         "the suffix"),
                 "", "file for a Chrome trace of every operation, written at exit"),
       PythonRow("flight_recorder", AnyText("a path to which the rank is appended"), "",
-                "file that torchfrtrace reads, written when a group fails and at exit"),
+                "file that torchfrtrace reads, written when a group fails, else at exit"),
   };
 }
 

@@ -19,7 +19,8 @@ from typing import Any
 
 from rocecoll.diagnosis.echo import EchoSocket, Kind, headers_bytes, route_mtu_bytes
 from rocecoll.diagnosis.pair_verdicts import Member, Way
-from rocecoll.rendezvous import Store, host_id
+from rocecoll.records import host_id
+from rocecoll.rendezvous import Store
 
 REQUESTS = 20
 REQUEST_BYTES = 64

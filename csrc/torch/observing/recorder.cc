@@ -23,6 +23,8 @@ int64_t ClockOffsetNs() {
 
 void CallRecord::start() { started_ns_.store(SteadyNs(), std::memory_order_relaxed); }
 
+void CallRecord::refuse() { started_ns_.store(0, std::memory_order_relaxed); }
+
 void CallRecord::end(const std::string& error, Rank source) {
   std::lock_guard lock(error_mutex_);
   if (ended_ns_.load(std::memory_order_relaxed) != 0) return;

@@ -56,6 +56,8 @@ struct CallRecord {
 
   // The operation went to the engine.
   void start();
+  // It did not go there after all.
+  void refuse();
   // It is over, with `error` unless that is empty; receives have got theirs from `source`. The
   // first call counts.
   void end(const std::string& error, Rank source = 0);

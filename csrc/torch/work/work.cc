@@ -84,7 +84,10 @@ Status Work::submit_all(const std::vector<OperationPtr>& operations, size_t& acc
 void Work::keep_accepted(size_t accepted, const Status& refused) {
   if (accepted == operations_.size()) return;
   const size_t missing = operations_.size() - accepted;
-  if (accepted == 0) submitted_ = false;
+  if (accepted == 0) {
+    submitted_ = false;
+    if (call_.record) call_.record->refuse();
+  }
   operations_.resize(accepted);
   on_operation_done(refused, missing);
 }

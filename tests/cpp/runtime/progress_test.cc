@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "runtime/runtime.h"
@@ -214,13 +215,17 @@ TEST(Progress, CountsTheGroupsThatExistAndThoseThatFailed) {
   Runtimes runtimes(1);
   const auto counts = [&] {
     const EngineState state = runtimes[0].state();
-    return std::pair(state.groups, state.failed_groups);
+    return std::tuple(state.groups, state.failed_groups, state.failures);
   };
-  EXPECT_EQ(counts(), std::pair(size_t{1}, size_t{0}));
+  EXPECT_EQ(counts(), std::tuple(1, 0, 0));
   runtimes[0].abort(runtimes.group(0), Status(StatusCode::kAborted, "enough"));
-  EXPECT_EQ(counts(), std::pair(size_t{1}, size_t{1}));
+  EXPECT_EQ(counts(), std::tuple(1, 1, 1));
+  const GroupId second = runtimes.add_group("second", 2, kLong)[0];
+  EXPECT_EQ(counts(), std::tuple(2, 1, 1));
   runtimes[0].remove_group(runtimes.group(0));
-  EXPECT_EQ(counts(), std::pair(size_t{0}, size_t{0}));
+  EXPECT_EQ(counts(), std::tuple(1, 0, 1)) << "it has failed all the same";
+  runtimes[0].remove_group(second);
+  EXPECT_EQ(counts(), std::tuple(0, 0, 1)) << "to leave is no failure";
 }
 
 // The receiver has never spoken to the sender, and comes when the sender's process is gone.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import pickle
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import torch.distributed as dist
 from launch import PROGRAMS, environment, run_programs
 
 import rocecoll
+from rocecoll.flight_recorder import Evidence
 
 
 def call_everything(prefix: str) -> None:
@@ -87,8 +89,13 @@ def test_failure_dumps_and_the_tool_names_the_missing_rank(tmp_path: Path) -> No
     assert result.returncode != 0 and "timed out" in result.stdout
     dumps = sorted(path.name for path in (tmp_path / "dumps").iterdir())
     assert dumps == ["rank_0", "rank_1", "rank_2"], result.stdout
+    assert_tool_names_the_last_rank(tmp_path / "dumps", "missing_call.py")
+
+
+def assert_tool_names_the_last_rank(dumps: Path, program: str) -> None:
+    """Of three, which left out the all_reduce."""
     analysis = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", tmp_path / "dumps"],
+        [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", dumps],
         capture_output=True,
         text=True,
         env=environment(),
@@ -98,4 +105,55 @@ def test_failure_dumps_and_the_tool_names_the_missing_rank(tmp_path: Path) -> No
     assert analysis.returncode == 0, shown
     assert "Not all ranks joining collective, sequence number: 2" in shown
     assert "missing ranks: {2}" in shown and "collective: gloo:all_reduce" in shown
-    assert "missing_call.py:" in shown, "the tool shows who made the call"
+    assert f"{program}:" in shown, "the tool shows who made the call"
+
+
+def test_dumps_of_a_failure_stay_as_they_are(tmp_path: Path) -> None:
+    """Whatever the ranks do later: make the call that was missing, go on, end in good order."""
+    dumps = tmp_path / "dumps"
+    command = [sys.executable, str(PROGRAMS / "late_call.py"), str(tmp_path)]
+    ranks = [
+        environment(RANK=str(rank), WORLD_SIZE="3", ROCECOLL_FLIGHT_RECORDER=str(dumps / "rank_"))
+        for rank in range(3)
+    ]
+    for rank, result in enumerate(run_programs([command] * 3, ranks)):
+        assert result.returncode == 0, result.stdout
+        digest = hashlib.sha256((dumps / f"rank_{rank}").read_bytes()).hexdigest()
+        assert f"digest {digest}\n" in result.stdout, "it was written again"
+    assert_tool_names_the_last_rank(dumps, "late_call.py")
+
+
+@pytest.mark.quick
+def test_the_first_failure_of_each_incident_is_dumped() -> None:
+    evidence = Evidence()
+    for failed_groups, failures, dumped in (
+        (0, 0, False),
+        (1, 1, True),
+        (1, 1, False),
+        (2, 2, False),  # another group, as a consequence
+        (1, 2, False),
+        (0, 2, False),  # all destroyed: the incident is over
+        (1, 3, True),
+        (0, 3, False),
+        (0, 4, True),  # failed and destroyed between two looks
+        (0, 0, False),  # another runtime
+        (1, 1, True),
+    ):
+        assert evidence.look(failed_groups, failures) == dumped, (failed_groups, failures)
+    assert evidence.kept and not Evidence().kept
+
+
+def call_a_failed_group(prefix: str) -> None:
+    dist.all_reduce(torch.zeros(4))
+    dist.group.WORLD.abort()
+    with pytest.raises(dist.DistBackendError):
+        dist.all_reduce(torch.zeros(4))
+    rocecoll.dump_flight_recorder(prefix)
+
+
+@pytest.mark.quick
+def test_a_refused_call_is_not_among_those_that_ranks_made(own_pool, tmp_path: Path) -> None:
+    with own_pool(1, ROCECOLL_FLIGHT_RECORDER=str(tmp_path / "at_exit")) as pool:
+        pool.run(call_a_failed_group, str(tmp_path / "rank"))
+    entries = pickle.loads((tmp_path / "rank0").read_bytes())["entries"]
+    assert [entry["collective_seq_id"] for entry in entries] == [1], entries
