@@ -47,6 +47,14 @@ def test_registered_once_for_cpu_and_accelerators() -> None:
 
 
 @pytest.mark.quick
+def test_torch_says_that_it_is_available() -> None:
+    """Before any group, and without an import of the package: what frameworks may ask first."""
+    code = "import torch.distributed as dist; print(*map(dist.is_backend_available, ('rocecoll', "
+    code += "'ROCECOLL', 'cpu:rocecoll', 'cpu:gloo,cuda:rocecoll')))"
+    assert run_program([sys.executable, "-c", code]) == "True True True True\n"
+
+
+@pytest.mark.quick
 def test_other_torch_is_refused_in_one_sentence() -> None:
     from rocecoll._build_info import TORCH_VERSION
 
