@@ -11,6 +11,7 @@ import rocecoll
 from rocecoll.cli.config import config
 from rocecoll.cli.devices import devices
 from rocecoll.cli.doctor import doctor
+from rocecoll.cli.output import Status
 from rocecoll.cli.status import status
 
 app = typer.Typer(
@@ -43,6 +44,15 @@ def about(
 
     Example: rocecoll config
     """
+    try:
+        from rocecoll import _core  # noqa: F401 (every command needs it)
+    except ImportError as error:
+        typer.echo(
+            f"rocecoll: its own library cannot be loaded: {error}. If it was not built, run "
+            "`pip install --no-build-isolation .` in its source tree",
+            err=True,
+        )
+        raise typer.Exit(Status.PROBLEMS) from error
 
 
 app.command()(config)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocecoll import _core, options
+from rocecoll import options
 from rocecoll.diagnosis.network_interfaces import UdpInterface, chosen_address, read_interfaces
 from rocecoll.diagnosis.rdma_ports import SYSFS, RdmaPort, Verdict, parse_verdicts, read_ports
 
@@ -27,6 +27,8 @@ class Devices:
 
 
 def read_devices(settings: options.Settings, sysfs: Path = SYSFS) -> Devices:
+    from rocecoll import _core  # a tree that was not built has none, and says so itself
+
     try:
         choice = chosen_address(settings)
         address, reason = choice.address, choice.reason

@@ -101,3 +101,11 @@ def test_program() -> None:
     assert "problem: ROCECOLL_DSCP='64': accepted is a whole number from 0 to 63" in result.stdout
     assert " rocecoll.options\n" in result.stdout  # what -X importtime writes
     assert " torch\n" not in result.stdout
+
+
+def test_a_tree_that_was_not_built_says_so() -> None:
+    code = "import sys\nsys.modules['rocecoll._core'] = None\nfrom rocecoll.cli.app import main\nmain()"
+    [result] = run_programs([[sys.executable, "-c", code, "doctor"]], [environment()])
+    assert result.returncode == 1
+    assert result.stdout.startswith("rocecoll: its own library cannot be loaded: ")
+    assert "run `pip install --no-build-isolation .`" in result.stdout

@@ -249,3 +249,8 @@ def test_wheel_works_outside_the_source_tree(tmp_path: Path) -> None:
     program.write_text(GROUP + "print(once(), rocecoll.__file__)")
     output = run_program([sys.executable, str(program)], PYTHONPATH=str(installed))
     assert output == f"[1.0, 1.0, 1.0] {installed}/rocecoll/__init__.py\n"
+    [scripts] = installed.glob("rocecoll-*.dist-info/entry_points.txt")
+    assert "[console_scripts]\nrocecoll = rocecoll.cli.app:main\n" in scripts.read_text()
+    program.write_text("from rocecoll.cli.app import main\nmain()\n")  # as pip writes the script
+    output = run_program([sys.executable, str(program), "doctor"], PYTHONPATH=str(installed))
+    assert "ok       torch: " in output
