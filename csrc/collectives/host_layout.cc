@@ -2,6 +2,7 @@
 #include "collectives/host_layout.h"
 
 #include <algorithm>
+#include <string>
 #include <unordered_map>
 
 #include "base/check.h"
@@ -9,9 +10,15 @@
 
 namespace rocecoll {
 
+Status CheckRanks(uint64_t ranks) {
+  if (ranks > 0 && ranks <= kMaxRanks) return {};
+  return {StatusCode::kInvalidArgument,
+          std::to_string(ranks) + " ranks, where a group has 1 to " + std::to_string(kMaxRanks)};
+}
+
 HostLayout::HostLayout(std::span<const uint32_t> host_of_rank)
     : host_of_(host_of_rank.size()), index_of_(host_of_rank.size()) {
-  ROCECOLL_CHECK(!host_of_rank.empty() && host_of_rank.size() <= kMaxRanks);
+  ROCECOLL_CHECK(CheckRanks(host_of_rank.size()).ok());
   std::unordered_map<uint32_t, uint32_t> number_of;
   std::vector<uint32_t> counts;
   for (Rank rank = 0; rank < ranks(); ++rank) {

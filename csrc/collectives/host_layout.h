@@ -13,10 +13,14 @@
 #include <vector>
 
 #include "base/rank.h"
+#include "base/status.h"
 #include "collectives/program.h"
 #include "collectives/topology.h"
 
 namespace rocecoll {
+
+// kInvalidArgument for more ranks than a group can have, or none.
+Status CheckRanks(uint64_t ranks);
 
 class HostLayout {
  public:
@@ -24,6 +28,7 @@ class HostLayout {
   static constexpr uint32_t kMostColumnsOfARank = (Step::kMaxTransfers - 2) / 2;
 
   // `host_of_rank`: equal numbers for ranks that share a host; which numbers does not matter.
+  // CheckRanks() accepts as many.
   explicit HostLayout(std::span<const uint32_t> host_of_rank);
 
   // Hosts are numbered by their lowest ranks, and the ranks of a host by themselves.

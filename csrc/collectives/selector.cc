@@ -280,9 +280,8 @@ Status Refuse(const Request& request, const std::string& why) {
 }
 
 Status CheckRequest(const Request& request) {
-  if (request.ranks == 0 || request.ranks > kMaxRanks) {
-    return Refuse(request, std::to_string(request.ranks) + " ranks, offered for 1 to " +
-                               std::to_string(kMaxRanks));
+  if (Status status = CheckRanks(request.ranks); !status.ok()) {
+    return Refuse(request, status.message());
   }
   if (request.root >= request.ranks) {
     return Refuse(request, "root or peer " + std::to_string(request.root) + " of " +

@@ -27,31 +27,6 @@ Status NoSuchGroup(GroupId group) {
                 "rocecoll: there is no group " + std::to_string(group) + " (has it been removed?)");
 }
 
-Status CheckSpec(const GroupSpec& spec) {
-  const auto invalid = [&](const std::string& what) {
-    return Status(StatusCode::kInvalidArgument, "rocecoll: group \"" + spec.name + "\": " + what);
-  };
-  if (spec.addresses.empty()) return invalid("it has no ranks");
-  if (spec.rank >= spec.addresses.size()) {
-    return invalid("rank " + std::to_string(spec.rank) + " of " +
-                   std::to_string(spec.addresses.size()));
-  }
-  if (!spec.global_ranks.empty() && spec.global_ranks.size() != spec.addresses.size()) {
-    return invalid(std::to_string(spec.global_ranks.size()) + " global ranks for " +
-                   std::to_string(spec.addresses.size()) + " ranks");
-  }
-  if (!spec.hosts.empty() && spec.hosts.size() != spec.addresses.size()) {
-    return invalid(std::to_string(spec.hosts.size()) + " hosts named for " +
-                   std::to_string(spec.addresses.size()) + " ranks");
-  }
-  if (!spec.known_as.empty() && spec.known_as.size() != spec.addresses.size()) {
-    return invalid(std::to_string(spec.known_as.size()) + " addresses to show for " +
-                   std::to_string(spec.addresses.size()) + " ranks");
-  }
-  if (spec.timeout <= Duration{0}) return invalid("the timeout must be positive");
-  return {};
-}
-
 }  // namespace
 
 struct Engine::Impl {

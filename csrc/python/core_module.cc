@@ -26,6 +26,7 @@ std::vector<std::string> AlgorithmNamesOf(const std::string& collective, uint32_
     RaiseInvalid(std::to_string(hosts.size()) + " hosts named for " + std::to_string(ranks) +
                  " ranks");
   }
+  if (ranks != 0) RaiseUnlessOk(CheckRanks(ranks));
   std::optional<HostLayout> layout;
   if (!hosts.empty()) layout.emplace(hosts);
   for (const CollectiveTraits& traits : kCollectiveTraits) {

@@ -8,6 +8,7 @@
 
 #include "base/rank.h"
 #include "base/shared_vector.h"
+#include "base/status.h"
 #include "base/time.h"
 #include "messenger/messenger.h"
 #include "transport/transport.h"
@@ -31,5 +32,8 @@ struct GroupSpec {
     return global_ranks.empty() ? group_rank : global_ranks[group_rank];
   }
 };
+
+// kInvalidArgument, naming the group, where its parts do not fit each other or a group's limits.
+Status CheckSpec(const GroupSpec& spec);
 
 }  // namespace rocecoll

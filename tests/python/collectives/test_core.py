@@ -329,3 +329,23 @@ def test_names() -> None:
         core.algorithm_names("alldance")
     with pytest.raises(core.InvalidArgumentError, match="1 hosts named for 2 ranks"):
         core.algorithm_names("alltoall", 2, [0])
+    with pytest.raises(
+        core.InvalidArgumentError, match="65537 ranks, where a group has 1 to 65536"
+    ):
+        core.algorithm_names("alltoall", 65537, [0] * 65537)
+
+
+def test_more_ranks_than_a_group_has() -> None:
+    """The runtime's other groups go on."""
+    ranks = Ranks(1)
+
+    def body(rank: int, group: core.Group) -> None:
+        runtime = ranks.runtimes[rank]
+        too_many = [runtime.address] * 65537
+        message = r'group "large": 65537 ranks, where a group has 1 to 65536'
+        with pytest.raises(core.InvalidArgumentError, match=message):
+            core.Group(runtime, "large", os.urandom(16), 0, too_many)
+        group.barrier().wait(LIMIT_S)
+        assert group.status == "ok"
+
+    ranks.run(body)
