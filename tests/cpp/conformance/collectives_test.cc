@@ -2,20 +2,12 @@
 // Every collective, run by engines over every transport, against direct computation.
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <vector>
-
 #include "collectives/selector.h"
 #include "conformance/world_cluster.h"
-#include "engine/call.h"
+#include "engine/many_calls.h"
 
 namespace rocecoll {
 namespace {
-
-constexpr Collective kCollectives[] = {
-    Collective::kAllreduce, Collective::kReduce,    Collective::kReduceScatter,
-    Collective::kBroadcast, Collective::kAllgather, Collective::kGather,
-    Collective::kScatter,   Collective::kAlltoall,  Collective::kBarrier};
 
 // Lanes of 16 KiB: 30011 elements are several lanes, each of frames or of writes.
 WorldClusterOptions SmallLanes() {
@@ -81,21 +73,7 @@ TEST_P(Collectives, OneCreditAndTheSmallestQueues) {
 
 TEST_P(Collectives, ManyInFlightOfSeveralGroups) {
   WorldCluster cluster(make(3), SmallLanes());
-  const GroupId other = cluster.add_group("other", 7);
-  std::vector<std::unique_ptr<Call>> calls;
-  for (uint64_t i = 0; i < 60; ++i) {
-    calls.push_back(std::make_unique<Call>(
-        cluster, CallSpec{.collective = kCollectives[i % 9], .elements = i * 371 % 9000},
-        i % 3 == 0 ? other : cluster.group()));
-  }
-  for (Rank rank = 0; rank < cluster.ranks(); ++rank) {
-    for (auto& call : calls) call->submit(rank);
-    cluster.settle(std::chrono::microseconds(100));
-  }
-  for (const auto& call : calls) {
-    ASSERT_TRUE(call->run());
-    call->check();
-  }
+  RunManyCalls(cluster, 9000);
 }
 
 TEST_P(Collectives, WhatLinksHaveToSurviveChangesNoResult) {

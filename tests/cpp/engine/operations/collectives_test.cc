@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every collective and algorithm, run by engines over simulated links, against direct computation.
 #include "collectives/selector.h"
-#include "engine/call.h"
+#include "engine/many_calls.h"
 
 namespace rocecoll {
 namespace {
-
-constexpr Collective kCollectives[] = {
-    Collective::kAllreduce, Collective::kReduce,    Collective::kReduceScatter,
-    Collective::kBroadcast, Collective::kAllgather, Collective::kGather,
-    Collective::kScatter,   Collective::kAlltoall,  Collective::kBarrier};
 
 bool MayBeInPlace(Collective collective) {
   return collective == Collective::kAllreduce || collective == Collective::kReduce;
@@ -106,24 +101,9 @@ TEST(Collectives, HardlyAnyScratch) {
   }
 }
 
-// Ranks start at different times and far more is submitted than may be in flight.
 TEST(Collectives, ManyInFlightOfSeveralGroups) {
   Cluster cluster(SmallLanes(4));
-  const GroupId other = cluster.add_group("other", 7);
-  std::vector<std::unique_ptr<Call>> calls;
-  for (uint64_t i = 0; i < 100; ++i) {
-    calls.push_back(std::make_unique<Call>(
-        cluster, CallSpec{.collective = kCollectives[i % 9], .elements = i * 37 % 3000},
-        i % 3 == 0 ? other : cluster.group()));
-  }
-  for (Rank rank = 0; rank < cluster.ranks(); ++rank) {
-    for (auto& call : calls) call->submit(rank);
-    cluster.settle(std::chrono::microseconds(100));
-  }
-  for (const auto& call : calls) {
-    ASSERT_TRUE(call->run());
-    call->check();
-  }
+  RunManyCalls(cluster, 3000);
 }
 
 }  // namespace
