@@ -11,13 +11,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <utility>
 #include <vector>
 
 #include "runtime/option_value.h"
 #include "runtime/runtime_owner.h"
 #include "torch/backend/batches.h"
+#include "torch/backend/c10d_interface.h"
 #include "torch/backend/requests.h"
 #include "torch/observing/recorder.h"
 #include "torch/process/completion_pool.h"
@@ -27,9 +27,9 @@
 namespace rocecoll::torch_adapter {
 
 // rocecoll.Options: what init_process_group(pg_options=...) takes and Backend.options gives back.
-struct Options : c10d::Backend::Options {
+struct Options : OptionsInterface<Options> {
   explicit Options(OptionValues chosen)
-      : c10d::Backend::Options("rocecoll"), values(std::move(chosen)) {}
+      : OptionsInterface<Options>("rocecoll"), values(std::move(chosen)) {}
   Options(const Options&) = default;
 
   // "Options(lane_bytes='65536')", which in Python makes equal options.

@@ -88,6 +88,7 @@ c10::intrusive_ptr<Backend> Backend::part(
   own->timeout = options ? options->timeout : timeout_.load();
   own->group_name = options ? options->group_name : "";
   if (own->group_name.empty()) own->group_name = spec_.name + ":" + function;
+  if (options) own->group_desc = options->group_desc;
   GroupSpec group;
   {
     std::lock_guard lock(parts_mutex_);

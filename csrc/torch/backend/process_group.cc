@@ -11,14 +11,12 @@ ProcessGroup::ProcessGroup(c10::intrusive_ptr<c10d::Store> store,
                            const c10::intrusive_ptr<Backend>& backend,
                            const std::vector<c10::DeviceType>& devices,
                            std::optional<c10::Device> bound)
-    : c10d::ProcessGroup(std::move(store), backend->getRank(), backend->getSize()) {
+    : ProcessGroupInterface(std::move(store), backend->getRank(), backend->getSize()) {
   setBoundDeviceId(bound);  // setBackend() hands it on
   setDefaultBackend(BackendType::CUSTOM);
   for (c10::DeviceType device : devices) setBackend(device, BackendType::CUSTOM, backend);
   init();
 }
-
-void ProcessGroup::setSequenceNumberForGroup() { getDefaultBackend()->setSequenceNumberForGroup(); }
 
 c10::intrusive_ptr<c10d::ProcessGroup> ProcessGroup::splitGroup(
     const std::vector<int>& ranks, const std::optional<std::chrono::milliseconds>& timeout,

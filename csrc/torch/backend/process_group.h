@@ -8,21 +8,19 @@
 
 #include <optional>
 #include <string>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
 #include "torch/backend/backend.h"
+#include "torch/backend/c10d_interface.h"
 
 namespace rocecoll::torch_adapter {
 
-class ProcessGroup : public c10d::ProcessGroup {
+class ProcessGroup : public ProcessGroupInterface {
  public:
   ProcessGroup(c10::intrusive_ptr<c10d::Store> store, const c10::intrusive_ptr<Backend>& backend,
                const std::vector<c10::DeviceType>& devices, std::optional<c10::Device> bound);
 
   const std::string getBackendName() const override { return "rocecoll"; }
-  // Virtual until torch 2.15, where it does nothing: numbers begin at 0 anyway.
-  void setSequenceNumberForGroup();  // NOLINT(modernize-use-override)
   uint64_t getSequenceNumberForGroup() override;
   // As torch's, which would name the new group "custom" and split once for each device.
   c10::intrusive_ptr<c10d::ProcessGroup> splitGroup(

@@ -195,11 +195,9 @@ def test_early_end_of_uneven_inputs(shared_pool) -> None:
 
 def check_in_part(members: list[int]) -> None:
     """The members train as one process would on all their batches; the others do something else."""
-    group = dist.new_group(members)
     others = [rank for rank in range(dist.get_world_size()) if rank not in members]
-    mine = members if dist.get_rank() in members else others
-    if mine is not members:
-        group = dist.new_group(others, use_local_synchronization=True)
+    groups = [dist.new_group(members), dist.new_group(others)]
+    mine, group = (members, groups[0]) if dist.get_rank() in members else (others, groups[1])
     model = DistributedDataParallel(mlp(), process_group=group)
     train(model, own_batches(3))
     alone = mlp()

@@ -96,6 +96,23 @@ def test_split_group(shared_pool) -> None:
     shared_pool(3).run(check_split_group)
 
 
+def check_options_of_parts() -> None:
+    """Of a group that torch splits for us, since its devices have different backends."""
+    group = dist.new_group(backend="cpu:rocecoll,cuda:gloo", group_desc="whole")
+    options = group._get_backend(CPU).options
+    options.group_desc = "whole"
+    part = group.split_group(list(range(group.size())), None, None, "part", "a part")
+    assert part._get_backend(CPU).options.group_desc == "a part"
+    if torch.__version__ >= "2.14":  # before, torch gives both the same options
+        assert group._get_backend(CPU).options.group_desc == "whole"
+    assert total(part._get_backend(CPU), 1) == group.size()
+    dist.destroy_process_group(group)
+
+
+def test_a_part_has_options_of_its_own(shared_pool) -> None:
+    shared_pool(2).run(check_options_of_parts)
+
+
 def check_shrink_after_death(dead: int) -> None:
     """The world fails with its rank; those that are left go on."""
     with pytest.raises(RuntimeError, match=f"rank {dead}"):

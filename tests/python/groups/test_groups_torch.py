@@ -7,6 +7,7 @@ import copy
 import pickle
 import warnings
 from datetime import timedelta
+from unittest import mock
 
 import pytest
 import torch
@@ -17,12 +18,14 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 import rocecoll
+from rocecoll._c10d import Backend
 
 pytestmark = pytest.mark.quick
 
 CPU = torch.device("cpu")
-# What torch says of groups that consist of several backends.
+# What torch says of groups that consist of several backends; from 2.14 on the accelerator's decides.
 SEVERAL = "custom"
+WITH_GLOO = "gloo" if torch.__version__ >= "2.14" else SEVERAL
 
 
 def reduce_over(group: dist.ProcessGroup) -> None:
@@ -63,7 +66,7 @@ def check_group(name: str, backend: str, expected: str, detail: bool) -> None:
         ("rocecoll", "rocecoll"),
         ("cpu:rocecoll,cuda:rocecoll", "rocecoll"),
         ("cpu:gloo,cuda:rocecoll", SEVERAL),
-        ("cpu:rocecoll,cuda:gloo", SEVERAL),
+        ("cpu:rocecoll,cuda:gloo", WITH_GLOO),
         ("cpu:gloo,cuda:gloo", "gloo"),
     ],
 )
@@ -71,6 +74,31 @@ def test_group_of_every_kind(shared_pool, backend: str, name: str, detail: bool)
     """`-W error` all the way. TORCH_DISTRIBUTED_DEBUG=DETAIL makes groups of torch's own class."""
     expected = SEVERAL if detail and name == "rocecoll" else name
     shared_pool(2).run(check_group, f"{backend} {detail}", backend, expected, detail)
+
+
+def check_beside_nccl() -> None:
+    """Without a GPU, gloo stands in for NCCL: torch puts the group together in the same way."""
+    dist.Backend._ensure_backend_registered("gloo")
+    plugins = dist.Backend._plugins
+    with mock.patch.dict(plugins, NCCL=plugins["GLOO"]):
+        group = dist.new_group(backend="cpu:rocecoll,cuda:nccl")
+    backends = {
+        device: type(group._get_backend(torch.device(device))) for device in ("cpu", "cuda")
+    }
+    assert backends == {"cpu": Backend, "cuda": dist.ProcessGroupGloo}
+    reduce_over(group)
+    dist.monitored_barrier(group, timeout=timedelta(seconds=60))
+    objects: list = [None] * group.size()
+    dist.all_gather_object(objects, dist.get_rank(), group=group)
+    assert objects == list(range(group.size()))
+    dist.destroy_process_group(group)
+
+
+@pytest.mark.skipif(
+    torch.__version__ < "2.14", reason="before torch 2.14 nothing can stand in for NCCL"
+)
+def test_beside_nccl(shared_pool) -> None:
+    shared_pool(2).run(check_beside_nccl)
 
 
 def check_default_group() -> None:
