@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the core, its RoCE plug-in, _core and _c10d with CMake against the installed torch."""
+"""Builds the core, its RoCE plug-in, _core and _c10d with CMake against the installed torch.
+
+What is built serves the minor release of torch that it was built against, and says so: in its
+version, as in 0.1.0+torch2.14, and in the torch that it requires. An sdist serves all of them.
+"""
 
 from __future__ import annotations
 
-import importlib.util
+import ast
+import functools
+import importlib.metadata
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,8 +25,15 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
-TORCH_MINOR = "2.13"  # the release whose c10d interface csrc/torch is written for
-HOW = "install it first and build with `pip install --no-build-isolation .`"
+# Whose c10d interface csrc/torch knows, and that the tests have run with.
+TORCH_MINORS = ("2.13", "2.14", "2.15")
+DEPENDENCIES = ["psutil>=5.9", "rich>=13.8", "typer>=0.12"]  # beside torch
+# The commands that need torch and tools. An sdist can be made without.
+BUILDING = {"build", "build_ext", "bdist_wheel", "dist_info", "editable_wheel"}
+
+ANY_TORCH = "ROCECOLL_BUILD_ANY_TORCH"
+SUPPORTED = f"torch {', '.join(TORCH_MINORS[:-1])} or {TORCH_MINORS[-1]}"
+INSTALL_TORCH = f"`pip install 'torch=={TORCH_MINORS[-1]}.*'`"
 
 
 def fail(message: str) -> NoReturn:
@@ -38,50 +53,137 @@ class Torch:
     version: str
     cxx11_abi: str
 
+    @property
+    def minor(self) -> str:
+        return ".".join(self.version.split(".")[:2])
 
-def find_torch() -> Torch:
-    """This interpreter's torch; in an isolated build the active environment's."""
-    pythons = [sys.executable]
+
+class NoTorchError(Exception):
+    """The text says what is needed and how to get it."""
+
+
+def interpreters() -> list[list[str]]:
+    """Those that may have torch; the first is the one that builds.
+
+    An isolated build hides from that one what its environment has: pip by a PYTHONPATH, which -E
+    ignores; others build in an environment of their own, so the active one is asked, too.
+    """
+    found = [[sys.executable], [sys.executable, "-E"]]
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        if variable in os.environ:
-            pythons.append(os.path.join(os.environ[variable], "bin", "python"))
-    for python in pythons:
-        if not os.path.exists(python):
-            continue
-        asked = subprocess.run(
-            [python, "-c", ASK_TORCH], capture_output=True, text=True, check=False
-        )
-        if asked.returncode != 0:
-            continue
-        torch = Torch(*asked.stdout.split("\n")[-2].rsplit(" ", 2))
-        if torch.version.split(".")[:2] != TORCH_MINOR.split("."):
-            fail(f"building needs torch {TORCH_MINOR}, {python} has {torch.version}")
-        return torch
-    fail(f"building needs torch {TORCH_MINOR} in {' or '.join(pythons)}: {HOW}")
-
-
-def find_tool(name: str) -> str:
-    beside_python = os.path.dirname(sys.executable)
-    found = shutil.which(name, path=os.pathsep.join([beside_python, os.environ.get("PATH", "")]))
-    if found is None:
-        fail(f"building needs {name}: {HOW}, for example with `pip install {name}`")
+        python = os.path.join(os.environ.get(variable, ""), "bin", "python")
+        if variable in os.environ and os.path.exists(python):
+            found.append([python, "-E"])
     return found
 
 
-def find_pybind11() -> str:
-    if importlib.util.find_spec("pybind11") is None:
-        fail(f"building needs pybind11: {HOW}, with `pip install pybind11`")
-    import pybind11
+@functools.cache
+def find_torch() -> Torch:
+    answers = {}
+    for python in interpreters():
+        asked = subprocess.run(
+            [*python, "-c", ASK_TORCH], capture_output=True, text=True, check=False
+        )
+        if asked.returncode == 0:
+            torch = Torch(*asked.stdout.split("\n")[-2].rsplit(" ", 2))
+            check_supported(torch)
+            return torch
+        answers[python[0]] = (asked.stderr.strip().splitlines() or ["no answer"])[-1]
+    asked_ones = "".join(f"\n      {python}: {answer}" for python, answer in answers.items())
+    raise NoTorchError(
+        f"{SUPPORTED}, which is not in{asked_ones}\n"
+        f"    Install it first, for example with {INSTALL_TORCH}. If it is installed, this is an "
+        f"isolated build that cannot see it: run `{install_without_isolation()}`"
+    )
 
-    return pybind11.get_cmake_dir()
+
+def check_supported(torch: Torch) -> None:
+    if torch.minor in TORCH_MINORS or os.environ.get(ANY_TORCH) == "1":
+        return
+    raise NoTorchError(
+        f"{SUPPORTED}; {torch.directory} is {torch.version}.\n"
+        f"    Install one of them, for example with {INSTALL_TORCH}. With {ANY_TORCH}=1 before the "
+        "command the build is tried with this one, with which nothing has been tested"
+    )
+
+
+def build_requirements() -> list[str]:
+    """As pyproject.toml has them. Python 3.10 cannot read TOML."""
+    text = (ROOT / "pyproject.toml").read_text()
+    [found] = re.findall(r"^requires = (\[.*\])$", text, re.MULTILINE)
+    return list(ast.literal_eval(found))
+
+
+def pip_install(requirements: list[str]) -> str:
+    return f"pip install {shlex.join(requirements)}"
+
+
+def install_without_isolation() -> str:
+    return f"{pip_install(build_requirements())} && pip install --no-build-isolation ."
+
+
+def find_tool(name: str) -> str | None:
+    beside_python = os.path.dirname(sys.executable)
+    return shutil.which(name, path=os.pathsep.join([beside_python, os.environ.get("PATH", "")]))
+
+
+def numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
+def is_there(requirement: str) -> bool:
+    """As a Python package that is new enough, or as a program of the system."""
+    name, _, oldest = requirement.partition(">=")
+    try:
+        return numbers(importlib.metadata.version(name)) >= numbers(oldest)
+    except importlib.metadata.PackageNotFoundError:
+        return find_tool(name) is not None
+
+
+def missing_tools() -> list[str]:
+    missing = []
+    if tools := [one for one in build_requirements() if not is_there(one)]:
+        missing.append(f"{', '.join(tools)}: `{pip_install(tools)}`")
+    compilers = [*os.environ.get("CXX", "").split()[:1], "c++", "g++", "clang++"]
+    if not any(map(shutil.which, compilers)):
+        missing.append("a C++20 compiler: Debian and Ubuntu have it in g++")
+    if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
+        missing.append("the headers of Python: Debian and Ubuntu have them in python3-dev")
+    return missing
+
+
+def torch_to_build_for() -> Torch:
+    """Whatever is missing is told at once."""
+    missing = missing_tools()
+    try:
+        torch = find_torch()
+        if not missing:
+            return torch
+    except NoTorchError as error:
+        missing.append(str(error))
+    fail("missing for the build:" + "".join(f"\n  - {one}" for one in missing))
+
+
+def metadata() -> dict[str, str | list[str]]:
+    text = (ROOT / "rocecoll" / "__init__.py").read_text()
+    [version] = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    if BUILDING.isdisjoint(sys.argv):
+        major, minor = numbers(TORCH_MINORS[-1])
+        torch = f"torch>={TORCH_MINORS[0]},<{major}.{minor + 1}"
+    else:
+        minor_release = torch_to_build_for().minor
+        version = f"{version}+torch{minor_release}"
+        torch = f"torch=={minor_release}.*"
+    return {"version": version, "install_requires": [torch, *DEPENDENCIES]}
 
 
 class CMakeBuild(build_ext):
     """One CMake build for all extensions, in a directory that is kept: ninja knows what changed."""
 
     def run(self) -> None:
-        torch = find_torch()
-        cmake, ninja = find_tool("cmake"), find_tool("ninja")
+        import pybind11
+
+        torch = torch_to_build_for()
+        cmake = find_tool("cmake")
         tag = f"{sysconfig.get_config_var('SOABI')}-torch-{torch.version}"
         build = ROOT / "build" / tag
         in_place = self.inplace or getattr(self, "editable_mode", False)
@@ -94,9 +196,9 @@ class CMakeBuild(build_ext):
             str(build),
             "-G",
             "Ninja",
-            f"-DCMAKE_MAKE_PROGRAM={ninja}",
+            f"-DCMAKE_MAKE_PROGRAM={find_tool('ninja')}",
             f"-DPython3_EXECUTABLE={sys.executable}",
-            f"-Dpybind11_DIR={find_pybind11()}",
+            f"-Dpybind11_DIR={pybind11.get_cmake_dir()}",
             "-DROCECOLL_PYTHON=ON",
             "-DROCECOLL_UNITY=ON",
             f"-DROCECOLL_TORCH_DIR={torch.directory}",
@@ -112,6 +214,7 @@ class CMakeBuild(build_ext):
             "# SPDX-License-Identifier: Apache-2.0\n"
             '"""Written by setup.py."""\n\n'
             f'TORCH_VERSION = "{torch.version}"\n'
+            f"TORCH_MINORS = {TORCH_MINORS!r}\n"
         )
 
     def call(self, *command: str) -> None:
@@ -121,7 +224,9 @@ class CMakeBuild(build_ext):
             fail(f"`{' '.join(command[:3])} ...` ended with status {status}, see above")
 
 
-setup(
-    ext_modules=[Extension("rocecoll._core", []), Extension("rocecoll._c10d", [])],
-    cmdclass={"build_ext": CMakeBuild},
-)
+if __name__ == "__main__":
+    setup(
+        ext_modules=[Extension("rocecoll._core", []), Extension("rocecoll._c10d", [])],
+        cmdclass={"build_ext": CMakeBuild},
+        **metadata(),
+    )

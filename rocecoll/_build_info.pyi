@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 TORCH_VERSION: str
+TORCH_MINORS: tuple[str, ...]

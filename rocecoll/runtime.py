@@ -23,16 +23,22 @@ if TYPE_CHECKING:
 def check_torch(version: str) -> None:
     """Raises ImportError unless this torch has the C++ interface that we were built for."""
     try:
-        from rocecoll._build_info import TORCH_VERSION
-    except ModuleNotFoundError:
+        from rocecoll._build_info import TORCH_MINORS, TORCH_VERSION
+    except ImportError:  # not there, or written by an older setup.py
         raise ImportError(
             "rocecoll is not built: run `pip install --no-build-isolation .` in its source tree"
         ) from None
-    if version.split(".")[:2] != TORCH_VERSION.split(".")[:2]:
-        raise ImportError(
-            f"rocecoll was built for torch {TORCH_VERSION} but this is torch {version}: rebuild it "
-            "with `pip install --no-build-isolation --force-reinstall rocecoll`"
-        )
+    built, here = (".".join(text.split(".")[:2]) for text in (TORCH_VERSION, version))
+    if here == built:
+        return
+    cure = f"install that release again, `pip install 'torch=={built}.*'`, or "
+    if here in TORCH_MINORS:
+        cure += "build rocecoll for this one, in its source tree: `pip install --no-build-isolation --no-deps --force-reinstall .`"
+    else:
+        cure += f"another that this version of rocecoll can be built for: {', '.join(TORCH_MINORS)}"
+    raise ImportError(
+        f"rocecoll was built for torch {TORCH_VERSION} but this is torch {version}: {cure}"
+    )
 
 
 def load_torch() -> None:

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from launch import environment, run_program, run_programs
 
 import rocecoll
-from rocecoll import runtime
+from rocecoll import _build_info, runtime
 
 ROOT = Path(__file__).resolve().parents[3]
 GROUP = """
@@ -30,7 +30,8 @@ def once(**options):
 
 @pytest.mark.quick
 def test_version() -> None:
-    assert rocecoll.__version__ == importlib.metadata.version("rocecoll")
+    """Installed, it also says which torch it was built for."""
+    assert rocecoll.__version__ == importlib.metadata.version("rocecoll").partition("+")[0]
 
 
 @pytest.mark.quick
@@ -55,13 +56,34 @@ def test_torch_says_that_it_is_available() -> None:
 
 
 @pytest.mark.quick
-def test_other_torch_is_refused_in_one_sentence() -> None:
-    from rocecoll._build_info import TORCH_VERSION
+def test_another_patch_of_the_same_torch_is_taken() -> None:
+    runtime.check_torch(_build_info.TORCH_VERSION)
+    runtime.check_torch(".".join(_build_info.TORCH_VERSION.split(".")[:2]) + ".7")
 
-    runtime.check_torch(TORCH_VERSION)
-    runtime.check_torch(".".join(TORCH_VERSION.split(".")[:2]) + ".7")
-    with pytest.raises(ImportError, match=r"built for torch 2\.\S+ but this is torch 1\.0\.0"):
-        runtime.check_torch("1.0.0")
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("version", "instead"),
+    [
+        (
+            "2.15.0",
+            "build rocecoll for this one, in its source tree: "
+            "`pip install --no-build-isolation --no-deps --force-reinstall .`",
+        ),
+        ("3.0.0", "another that this version of rocecoll can be built for: 2.13, 2.14, 2.15"),
+    ],
+)
+def test_another_torch_is_refused_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, version: str, instead: str
+) -> None:
+    monkeypatch.setattr(_build_info, "TORCH_VERSION", "2.14.1+cpu")
+    monkeypatch.setattr(_build_info, "TORCH_MINORS", ("2.13", "2.14", "2.15"))
+    with pytest.raises(ImportError) as caught:
+        runtime.check_torch(version)
+    assert str(caught.value) == (
+        f"rocecoll was built for torch 2.14.1+cpu but this is torch {version}: install that "
+        f"release again, `pip install 'torch==2.14.*'`, or {instead}"
+    )
 
 
 @pytest.mark.quick
@@ -238,8 +260,12 @@ def test_wheel_works_outside_the_source_tree(tmp_path: Path) -> None:
     result = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     [wheel] = tmp_path.glob("rocecoll-*.whl")
+    minor = ".".join(_build_info.TORCH_VERSION.split(".")[:2])
+    assert wheel.name.startswith(f"rocecoll-{rocecoll.__version__}+torch{minor}-")
     installed = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(installed)
+    [metadata] = installed.glob("rocecoll-*.dist-info/METADATA")
+    assert f"Requires-Dist: torch=={minor}.*\n" in metadata.read_text()
     names = {path.name.partition(".")[0] for path in (installed / "rocecoll").iterdir()}
     assert {"librocecoll", "_core", "_c10d", "_build_info", "py", "__init__"} <= names
     # Like the package under test: with RoCE where libibverbs-dev is installed.
