@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.filesize import decimal
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -16,9 +17,12 @@ from rich.text import Text
 from rocecoll.cli import output
 from rocecoll.diagnosis.job_status import Group, Member, Process, ask_all, groups_of, verdicts
 
+Peers = Annotated[bool, typer.Option("--peers", help="Also how each rank reaches the others.")]
+
 
 def status(
     json: output.Json = False,
+    peers: Peers = False,
     watch: Annotated[
         float | None,
         typer.Option("--watch", min=0.1, help="Look again every so many seconds, until Ctrl-C."),
@@ -34,21 +38,21 @@ def status(
     """
     console = output.console()
     if watch is not None and not json:
-        follow(console, watch)
+        follow(console, watch, peers)
     processes = ask_all()
     if json:
         told = [asdict(process) for process in processes]
         output.print_json({"processes": told, "problems": problems(processes)})
     else:
-        console.print(picture(processes))
+        console.print(picture(processes, peers))
     output.exit_with(bool(problems(processes)))
 
 
-def follow(console: Console, interval_s: float) -> None:
+def follow(console: Console, interval_s: float, peers: bool) -> None:
     """Until Ctrl-C, which ends the program as typer ends it."""
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(picture(ask_all()), refresh=True)
+            live.update(picture(ask_all(), peers), refresh=True)
             time.sleep(interval_s)
 
 
@@ -65,7 +69,7 @@ def problems(processes: list[Process]) -> list[str]:
     ]
 
 
-def picture(processes: list[Process]) -> Table:
+def picture(processes: list[Process], peers: bool) -> Table:
     """Everything, one below the other."""
     whole = Table.grid()
     groups = groups_of(processes)
@@ -74,6 +78,8 @@ def picture(processes: list[Process]) -> Table:
     for group in groups:
         whole.add_row(title(group))
         whole.add_row(members(group))
+        if peers:
+            whole.add_row(ways(group))
     for line in problems(processes):
         whole.add_row(Text(line, "red"))
     return whole
@@ -107,3 +113,27 @@ def row(member: Member) -> list[str]:
         runs, since = (f"- (last {state['last']})" if state["last"] else "-"), ""
     waits = " ".join(map(str, state["waits_for"]))
     return [str(member.rank), str(member.pid), str(member.called), runs, since, waits]
+
+
+def ways(group: Group) -> Table:
+    """A line for each way to each rank that was needed so far; a star marks the one in use."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for name in ("rank", "to", "by", "sent", "received", "again", "rtt", "window", "heard"):
+        table.add_column(name, justify="left" if name == "by" else "right", no_wrap=True)
+    for member in group.members:
+        for way in member.peers:
+            table.add_row(str(member.rank), *way_row(way))
+    return table
+
+
+def way_row(way: dict[str, Any]) -> list[str]:
+    return [
+        str(way["rank"]),
+        way["path"] + ("*" if way["in_use"] else ""),
+        decimal(way["bytes_sent"]),
+        decimal(way["bytes_received"]),
+        str(way["packets_retransmitted"]),
+        "" if way["rtt_us"] is None else f"{way['rtt_us']:.0f} us",
+        "" if way["congestion_window_bytes"] is None else decimal(way["congestion_window_bytes"]),
+        "" if way["last_heard_s"] is None else f"{way['last_heard_s']:.1f} s",
+    ]

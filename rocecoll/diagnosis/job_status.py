@@ -40,6 +40,7 @@ class Member:
 
     pid: int
     state: dict[str, Any]
+    peers: list[dict[str, Any]] = field(default_factory=list)  # rocecoll.peer_stats() of the group
 
     @property
     def rank(self) -> int:
@@ -111,9 +112,12 @@ def groups_of(processes: Iterable[Process]) -> list[Group]:
     """Groups with their ranks on this host, in the order of their names."""
     groups: dict[int, Group] = {}
     for process in processes:
-        for state in (process.answer or {"groups": []})["groups"]:
+        if process.answer is None:
+            continue
+        for state in process.answer["groups"]:
             group = groups.setdefault(state["id"], Group(state["name"], state["ranks"]))
-            group.members.append(Member(process.pid, state))
+            peers = [one for one in process.answer["peers"] if one["group"] == state["name"]]
+            group.members.append(Member(process.pid, state, peers))
     for group in groups.values():
         group.members.sort(key=lambda member: member.rank)
     return sorted(groups.values(), key=lambda group: group.name)

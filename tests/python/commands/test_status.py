@@ -29,7 +29,19 @@ def process(rank: int, called: int, **more: Any) -> Process:
         "waits_for": [],
         "failure": "",
     }
-    return Process(100 + rank, {"groups": [state | more]})
+    way = {
+        "group": "0",
+        "rank": 1 - rank,
+        "path": "udp",
+        "in_use": True,
+        "bytes_sent": 4_300_000,
+        "bytes_received": 12,
+        "packets_retransmitted": 3,
+        "rtt_us": 41.7,
+        "congestion_window_bytes": 120_000,
+        "last_heard_s": None,
+    }
+    return Process(100 + rank, {"groups": [state | more], "peers": [way]})
 
 
 WAITING = {"running": "all_reduce #5 (SUM, float32, 8 elements)", "running_for_s": 12.34}
@@ -65,6 +77,14 @@ def test_a_stuck_group_is_a_table_and_the_rank_to_look_at(told: list[Process]) -
     assert "12.3 s  1 2" in lines[2]
     assert lines[-3].startswith("group '0': rank 1 has called 4 collectives where others have")
     assert "- (last barrier #4)" in result.output
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_peers_are_shown_when_asked_for(told: list[Process]) -> None:
+    told += [process(0, 4)]
+    assert "udp" not in run().output
+    lines = run("--peers").output.splitlines()
+    assert " ".join(lines[-1].split()) == "0 1 udp* 4.3 MB 12 bytes 3 42 us 120.0 kB"
     assert all(len(line) <= 80 for line in lines)
 
 
