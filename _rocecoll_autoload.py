@@ -12,10 +12,12 @@ import functools
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
 
 # One group serves the CPU and whatever accelerator there is, by torch's own names: an extension
 # that renames "privateuseone" does not change what that stands for.
@@ -84,7 +86,7 @@ def register() -> None:
         logging.getLogger("rocecoll").warning("the backend was not registered: %s", error)
 
 
-class _TorchFinder(MetaPathFinder):
+class _TorchFinder:
     """Finds torch as the others do, with a loader that registers at its end."""
 
     def find_spec(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rocecoll.cli import findings_view, output, pairs
+from rocecoll.cli import findings_view, output
 from rocecoll.diagnosis.checkup import examine
 from rocecoll.diagnosis.finding import has_problems
 from rocecoll.diagnosis.option_values import usable_settings
@@ -43,6 +43,8 @@ def doctor(
     """
     settings = usable_settings()
     if store is not None:
+        from rocecoll.cli import pairs  # local checks need none of it
+
         pairs.run(pairs.Wish(store, ranks, rank, wait_s, json), settings)
     findings = examine(settings)
     if report is not None:
