@@ -103,9 +103,17 @@ Status Group::submit(Instant now, OperationPtr operation) {
   return {};
 }
 
+// In order. Who has passed a barrier finds the results of what was called before it, on every rank.
+bool Group::may_admit(const Entry& entry) const {
+  if (collectives_.size() >= std::max(options_.max_operations_in_flight, 1u)) return false;
+  return !is_barrier(entry) || std::ranges::all_of(collectives_, [this](uint32_t index) {
+    return is_barrier(running_[index]->entry);
+  });
+}
+
 bool Group::admit(Instant now) {
   bool admitted = false;
-  while (!queue_.empty() && collectives_.size() < std::max(options_.max_operations_in_flight, 1u)) {
+  while (!queue_.empty() && may_admit(queue_.front())) {
     Entry entry = std::move(queue_.front());
     queue_.pop_front();
     begin(now, place(std::move(entry)));

@@ -90,6 +90,9 @@ class Group {
   bool is_collective(const Entry& entry) const {
     return !IsPointToPoint(entry.operation->spec().collective);
   }
+  static bool is_barrier(const Entry& entry) {
+    return entry.operation->spec().collective == Collective::kBarrier;
+  }
   uint64_t next_tag(const OperationSpec& spec);
   // Gives the entry a place in running_; begin() then runs it.
   uint32_t place(Entry entry);
@@ -97,6 +100,7 @@ class Group {
   bool bind_any_source(Instant now);
   bool retire_tags(Instant now);
   std::vector<uint32_t> open_tags(Rank peer, bool sends) const;
+  bool may_admit(const Entry& entry) const;
   bool admit(Instant now);
   bool start_lanes(Instant now, const std::vector<uint32_t>& indices);
   void finish(uint32_t index);

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A barrier comes after what every rank has called before it, whose results nobody has waited for.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "engine/call.h"
+
+namespace rocecoll {
+namespace {
+
+TEST(Barrier, ComesAfterTheCollectivesBefore) {
+  ClusterOptions options;
+  options.ranks = 3;
+  Cluster cluster(options);
+  std::vector<std::unique_ptr<Call>> before;
+  for (const uint64_t elements : {1u, 300000u, 1000u}) {
+    before.push_back(std::make_unique<Call>(cluster, CallSpec{.elements = elements}));
+  }
+  Call barrier(cluster, {.collective = Collective::kBarrier});
+  Call after(cluster, {.elements = 5});
+  for (Rank rank = 0; rank < cluster.ranks(); ++rank) {
+    for (const auto& call : before) call->submit(rank);
+    barrier.submit(rank);
+    after.submit(rank);
+    cluster.settle(std::chrono::microseconds(50));
+  }
+  ASSERT_TRUE(cluster.run([&] {
+    return std::ranges::any_of(barrier.operations(),
+                               [&](const auto& passed) { return cluster.is_done(passed); });
+  }));
+  for (const auto& call : before) {
+    for (const OperationPtr& operation : call->operations()) {
+      EXPECT_TRUE(cluster.is_done(operation));
+    }
+    call->check();
+  }
+  ASSERT_TRUE(barrier.run());
+  ASSERT_TRUE(after.run());
+  after.check();
+}
+
+// Messages have no place among the collectives.
+TEST(Barrier, WaitsForNoMessage) {
+  Cluster cluster(ClusterOptions{});
+  int32_t value = 0;
+  OperationSpec receive;
+  receive.collective = Collective::kRecv;
+  receive.type = DataType::kInt32;
+  receive.root = 1;
+  receive.output = {&value, Partition::Even(1, 1)};
+  const OperationPtr pending = cluster.submit(0, std::move(receive));
+  RunCall(cluster, {.collective = Collective::kBarrier});
+  EXPECT_FALSE(cluster.is_done(pending));
+}
+
+}  // namespace
+}  // namespace rocecoll
