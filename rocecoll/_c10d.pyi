@@ -65,6 +65,7 @@ class Options(torch._C._distributed_c10d.Backend.Options):
 class Backend(torch._C._distributed_c10d.Backend):
     @property
     def options(self) -> Options: ...
+    def _set_default_timeout(self, timeout: timedelta) -> None: ...
     def split(
         self,
         store: torch._C._distributed_c10d.Store | None,

@@ -110,6 +110,8 @@ PYBIND11_MODULE(_c10d, module) {
   // Not module_local: ProcessGroup._get_backend() gives it back.
   py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module, "Backend")
       .def_property_readonly("options", &Backend::getBackendOptions)
+      // What torch's own backends call it.
+      .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"), unlocked)
       .def("split", &Backend::split, py::arg("store"), py::arg("ranks"),
            py::arg("options") = nullptr)
       // torch calls it on ranks outside of a group that new_group() makes, where others split.

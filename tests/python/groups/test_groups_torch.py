@@ -156,7 +156,10 @@ def check_calls_by_name() -> None:
                 dist.destroy_process_group(group)
         group = dist.new_group()
         c10d._set_pg_timeout(timedelta(seconds=7), group)
-        assert group._get_backend(CPU).options._timeout == timedelta(seconds=7)
+        backend = group._get_backend(CPU)
+        assert backend.options._timeout == timedelta(seconds=7)
+        backend._set_default_timeout(timedelta(seconds=9))
+        assert backend.options._timeout == timedelta(seconds=9)
         dist.destroy_process_group(group)
 
 
