@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <numeric>
 #include <string>
 
@@ -32,6 +33,15 @@ constexpr auto kTorchOps = std::to_array<TorchOp>({
 });
 static_assert(HasRowForEach(kTorchOps, &TorchOp::op));
 
+// Of the tensor that has that place in a list.
+template <typename Property>
+void CheckSame(const char* function, const char* what, size_t index, const Property& expected,
+               const Property& actual) {
+  if (expected == actual) return;
+  Refuse(function, c10::str("invalid tensor ", what, " at index ", index, " (expected ", expected,
+                            ", got ", actual, ")"));
+}
+
 }  // namespace
 
 void Refuse(const char* function, const std::string& what) {
@@ -42,57 +52,80 @@ void CheckRoot(const char* function, int64_t root, int size) {
   if (root < 0 || root >= size) Refuse(function, "invalid root rank: " + std::to_string(root));
 }
 
-void CheckTensor(const char* function, const at::Tensor& tensor, at::ScalarType type) {
+void CheckTensor(const char* function, const at::Tensor& tensor) {
   if (tensor.layout() != at::kStrided) {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "ProcessGroupRocecoll::", function,
-                                ": sparse tensors are not supported, got layout ", tensor.layout());
+    Refuse(function,
+           c10::str("unsupported layout ", tensor.layout(), ": only supports dense tensors here"));
   }
   if (!tensor.is_cpu() && !IsAccelerator(tensor.device())) {
     Refuse(function, "invalid tensor type: only CPU and accelerator tensors are supported, got " +
                          tensor.device().str());
   }
-  if (tensor.scalar_type() != type) {
-    Refuse(function, std::string("invalid tensor type: expected ") + c10::toString(type) +
-                         ", got " + c10::toString(tensor.scalar_type()));
-  }
 }
 
-void CheckTensors(const char* function, const std::vector<at::Tensor>& tensors,
-                  at::ScalarType type) {
-  for (const at::Tensor& tensor : tensors) CheckTensor(function, tensor, type);
+void CheckTensor(const char* function, const at::Tensor& tensor, at::ScalarType type) {
+  CheckTensor(function, tensor);
+  if (tensor.scalar_type() == type) return;
+  Refuse(function,
+         c10::str("invalid tensor type (expected ", type, ", got ", tensor.scalar_type(), ")"));
 }
 
-const at::Tensor& Single(const char* function, const std::vector<at::Tensor>& tensors) {
+void CheckLayouts(const char* function, const std::vector<at::Tensor>& tensors) {
   if (tensors.empty()) Refuse(function, "requires non-empty tensor list");
-  CheckTensors(function, tensors, tensors[0].scalar_type());
-  CheckSizes(function, tensors, tensors[0]);
-  if (tensors.size() != 1) Refuse(function, "requires a single-element tensor list");
-  return tensors[0];
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    CheckSame(function, "layout", i, tensors[0].layout(), tensors[i].layout());
+  }
 }
 
-const std::vector<at::Tensor>& SingleList(const char* function, const char* name,
-                                          const std::vector<std::vector<at::Tensor>>& list,
-                                          int size, at::ScalarType type) {
-  if (list.size() != 1) {
-    Refuse(function, std::string("requires a single-element ") + name +
-                         " list containing a list with " + std::to_string(size) + " tensors");
+void CheckAlike(const char* function, const std::vector<at::Tensor>& tensors) {
+  CheckLayouts(function, tensors);
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    CheckSame(function, "type", i, tensors[0].scalar_type(), tensors[i].scalar_type());
+    CheckSame(function, "device", i, tensors[0].device(), tensors[i].device());
   }
-  if (list[0].size() != static_cast<size_t>(size)) {
-    Refuse(function, std::string("Incorrect ") + name + " list size " +
-                         std::to_string(list[0].size()) + ". The list size should be " +
-                         std::to_string(size) + ", same as size of the process group.");
+  CheckSizes(function, tensors, tensors[0]);
+}
+
+void CheckTypes(const char* function, const std::vector<at::Tensor>& tensors,
+                const at::Tensor& like) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    CheckTensor(function, tensors[i]);
+    CheckSame(function, "type", i, like.scalar_type(), tensors[i].scalar_type());
   }
-  CheckTensors(function, list[0], type);
-  return list[0];
 }
 
 void CheckSizes(const char* function, const std::vector<at::Tensor>& tensors,
                 const at::Tensor& like) {
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].sizes() == like.sizes()) continue;
-    Refuse(function, c10::str("invalid tensor size at index ", i, " (expected ", like.sizes(),
-                              ", got ", tensors[i].sizes(), ")"));
+    CheckSame(function, "size", i, like.sizes(), tensors[i].sizes());
   }
+}
+
+const at::Tensor& Single(const char* function, const char* which,
+                         const std::vector<at::Tensor>& tensors) {
+  if (tensors.size() != 1) {
+    Refuse(function, c10::str("requires a single-element ", which, "tensor list"));
+  }
+  CheckTensor(function, tensors[0]);
+  return tensors[0];
+}
+
+const std::vector<at::Tensor>& SingleList(const char* function, const char* which,
+                                          const std::vector<std::vector<at::Tensor>>& list,
+                                          int size, const at::Tensor& like) {
+  if (list.size() != 1) {
+    Refuse(function, c10::str("requires a single-element ", which, " list containing a list with ",
+                              size, " tensors"));
+  }
+  if (list[0].size() != static_cast<size_t>(size)) {
+    std::string subject = which;
+    subject[0] = static_cast<char>(std::toupper(subject[0]));
+    Refuse(function,
+           c10::str("Incorrect ", which, " list size ", list[0].size(), ". ", subject,
+                    " list size should be ", size, ", same as size of the process group."));
+  }
+  CheckTypes(function, list[0], like);
+  return list[0];
 }
 
 std::vector<int64_t> CheckSplits(const char* function, const char* name, const at::Tensor& tensor,

@@ -3,12 +3,14 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <numeric>
 #include <utility>
 
 #include "torch/backend/arguments.h"
 #include "torch/process/errors.h"
+#include "torch/tensors/local_reduction.h"
 #include "torch/tensors/page_allocator.h"
 #include "torch/tensors/sparse_reduction.h"
 
@@ -172,15 +174,16 @@ Backend::WorkPtr Backend::allreduce_sparse(Tensors& tensors,
   auto reduction =
       std::make_shared<SparseReduction>(GroupView{runtime_, group_, static_cast<Rank>(rank_),
                                                   facts_.ranks(), request.specs.front().timeout},
-                                        tensors[0]);
+                                        ReduceLocally(ReduceOp::kSum, tensors));
   OperationPtr first = reduction->begin();
   Work::Launch launch = make_work(std::move(request));
   Work::Ptr work = launch.work;
-  Work::Run(group_, std::move(launch), std::move(first), *sparse_steps_,
-            [reduction, tensor = tensors[0]] {
-              const at::NoGradGuard no_grad_here;
-              at::Tensor(tensor).copy_(reduction->finish());
-            });
+  Work::Run(group_, std::move(launch), std::move(first), *sparse_steps_, [reduction, tensors] {
+    const c10::InferenceMode as_made(tensors[0].is_inference());
+    const at::NoGradGuard no_grad_here;
+    const at::Tensor sum = reduction->finish();
+    for (const at::Tensor& tensor : tensors) tensor.copy_(sum);
+  });
   return work;
 }
 

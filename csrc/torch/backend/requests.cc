@@ -4,7 +4,9 @@
 
 #include <string>
 
+#include "collectives/reduce.h"
 #include "torch/backend/arguments.h"
+#include "torch/tensors/local_reduction.h"
 
 namespace rocecoll::torch_adapter {
 
@@ -12,26 +14,49 @@ using c10d::OpType;
 
 namespace {
 
-// One operation for each tensor of the call.
-void AddAllReduces(const char* function, const GroupFacts& group,
-                   const c10d::AllreduceOptions& options, Request& request) {
-  request.specs.reserve(request.call.inputs.size());
-  for (const at::Tensor& tensor : request.call.inputs) {
-    OperationSpec& spec = request.add(group, Collective::kAllreduce, options.timeout, tensor);
-    SetReduction(function, options.reduceOp, spec);
-    spec.input = spec.output =
-        EvenBuffer(tensor, group.ranks(), Access::kReadWrite, *request.staging);
+// The tensors of a list, reduced as `spec` says, before other ranks have a part in it.
+at::Tensor ReducedList(const char* function, const OperationSpec& spec, const Tensors& tensors) {
+  if (spec.reduce_op == ReduceOp::kAvg) {
+    Refuse(function, c10::str("ReduceOp.AVG requires a single-element tensor list, got ",
+                              tensors.size(), " tensors: average them before the call"));
   }
+  const Status meaning = CheckReduction(spec.type, spec.reduce_op);
+  if (!meaning.ok()) Refuse(function, meaning.message());
+  return ReduceLocally(spec.reduce_op, tensors);
 }
 
-// The tensor of a collective with a root.
-const at::Tensor& RootedTensor(const char* function, const GroupFacts& group,
-                               const Tensors& tensors, int64_t root, int64_t root_tensor) {
+// An all_reduce in place, of all tensors of a list together.
+void AddAllReduce(const char* function, const GroupFacts& group, const Tensors& list,
+                  const c10d::AllreduceOptions& options, Request& request) {
+  OperationSpec& spec = request.add(group, Collective::kAllreduce, options.timeout, list[0]);
+  SetReduction(function, options.reduceOp, spec);
+  const bool single = list.size() == 1;
+  const at::Tensor target = single ? list[0] : ReducedList(function, spec, list);
+  spec.input = spec.output =
+      EvenBuffer(target, group.ranks(), Access::kReadWrite, *request.staging);
+  if (single) return;
+  for (const at::Tensor& tensor : list) request.staging->store_later(tensor, target);
+}
+
+// The first tensor of a collective with a root.
+const at::Tensor& RootTensor(const char* function, const GroupFacts& group, const Tensors& tensors,
+                             int64_t root, int64_t root_tensor) {
   CheckRoot(function, root, group.size);
   if (root_tensor < 0 || root_tensor >= static_cast<int64_t>(tensors.size())) {
     Refuse(function, "invalid root tensor: " + std::to_string(root_tensor));
   }
-  return Single(function, tensors);
+  return tensors[static_cast<size_t>(root_tensor)];
+}
+
+// What is broadcast for a list, whose other tensors obtain the same.
+at::Tensor BroadcastTarget(const Tensors& tensors, size_t root_tensor, bool is_root,
+                           Staging& staging) {
+  if (tensors.size() == 1) return tensors[0];
+  TensorLists copies{{tensors[root_tensor]}};
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (i != root_tensor) copies.push_back({tensors[i]});
+  }
+  return Targets(copies, is_root ? Access::kReadWrite : Access::kWrite, staging)[0];
 }
 
 // Without `peer`: from any rank.
@@ -39,7 +64,7 @@ Request MessageRequest(const char* function, OpType type, const char* title,
                        const GroupFacts& group, const Tensors& tensors, std::optional<int> peer,
                        int tag) {
   if (tensors.size() != 1) Refuse(function, "takes a single tensor");
-  const at::Tensor& tensor = Single(function, tensors);
+  const at::Tensor& tensor = Single(function, "", tensors);
   if (peer) {
     if (*peer < 0 || *peer >= group.size) {
       Refuse(function, "invalid rank: " + std::to_string(*peer));
@@ -86,33 +111,36 @@ OperationSpec& Request::add(const GroupFacts& group, Collective collective,
 Request AllReduceRequest(const GroupFacts& group, const Tensors& tensors,
                          const c10d::AllreduceOptions& options) {
   constexpr const char* kFunction = "allreduce";
-  Single(kFunction, tensors);
+  CheckAlike(kFunction, tensors);
+  CheckTensor(kFunction, tensors[0]);
   Request request(OpType::ALLREDUCE, "rocecoll:all_reduce", tensors, tensors, options.asyncOp);
-  AddAllReduces(kFunction, group, options, request);
+  AddAllReduce(kFunction, group, tensors, options, request);
   return request;
 }
 
 Request AllReduceCoalescedRequest(const GroupFacts& group, const Tensors& tensors,
                                   const c10d::AllreduceOptions& options) {
   constexpr const char* kFunction = "allreduce_coalesced";
-  if (tensors.empty()) Refuse(kFunction, "requires non-empty tensor list");
+  CheckLayouts(kFunction, tensors);
   for (const at::Tensor& tensor : tensors) {
-    CheckTensor(kFunction, tensor, tensor.scalar_type());
+    CheckTensor(kFunction, tensor);
     if (tensor.scalar_type() != tensors[0].scalar_type()) {
       Refuse(kFunction, "tensors must all have the same type");
     }
   }
   Request request(OpType::ALLREDUCE_COALESCED, "rocecoll:all_reduce_coalesced", tensors, tensors,
                   options.asyncOp);
-  AddAllReduces(kFunction, group, options, request);
+  request.specs.reserve(tensors.size());
+  for (const at::Tensor& target : Targets({tensors}, Access::kReadWrite, *request.staging)) {
+    AddAllReduce(kFunction, group, {target}, options, request);
+  }
   return request;
 }
 
 Request SparseAllReduceRequest(const GroupFacts& group, const Tensors& tensors,
                                const c10d::AllreduceOptions& options) {
   constexpr const char* kFunction = "allreduce";
-  if (tensors.empty()) Refuse(kFunction, "requires non-empty tensor list");
-  if (tensors.size() != 1) Refuse(kFunction, "requires a single-element tensor list");
+  CheckAlike(kFunction, tensors);
   const at::Tensor& tensor = tensors[0];
   if (!tensor.is_sparse()) {
     Refuse(kFunction, c10::str("unsupported layout ", tensor.layout(),
@@ -135,21 +163,27 @@ Request SparseAllReduceRequest(const GroupFacts& group, const Tensors& tensors,
 
 Request BroadcastRequest(const GroupFacts& group, const Tensors& tensors,
                          const c10d::BroadcastOptions& options) {
+  constexpr const char* kFunction = "broadcast";
   const at::Tensor& tensor =
-      RootedTensor("broadcast", group, tensors, options.rootRank, options.rootTensor);
+      RootTensor(kFunction, group, tensors, options.rootRank, options.rootTensor);
+  CheckAlike(kFunction, tensors);
+  CheckTensor(kFunction, tensor);
   Request request(OpType::BROADCAST, "rocecoll:broadcast", tensors, tensors, options.asyncOp);
   OperationSpec& spec = request.add(group, Collective::kBroadcast, options.timeout, tensor);
   spec.root = static_cast<Rank>(options.rootRank);
-  const Access access = options.rootRank == group.rank ? Access::kRead : Access::kWrite;
-  spec.output = EvenBuffer(tensor, group.ranks(), access, *request.staging);
+  const bool is_root = options.rootRank == group.rank;
+  const at::Tensor target =
+      BroadcastTarget(tensors, static_cast<size_t>(options.rootTensor), is_root, *request.staging);
+  spec.output =
+      EvenBuffer(target, group.ranks(), is_root ? Access::kRead : Access::kWrite, *request.staging);
   return request;
 }
 
 Request ReduceRequest(const GroupFacts& group, const Tensors& tensors,
                       const c10d::ReduceOptions& options) {
   constexpr const char* kFunction = "reduce";
-  const at::Tensor& tensor =
-      RootedTensor(kFunction, group, tensors, options.rootRank, options.rootTensor);
+  RootTensor(kFunction, group, tensors, options.rootRank, options.rootTensor);
+  const at::Tensor& tensor = Single(kFunction, "", tensors);
   Request request(OpType::REDUCE, "rocecoll:reduce", tensors, tensors, options.asyncOp);
   OperationSpec& spec = request.add(group, Collective::kReduce, options.timeout, tensor);
   spec.root = static_cast<Rank>(options.rootRank);

@@ -17,16 +17,29 @@ bool IsInPlace(const at::Tensor& input, const at::Tensor& block) {
          input.const_data_ptr() == block.const_data_ptr();
 }
 
-Tensors Flatten(const TensorLists& lists) {
-  Tensors flat;
-  for (const auto& list : lists) flat.insert(flat.end(), list.begin(), list.end());
-  return flat;
-}
-
 void CheckPairs(const char* function, size_t outputs, size_t inputs) {
   if (inputs == 0) Refuse(function, "requires non-empty input tensor list");
   if (outputs != inputs) {
     Refuse(function, "requires input/output tensor lists to have the same length");
+  }
+}
+
+// A tensor for each input, of the same type and sizes.
+void CheckPairedList(const char* function, const Tensors& list, const Tensors& inputs) {
+  if (list.size() != inputs.size()) {
+    Refuse(function, c10::str("invalid output size: (expected length ", inputs.size(), ", got ",
+                              list.size(), ")"));
+  }
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].sizes() != inputs[i].sizes()) {
+      Refuse(function, c10::str("invalid size of output tensor at index ", i, " (expected length ",
+                                inputs[i].sizes(), ", got ", list[i].sizes(), ")"));
+    }
+    if (list[i].scalar_type() != inputs[i].scalar_type()) {
+      Refuse(function, c10::str("invalid tensor type at index ", i, " (expected ",
+                                inputs[i].scalar_type(), ", got ", list[i].scalar_type(), ")"));
+    }
+    CheckTensor(function, list[i]);
   }
 }
 
@@ -40,53 +53,90 @@ void CheckWhole(const char* function, const GroupFacts& group, const char* whole
                        std::to_string(part.numel()));
 }
 
-// An all_gather into one tensor a rank.
-void AddGatherList(const char* function, const GroupFacts& group, const Tensors& outputs,
-                   const at::Tensor& input, const c10d::AllgatherOptions& options,
-                   Request& request) {
-  CheckTensor(function, input, input.scalar_type());
-  if (outputs.size() != static_cast<size_t>(group.size)) {
-    Refuse(function, "invalid output tensor list at index 0 (expected length " +
-                         std::to_string(group.size) + ", got " + std::to_string(outputs.size()) +
-                         ")");
+void CheckOnePerRank(const char* function, const char* which, const Tensors& tensors,
+                     const GroupFacts& group) {
+  if (tensors.size() == group.ranks()) return;
+  Refuse(function, c10::str(which, " tensor list size ", tensors.size(),
+                            " does not match world size ", group.size));
+}
+
+// What gather and scatter have in common: every rank has a part, and the root a list with a part
+// for each rank, which this returns; elsewhere nothing.
+Tensors RootsList(const char* function, const GroupFacts& group, int64_t root, const char* list,
+                  const TensorLists& lists, const char* part, const Tensors& parts) {
+  CheckRoot(function, root, group.size);
+  const at::Tensor& own = Single(function, (std::string(part) + " ").c_str(), parts);
+  if (root != group.rank) {
+    if (!lists.empty()) Refuse(function, c10::str("requires empty ", list, " on non-root"));
+    return {};
   }
-  CheckTensors(function, outputs, input.scalar_type());
-  CheckSizes(function, outputs, input);
-  OperationSpec& spec = request.add(group, Collective::kAllgather, options.timeout, input);
-  const Tensors source =
-      IsInPlace(input, outputs[group.rank]) ? Tensors{input} : Unaliased({input}, outputs);
-  spec.input = EvenBuffer(source[0], 1, Access::kRead, *request.staging);
-  spec.output = ListBuffer(outputs, Access::kWrite, *request.staging);
+  CheckSizes(function, SingleList(function, list, lists, group.size, own), own);
+  return lists[0];
 }
 
-// An all_gather into one tensor.
-void AddGatherInto(const char* function, const GroupFacts& group, const at::Tensor& output,
-                   const at::Tensor& input, const c10d::AllgatherOptions& options,
-                   Request& request) {
-  CheckTensor(function, input, input.scalar_type());
-  CheckTensor(function, output, input.scalar_type());
-  CheckWhole(function, group, "output", output, "input", input);
-  OperationSpec& spec = request.add(group, Collective::kAllgather, options.timeout, input);
-  const bool in_place =
-      output.is_contiguous() &&
-      IsInPlace(input, output.view(-1).narrow(0, group.rank * input.numel(), input.numel()));
-  const Tensors source = in_place ? Tensors{input} : Unaliased({input}, {output});
-  spec.input = EvenBuffer(source[0], 1, Access::kRead, *request.staging);
-  spec.output = EvenBuffer(output, group.ranks(), Access::kWrite, *request.staging);
+// The input of an operation that writes `block` with it, among other things.
+at::Tensor Source(const at::Tensor& input, const at::Tensor& block, const MemoryExtents& written) {
+  return IsInPlace(input, block) ? input : Unaliased(input, written);
 }
 
-// A reduce_scatter of one tensor.
-void AddScatterFrom(const char* function, const GroupFacts& group, const at::Tensor& output,
-                    const at::Tensor& input, const c10d::ReduceScatterOptions& options,
+// An all_gather for each input: `targets` has what the first rank has of each, then what the second
+// has, and so on.
+void AddGatherLists(const GroupFacts& group, const Tensors& targets, const Tensors& inputs,
+                    const c10d::AllgatherOptions& options, Request& request) {
+  const MemoryExtents written(targets);
+  request.specs.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Tensors blocks;
+    for (size_t j = i; j < targets.size(); j += inputs.size()) blocks.push_back(targets[j]);
+    OperationSpec& spec = request.add(group, Collective::kAllgather, options.timeout, inputs[i]);
+    spec.input = EvenBuffer(Source(inputs[i], blocks[group.rank], written), 1, Access::kRead,
+                            *request.staging);
+    spec.output = ListBuffer(blocks, Access::kWrite, *request.staging);
+  }
+}
+
+// An all_gather into one tensor for each input.
+void AddGathersInto(const char* function, const GroupFacts& group, const Tensors& outputs,
+                    const Tensors& inputs, const c10d::AllgatherOptions& options,
                     Request& request) {
-  CheckTensor(function, output, output.scalar_type());
-  CheckTensor(function, input, output.scalar_type());
-  CheckWhole(function, group, "input", input, "output", output);
-  OperationSpec& spec = request.add(group, Collective::kReduceScatter, options.timeout, output);
-  SetReduction(function, options.reduceOp, spec);
-  spec.input =
-      EvenBuffer(Unaliased({input}, {output})[0], group.ranks(), Access::kRead, *request.staging);
-  spec.output = EvenBuffer(output, 1, Access::kWrite, *request.staging);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    CheckTensor(function, inputs[i]);
+    CheckTensor(function, outputs[i], inputs[i].scalar_type());
+    CheckWhole(function, group, "output", outputs[i], "input", inputs[i]);
+  }
+  const Tensors targets = Targets({outputs}, Access::kWrite, *request.staging);
+  const MemoryExtents written(targets);
+  request.specs.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor& input = inputs[i];
+    const at::Tensor block =
+        targets[i].view(-1).narrow(0, group.rank * input.numel(), input.numel());
+    OperationSpec& spec = request.add(group, Collective::kAllgather, options.timeout, input);
+    spec.input = EvenBuffer(Source(input, block, written), 1, Access::kRead, *request.staging);
+    spec.output = EvenBuffer(targets[i], group.ranks(), Access::kWrite, *request.staging);
+  }
+}
+
+// A reduce_scatter of one tensor for each output.
+void AddScattersFrom(const char* function, const GroupFacts& group, const Tensors& outputs,
+                     const Tensors& inputs, const c10d::ReduceScatterOptions& options,
+                     Request& request) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    CheckTensor(function, outputs[i]);
+    CheckTensor(function, inputs[i], outputs[i].scalar_type());
+    CheckWhole(function, group, "input", inputs[i], "output", outputs[i]);
+  }
+  const Tensors targets = Targets({outputs}, Access::kWrite, *request.staging);
+  const MemoryExtents written(targets);
+  request.specs.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    OperationSpec& spec =
+        request.add(group, Collective::kReduceScatter, options.timeout, targets[i]);
+    SetReduction(function, options.reduceOp, spec);
+    spec.input =
+        EvenBuffer(Unaliased(inputs[i], written), group.ranks(), Access::kRead, *request.staging);
+    spec.output = EvenBuffer(targets[i], 1, Access::kWrite, *request.staging);
+  }
 }
 
 }  // namespace
@@ -95,9 +145,23 @@ Request AllGatherRequest(const GroupFacts& group, const TensorLists& outputs, co
                          const c10d::AllgatherOptions& options) {
   constexpr const char* kFunction = "allgather";
   CheckPairs(kFunction, outputs.size(), inputs.size());
-  const at::Tensor& input = Single(kFunction, inputs);
-  Request request(OpType::ALLGATHER, "rocecoll:all_gather", inputs, outputs[0], options.asyncOp);
-  AddGatherList(kFunction, group, outputs[0], input, options, request);
+  const size_t length = inputs.size() * group.ranks();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].size() == length) continue;
+    Refuse(kFunction, c10::str("invalid output tensor list at index ", i, " (expected length ",
+                               length, ", got ", outputs[i].size(), ")"));
+  }
+  CheckAlike(kFunction, inputs);
+  CheckTensor(kFunction, inputs[0]);
+  for (const Tensors& list : outputs) {
+    CheckTypes(kFunction, list, inputs[0]);
+    CheckSizes(kFunction, list, inputs[0]);
+  }
+  Request request(OpType::ALLGATHER, "rocecoll:all_gather", inputs, Flatten(outputs),
+                  options.asyncOp);
+  request.call.lists = outputs.size();
+  AddGatherLists(group, Targets(outputs, Access::kWrite, *request.staging), inputs, options,
+                 request);
   return request;
 }
 
@@ -105,22 +169,17 @@ Request AllGatherCoalescedRequest(const GroupFacts& group, const TensorLists& ou
                                   const Tensors& inputs, const c10d::AllgatherOptions& options) {
   constexpr const char* kFunction = "allgather_coalesced";
   if (inputs.empty()) Refuse(kFunction, "requires non-empty input tensor list");
-  if (outputs.size() != static_cast<size_t>(group.size)) {
+  if (outputs.size() != group.ranks()) {
     Refuse(kFunction, "output lists should be equal to world size");
   }
-  for (const Tensors& list : outputs) {
-    if (list.size() != inputs.size()) {
-      Refuse(kFunction, "invalid output size: (expected length " + std::to_string(inputs.size()) +
-                            ", got " + std::to_string(list.size()) + ")");
-    }
-  }
-  Request request(OpType::ALLGATHER_COALESCED, "rocecoll:all_gather", inputs, Flatten(outputs),
+  for (const at::Tensor& input : inputs) CheckTensor(kFunction, input);
+  for (const Tensors& list : outputs) CheckPairedList(kFunction, list, inputs);
+  const Tensors results = Flatten(outputs);
+  Request request(OpType::ALLGATHER_COALESCED, "rocecoll:all_gather", inputs, results,
                   options.asyncOp);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    Tensors column;
-    for (const Tensors& list : outputs) column.push_back(list[i]);
-    AddGatherList(kFunction, group, column, inputs[i], options, request);
-  }
+  request.call.lists = outputs.size();
+  AddGatherLists(group, Targets({results}, Access::kWrite, *request.staging), inputs, options,
+                 request);
   return request;
 }
 
@@ -128,7 +187,7 @@ Request AllGatherIntoRequest(const GroupFacts& group, const at::Tensor& output,
                              const at::Tensor& input, const c10d::AllgatherOptions& options) {
   Request request(OpType::_ALLGATHER_BASE, "rocecoll:_all_gather_base", {input}, {output},
                   options.asyncOp);
-  AddGatherInto("_allgather_base", group, output, input, options, request);
+  AddGathersInto("_allgather_base", group, {output}, {input}, options, request);
   return request;
 }
 
@@ -139,17 +198,15 @@ Request AllGatherIntoCoalescedRequest(const GroupFacts& group, const Tensors& ou
   CheckPairs(kFunction, outputs.size(), inputs.size());
   Request request(OpType::COALESCED, "rocecoll:all_gather_into_tensor_coalesced", inputs, outputs,
                   options.asyncOp);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    AddGatherInto(kFunction, group, outputs[i], inputs[i], options, request);
-  }
+  AddGathersInto(kFunction, group, outputs, inputs, options, request);
   return request;
 }
 
 Request ReduceScatterRequest(const GroupFacts& group, const Tensors& outputs,
                              const TensorLists& inputs, const c10d::ReduceScatterOptions& options) {
   constexpr const char* kFunction = "reduce_scatter";
-  const at::Tensor& output = Single(kFunction, outputs);
-  const Tensors& list = SingleList(kFunction, "input", inputs, group.size, output.scalar_type());
+  const at::Tensor& output = Single(kFunction, "output ", outputs);
+  const Tensors& list = SingleList(kFunction, "input", inputs, group.size, output);
   const at::Tensor& own = list[group.rank];
   if (own.numel() != output.numel()) {
     Refuse(kFunction, "invalid tensor size: output has " + std::to_string(output.numel()) +
@@ -159,7 +216,7 @@ Request ReduceScatterRequest(const GroupFacts& group, const Tensors& outputs,
                   options.asyncOp);
   OperationSpec& spec = request.add(group, Collective::kReduceScatter, options.timeout, output);
   SetReduction(kFunction, options.reduceOp, spec);
-  spec.input = ListBuffer(Unaliased(list, outputs), Access::kRead, *request.staging);
+  spec.input = ListBuffer(Unaliased(list, MemoryExtents(outputs)), Access::kRead, *request.staging);
   spec.output = EvenBuffer(output, 1, Access::kWrite, *request.staging);
   return request;
 }
@@ -169,7 +226,7 @@ Request ReduceScatterFromRequest(const GroupFacts& group, const at::Tensor& outp
                                  const c10d::ReduceScatterOptions& options) {
   Request request(OpType::_REDUCE_SCATTER_BASE, "rocecoll:_reduce_scatter_base", {input}, {output},
                   options.asyncOp);
-  AddScatterFrom("_reduce_scatter_base", group, output, input, options, request);
+  AddScattersFrom("_reduce_scatter_base", group, {output}, {input}, options, request);
   return request;
 }
 
@@ -180,68 +237,61 @@ Request ReduceScatterFromCoalescedRequest(const GroupFacts& group, const Tensors
   CheckPairs(kFunction, outputs.size(), inputs.size());
   Request request(OpType::REDUCE_SCATTER_TENSOR_COALESCED,
                   "rocecoll:reduce_scatter_tensor_coalesced", inputs, outputs, options.asyncOp);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    AddScatterFrom(kFunction, group, outputs[i], inputs[i], options, request);
-  }
+  AddScattersFrom(kFunction, group, outputs, inputs, options, request);
   return request;
 }
 
 Request GatherRequest(const GroupFacts& group, const TensorLists& outputs, const Tensors& inputs,
                       const c10d::GatherOptions& options) {
-  constexpr const char* kFunction = "gather";
-  CheckRoot(kFunction, options.rootRank, group.size);
-  const at::Tensor& input = Single(kFunction, inputs);
-  Request request(OpType::GATHER, "rocecoll:gather", inputs, {}, options.asyncOp);
+  const Tensors list =
+      RootsList("gather", group, options.rootRank, "output", outputs, "input", inputs);
+  Request request(OpType::GATHER, "rocecoll:gather", inputs, list, options.asyncOp);
+  at::Tensor input = inputs[0];
   OperationSpec& spec = request.add(group, Collective::kGather, options.timeout, input);
   spec.root = static_cast<Rank>(options.rootRank);
-  Tensors source = inputs;
-  if (options.rootRank == group.rank) {
-    Tensors& results = request.call.results;
-    results = SingleList(kFunction, "output", outputs, group.size, input.scalar_type());
-    CheckSizes(kFunction, results, input);
-    if (!IsInPlace(input, results[group.rank])) source = Unaliased(inputs, results);
-    spec.output = ListBuffer(results, Access::kWrite, *request.staging);
-  } else if (!outputs.empty()) {
-    Refuse(kFunction, "requires empty output on non-root");
+  if (!list.empty()) {
+    const Tensors targets = Targets({list}, Access::kWrite, *request.staging);
+    input = Source(input, targets[group.rank], MemoryExtents(targets));
+    spec.output = ListBuffer(targets, Access::kWrite, *request.staging);
   }
-  spec.input = EvenBuffer(source[0], 1, Access::kRead, *request.staging);
+  spec.input = EvenBuffer(input, 1, Access::kRead, *request.staging);
   return request;
 }
 
 Request ScatterRequest(const GroupFacts& group, const Tensors& outputs, const TensorLists& inputs,
                        const c10d::ScatterOptions& options) {
-  constexpr const char* kFunction = "scatter";
-  CheckRoot(kFunction, options.rootRank, group.size);
-  const at::Tensor& output = Single(kFunction, outputs);
-  Request request(OpType::SCATTER, "rocecoll:scatter", {}, outputs, options.asyncOp);
-  OperationSpec& spec = request.add(group, Collective::kScatter, options.timeout, output);
+  const Tensors list =
+      RootsList("scatter", group, options.rootRank, "input", inputs, "output", outputs);
+  Request request(OpType::SCATTER, "rocecoll:scatter", list, outputs, options.asyncOp);
+  OperationSpec& spec = request.add(group, Collective::kScatter, options.timeout, outputs[0]);
   spec.root = static_cast<Rank>(options.rootRank);
-  if (options.rootRank == group.rank) {
-    Tensors& source = request.call.inputs;
-    source = SingleList(kFunction, "input", inputs, group.size, output.scalar_type());
-    CheckSizes(kFunction, source, output);
-    if (!IsInPlace(output, source[group.rank])) source = Unaliased(source, outputs);
+  if (!list.empty()) {
+    const MemoryExtents written(outputs);
+    Tensors source = list;
+    for (int rank = 0; rank < group.size; ++rank) {
+      if (rank == group.rank && IsInPlace(outputs[0], list[rank])) continue;
+      source[rank] = Unaliased(list[rank], written);
+    }
     spec.input = ListBuffer(source, Access::kRead, *request.staging);
-  } else if (!inputs.empty()) {
-    Refuse(kFunction, "requires empty input on non-root");
   }
-  spec.output = EvenBuffer(output, 1, Access::kWrite, *request.staging);
+  spec.output = EvenBuffer(outputs[0], 1, Access::kWrite, *request.staging);
   return request;
 }
 
 Request AllToAllRequest(const GroupFacts& group, const Tensors& outputs, const Tensors& inputs,
                         const c10d::AllToAllOptions& options) {
   constexpr const char* kFunction = "alltoall";
-  if (inputs.size() != static_cast<size_t>(group.size) || outputs.size() != inputs.size()) {
-    Refuse(kFunction, "invalid input tensor list size, must be world size");
-  }
-  CheckTensors(kFunction, inputs, inputs[0].scalar_type());
-  CheckTensors(kFunction, outputs, inputs[0].scalar_type());
+  CheckOnePerRank(kFunction, "input", inputs, group);
+  CheckOnePerRank(kFunction, "output", outputs, group);
+  CheckTypes(kFunction, inputs, inputs[0]);
+  CheckTypes(kFunction, outputs, inputs[0]);
   Request request(OpType::ALLTOALL, "rocecoll:all_to_all", inputs, outputs, options.asyncOp);
   OperationSpec& spec = request.add(group, Collective::kAlltoall, options.timeout, inputs[0]);
   spec.uniform = false;  // a rank sees only the sizes of its own tensors
-  spec.input = ListBuffer(Unaliased(inputs, outputs), Access::kRead, *request.staging);
-  spec.output = ListBuffer(outputs, Access::kWrite, *request.staging);
+  const Tensors targets = Targets({outputs}, Access::kWrite, *request.staging);
+  spec.input =
+      ListBuffer(Unaliased(inputs, MemoryExtents(targets)), Access::kRead, *request.staging);
+  spec.output = ListBuffer(targets, Access::kWrite, *request.staging);
   return request;
 }
 
@@ -250,7 +300,7 @@ Request AllToAllSplitRequest(const GroupFacts& group, const at::Tensor& output,
                              const std::vector<int64_t>& input_splits,
                              const c10d::AllToAllOptions& options) {
   constexpr const char* kFunction = "alltoall_base";
-  CheckTensor(kFunction, input, input.scalar_type());
+  CheckTensor(kFunction, input);
   CheckTensor(kFunction, output, input.scalar_type());
   const auto to = CheckSplits(kFunction, "input", input, input_splits, group.size);
   const auto from = CheckSplits(kFunction, "output", output, output_splits, group.size);
@@ -258,7 +308,8 @@ Request AllToAllSplitRequest(const GroupFacts& group, const at::Tensor& output,
   OperationSpec& spec = request.add(group, Collective::kAlltoall, options.timeout, input);
   // Whoever names splits expects the other ranks to do so, too.
   spec.uniform = input_splits.empty() && output_splits.empty();
-  spec.input = SplitBuffer(Unaliased({input}, {output})[0], to, Access::kRead, *request.staging);
+  spec.input =
+      SplitBuffer(Unaliased(input, MemoryExtents({output})), to, Access::kRead, *request.staging);
   spec.output = SplitBuffer(output, from, Access::kWrite, *request.staging);
   return request;
 }

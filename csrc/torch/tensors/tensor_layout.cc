@@ -3,6 +3,7 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <array>
@@ -41,8 +42,6 @@ constexpr auto kTorchTypes = std::to_array<TorchType>({
 });
 static_assert(HasRowForEach(kTorchTypes, &TorchType::type));
 
-using Extent = std::pair<uintptr_t, uintptr_t>;  // first byte, one past the last
-
 // The engine reads elements at multiples of their size; frombuffer() may give anything.
 bool IsAddressable(const at::Tensor& tensor) {
   if (!tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg()) return false;
@@ -75,39 +74,35 @@ std::vector<std::byte*> StartsOf(const std::vector<at::Tensor>& tensors, Access 
   return starts;
 }
 
-std::vector<Extent> SortedExtents(const std::vector<at::Tensor>& tensors) {
-  std::vector<Extent> extents;
-  extents.reserve(tensors.size());
-  for (const at::Tensor& tensor : tensors) {
-    if (tensor.numel() == 0) continue;
-    // Strides are never negative in torch, so the last element has the highest address.
-    int64_t last = 0;
-    for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
-    const auto first = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
-    extents.emplace_back(first, first + (last + 1) * tensor.element_size());
-  }
-  std::sort(extents.begin(), extents.end());
-  return extents;
-}
-
-bool Overlap(const std::vector<at::Tensor>& left, const std::vector<at::Tensor>& right) {
-  const std::vector<Extent> ours = SortedExtents(left);
-  const std::vector<Extent> theirs = SortedExtents(right);
-  size_t i = 0;
-  size_t j = 0;
-  while (i < ours.size() && j < theirs.size()) {
-    if (ours[i].first < theirs[j].second && theirs[j].first < ours[i].second) return true;
-    (ours[i].second < theirs[j].second) ? ++i : ++j;
-  }
-  return false;
+// A contiguous tensor in its place, and its values if the operation reads them.
+at::Tensor Temporary(const at::Tensor& tensor, Access access) {
+  at::Tensor temporary = at::empty_like(tensor, tensor.options(), at::MemoryFormat::Contiguous);
+  if (access != Access::kWrite) temporary.copy_(tensor);
+  return temporary;
 }
 
 }  // namespace
 
+std::vector<at::Tensor> Flatten(const std::vector<std::vector<at::Tensor>>& lists) {
+  std::vector<at::Tensor> flat;
+  for (const auto& list : lists) flat.insert(flat.end(), list.begin(), list.end());
+  return flat;
+}
+
+void Staging::store_later(const at::Tensor& result, const at::Tensor& value) {
+  TORCH_CHECK(at::has_internal_overlap(result) != at::MemOverlap::Yes,
+              "rocecoll: elements of a tensor to be written share memory (sizes ", result.sizes(),
+              ", strides ", result.strides(), "), as after expand(): pass a clone() of it");
+  copy_back.emplace_back(result.detach(), value);
+}
+
 void Staging::copy_results() {
   for (auto& [target, temporary] : copy_back) {
+    const c10::InferenceMode as_made(target.is_inference());  // the caller's mode, on any thread
     target.copy_(temporary, /*non_blocking=*/true);
-    if (device) device->keep_until_copied(target);
+    if (!device) continue;
+    device->keep_until_copied(target);
+    device->keep_until_copied(temporary);  // which the operation may only have read
   }
   copy_back.clear();
 }
@@ -121,12 +116,8 @@ at::Tensor Addressable(const at::Tensor& tensor, Access access, Staging& staging
                 staging.tensors[0].device(), " and ", usable.device());
   }
   if (!IsAddressable(usable)) {
-    TORCH_CHECK(access == Access::kRead || at::has_internal_overlap(usable) != at::MemOverlap::Yes,
-                "rocecoll: elements of a tensor to be written share memory (sizes ", usable.sizes(),
-                ", strides ", usable.strides(), "), as after expand(): pass a clone() of it");
-    at::Tensor temporary = at::empty_like(usable, usable.options(), at::MemoryFormat::Contiguous);
-    if (access != Access::kWrite) temporary.copy_(usable);
-    if (access != Access::kRead) staging.copy_back.emplace_back(usable, temporary);
+    at::Tensor temporary = Temporary(usable, access);
+    if (access != Access::kRead) staging.store_later(usable, temporary);
     usable = std::move(temporary);
   }
   staging.tensors.push_back(usable);
@@ -173,14 +164,31 @@ OperationBuffer SplitBuffer(const at::Tensor& tensor, const std::vector<int64_t>
   return {DataOf(usable, access, staging), Partition::Explicit(std::move(blocks))};
 }
 
-std::vector<at::Tensor> Unaliased(const std::vector<at::Tensor>& inputs,
-                                  const std::vector<at::Tensor>& outputs) {
-  if (!Overlap(inputs, outputs)) return inputs;
-  std::vector<at::Tensor> copies;
-  copies.reserve(inputs.size());
-  for (const at::Tensor& input : inputs)
-    copies.push_back(input.clone(at::MemoryFormat::Contiguous));
-  return copies;
+std::vector<at::Tensor> Targets(const std::vector<std::vector<at::Tensor>>& copies, Access access,
+                                Staging& staging) {
+  const bool apart = !MemoryExtents(Flatten(copies)).overlap();
+  std::vector<at::Tensor> targets;
+  targets.reserve(copies[0].size());
+  for (const at::Tensor& result : copies[0]) {
+    const at::Tensor usable = result.detach();
+    targets.push_back(apart && IsAddressable(usable) ? usable : Temporary(usable, access));
+  }
+  for (const std::vector<at::Tensor>& list : copies) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (list[i].const_data_ptr() == targets[i].const_data_ptr()) continue;
+      staging.store_later(list[i], targets[i]);
+    }
+  }
+  return targets;
+}
+
+at::Tensor Unaliased(const at::Tensor& input, const MemoryExtents& written) {
+  return written.meet(input) ? input.clone(at::MemoryFormat::Contiguous) : input;
+}
+
+std::vector<at::Tensor> Unaliased(std::vector<at::Tensor> inputs, const MemoryExtents& written) {
+  for (at::Tensor& input : inputs) input = Unaliased(input, written);
+  return inputs;
 }
 
 DataType ToDataType(at::ScalarType type) {

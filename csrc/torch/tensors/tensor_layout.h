@@ -15,6 +15,7 @@
 #include "collectives/data_type.h"
 #include "engine/operations/operation.h"
 #include "torch/tensors/device_staging.h"
+#include "torch/tensors/memory_extents.h"
 
 namespace rocecoll::torch_adapter {
 
@@ -30,6 +31,9 @@ struct Staging {
   std::vector<std::pair<at::Tensor, at::Tensor>> copy_back;  // {the caller's, the temporary}
   std::unique_ptr<DeviceStaging> device;                     // null on the CPU
 
+  // Has `value` stored in the caller's `result` once the operations are complete, after what was
+  // asked for before. Throws where elements of the result share memory.
+  void store_later(const at::Tensor& result, const at::Tensor& value);
   void copy_results();
 };
 
@@ -45,10 +49,20 @@ OperationBuffer ListBuffer(const std::vector<at::Tensor>& tensors, Access access
 OperationBuffer SplitBuffer(const at::Tensor& tensor, const std::vector<int64_t>& splits,
                             Access access, Staging& staging);
 
-// The inputs, or copies of them where memory of `outputs` lies in them: the engine would overwrite
-// what it still has to send.
-std::vector<at::Tensor> Unaliased(const std::vector<at::Tensor>& inputs,
-                                  const std::vector<at::Tensor>& outputs);
+// The tensors of all lists in one.
+std::vector<at::Tensor> Flatten(const std::vector<std::vector<at::Tensor>>& lists);
+
+// What the operations of a call may write, one after the other or at once, for its results: those
+// of the first list, or temporaries for them where some of the results share memory. Every further
+// list is as long and obtains the same. Results are stored in their order, so that of those which
+// share memory the last one counts, as with gloo.
+std::vector<at::Tensor> Targets(const std::vector<std::vector<at::Tensor>>& copies, Access access,
+                                Staging& staging);
+
+// The input, or a copy of it where it lies in what the call writes: the engine would overwrite what
+// it still has to send.
+at::Tensor Unaliased(const at::Tensor& input, const MemoryExtents& written);
+std::vector<at::Tensor> Unaliased(std::vector<at::Tensor> inputs, const MemoryExtents& written);
 
 // Throws TypeError for element types that do not exist on the wire (quantized, sub-byte).
 DataType ToDataType(at::ScalarType type);

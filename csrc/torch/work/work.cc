@@ -15,11 +15,22 @@ namespace {
 
 using std::chrono::steady_clock;
 
-c10::intrusive_ptr<c10::ivalue::Future> MakeFuture(std::optional<c10::Device> device) {
+c10::intrusive_ptr<c10::ivalue::Future> MakeFuture(const Work::Call& call) {
   std::vector<c10::Device> devices;
-  if (device) devices.push_back(*device);
-  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
-                                                  std::move(devices));
+  if (call.device) devices.push_back(*call.device);
+  c10::TypePtr type = c10::ListType::create(c10::TensorType::get());
+  if (call.lists > 1) type = c10::ListType::create(std::move(type));
+  return c10::make_intrusive<c10::ivalue::Future>(std::move(type), std::move(devices));
+}
+
+c10::IValue ResultsOf(const Work::Call& call) {
+  if (call.lists == 1) return call.results;
+  const auto length = static_cast<ptrdiff_t>(call.results.size() / call.lists);
+  std::vector<std::vector<at::Tensor>> lists;
+  for (auto first = call.results.begin(); first != call.results.end(); first += length) {
+    lists.emplace_back(first, first + length);
+  }
+  return lists;
 }
 
 // Names torch's way to allow more time.
@@ -47,7 +58,7 @@ Work::Work(std::shared_ptr<Runtime> runtime, int rank, Call call)
     : c10d::Work(rank, call.type, call.title, call.inputs),
       runtime_(std::move(runtime)),
       call_(std::move(call)),
-      future_(MakeFuture(call_.device)),
+      future_(MakeFuture(call_)),
       started_(steady_clock::now()) {
   call_.inputs.clear();
   if (call_.hook) call_.hook->expect();
@@ -218,7 +229,7 @@ void Work::complete(Staging& staging) {
   if (error) {
     future_->setError(error);
   } else {
-    future_->markCompleted(c10::IValue(call_.results));
+    future_->markCompleted(ResultsOf(call_));
   }
   finish(error);
 }

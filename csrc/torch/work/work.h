@@ -40,6 +40,7 @@ class Work : public c10d::Work {
     const char* title = nullptr;                     // "rocecoll:<op>", what profilers show
     std::vector<at::Tensor> inputs;                  // what profilers take shapes from; not kept
     std::vector<at::Tensor> results;                 // what the future yields
+    size_t lists = 1;                                // in which: several are equally long
     bool asynchronous = true;                        // the caller will not wait at once
     int source_rank = -1;                            // receives: the sender
     CallRecordPtr record = nullptr;                  // told of start and end

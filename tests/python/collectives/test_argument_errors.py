@@ -72,9 +72,29 @@ CASES: list[tuple[str, str, Callable[[Group], Any]]] = [
         "invalid tensor size",
         lambda g: g.broadcast([ones(2), ones(3)], broadcast_options(0)),
     ),
+    (
+        "broadcast layouts",
+        "only supports dense tensors",
+        lambda g: direct(g).broadcast([sparse(2)], broadcast_options(0)),
+    ),
     ("all_reduce nothing", "requires non-empty tensor list", lambda g: direct(g).allreduce([])),
     ("all_reduce types", "invalid tensor type", lambda g: g.allreduce([ones(2), ones(2).int()])),
     ("all_reduce sizes", "invalid tensor size", lambda g: g.allreduce([ones(2), ones(3)])),
+    (
+        "all_reduce layouts",
+        "invalid tensor layout at index 1 (expected Strided, got Sparse)",
+        lambda g: direct(g).allreduce([ones(3), sparse(3)]),
+    ),
+    (
+        "all_reduce sparse layouts",
+        "invalid tensor layout at index 1 (expected Sparse, got Strided)",
+        lambda g: direct(g).allreduce([sparse(3), ones(3)]),
+    ),
+    (
+        "all_reduce sparse sizes",
+        "invalid tensor size at index ",
+        lambda g: g.allreduce([sparse(3), sparse(4)]),
+    ),
     (
         "all_reduce sparse with MAX",
         "unsupported reduction operation",
@@ -89,6 +109,20 @@ CASES: list[tuple[str, str, Callable[[Group], Any]]] = [
         "all_reduce_coalesced types",
         "tensors must all have the same type",
         lambda g: g.allreduce_coalesced([ones(2), ones(2).int()], dist.AllreduceCoalescedOptions()),
+    ),
+    (
+        "all_reduce_coalesced layouts",
+        "invalid tensor layout at index 1 (expected Strided, got Sparse)",
+        lambda g: direct(g).allreduce_coalesced(
+            [ones(2), sparse(2)], dist.AllreduceCoalescedOptions()
+        ),
+    ),
+    (
+        "all_reduce_coalesced sparse",
+        "unsupported layout",
+        lambda g: direct(g).allreduce_coalesced(
+            [sparse(2), sparse(2)], dist.AllreduceCoalescedOptions()
+        ),
     ),
     (
         "reduce root",
@@ -121,6 +155,21 @@ CASES: list[tuple[str, str, Callable[[Group], Any]]] = [
         lambda g: g.allgather([[ones(2)] * 3], [ones(2)]),
     ),
     (
+        "all_gather second outputs",
+        "invalid output tensor list at index 1 (expected length 4, got 2)",
+        lambda g: g.allgather([[ones(2)] * 4, [ones(2)] * 2], [ones(2)] * 2),
+    ),
+    (
+        "all_gather input types",
+        "invalid tensor type at index 1",
+        lambda g: g.allgather([[ones(2)] * 4] * 2, [ones(2), ones(2).int()]),
+    ),
+    (
+        "all_gather input sizes",
+        "invalid tensor size at index 1 (expected ",
+        lambda g: g.allgather([[ones(2)] * 4] * 2, [ones(2), ones(3)]),
+    ),
+    (
         "all_gather types",
         "invalid tensor type",
         lambda g: g.allgather([[ones(2), ones(2).int()]], [ones(2)]),
@@ -146,14 +195,29 @@ CASES: list[tuple[str, str, Callable[[Group], Any]]] = [
         lambda g: g.allgather_coalesced([[ones(2)], []], [ones(2)]),
     ),
     (
+        "all_gather_coalesced output sizes",
+        "invalid size of output tensor at index 1 (expected length ",
+        lambda g: direct(g).allgather_coalesced([[ones(2)] * 2] * 2, [ones(2), ones(3)]),
+    ),
+    (
+        "all_gather_coalesced output types",
+        "invalid tensor type at index 0 (expected ",
+        lambda g: direct(g).allgather_coalesced([[ones(2).int()]] * 2, [ones(2)]),
+    ),
+    (
         "gather root",
         "invalid root rank",
         lambda g: g.gather([[ones(2)] * 2], [ones(2)], rooted(dist.GatherOptions(), 2)),
     ),
     (
         "gather two inputs",
-        "requires a single-element",
+        "requires a single-element input tensor list",
         lambda g: g.gather([], [ones(2)] * 2, rooted(dist.GatherOptions(), 0)),
+    ),
+    (
+        "gather nothing",
+        "requires a single-element input tensor list",
+        lambda g: direct(g).gather([], [], rooted(dist.GatherOptions(), 0)),
     ),
     (
         "gather to other ranks",
@@ -167,7 +231,7 @@ CASES: list[tuple[str, str, Callable[[Group], Any]]] = [
     ),
     (
         "gather number of outputs",
-        "Incorrect output list size",
+        "Incorrect output list size 3. Output list size should be 2, same as size of the process",
         lambda g: g.gather([[ones(2)] * 3], [ones(2)], rooted(dist.GatherOptions(), g.rank())),
     ),
     (
@@ -183,6 +247,16 @@ CASES: list[tuple[str, str, Callable[[Group], Any]]] = [
         lambda g: g.scatter([ones(2)], [[ones(2)] * 2], rooted(dist.ScatterOptions(), 2)),
     ),
     (
+        "scatter two outputs",
+        "requires a single-element output tensor list",
+        lambda g: g.scatter([ones(2)] * 2, [], rooted(dist.ScatterOptions(), 0)),
+    ),
+    (
+        "scatter nothing",
+        "requires a single-element output tensor list",
+        lambda g: direct(g).scatter([], [], rooted(dist.ScatterOptions(), 0)),
+    ),
+    (
         "scatter from other ranks",
         "requires empty input on non-root",
         lambda g: g.scatter(
@@ -196,7 +270,7 @@ CASES: list[tuple[str, str, Callable[[Group], Any]]] = [
     ),
     (
         "scatter number of inputs",
-        "Incorrect input list size",
+        "Incorrect input list size 1. Input list size should be 2, same as size of the process",
         lambda g: g.scatter([ones(2)], [[ones(2)]], rooted(dist.ScatterOptions(), g.rank())),
     ),
     (
@@ -205,6 +279,16 @@ CASES: list[tuple[str, str, Callable[[Group], Any]]] = [
         lambda g: g.scatter(
             [ones(2)], [[ones(2), ones(3)]], rooted(dist.ScatterOptions(), g.rank())
         ),
+    ),
+    (
+        "all_to_all inputs",
+        "input tensor list size 1 does not match world size 2",
+        lambda g: g.alltoall([ones(2)] * 2, [ones(2)]),
+    ),
+    (
+        "all_to_all outputs",
+        "output tensor list size 3 does not match world size 2",
+        lambda g: g.alltoall([ones(2)] * 3, [ones(2)] * 2),
     ),
     (
         "all_to_all splits",

@@ -102,6 +102,26 @@ def all_to_all_single(make: Maker, count: int) -> None:
     dist.all_to_all_single(make.result(total), make(total), splits, splits)
 
 
+def all_reduce_of_a_list(make: Maker, count: int) -> None:
+    dist.group.WORLD.allreduce(make.result_list(3, count)).wait()
+
+
+def all_reduce_of_the_same_twice(make: Maker, count: int) -> None:
+    tensor = make.result(count)
+    dist.all_reduce_coalesced([tensor, tensor])
+
+
+def broadcast_of_a_list(make: Maker, count: int) -> None:
+    options = dist.BroadcastOptions()
+    options.rootRank, options.rootTensor = dist.get_world_size() - 1, 1
+    dist.group.WORLD.broadcast(make.result_list(3, count), options).wait()
+
+
+def all_gather_of_a_list(make: Maker, count: int) -> None:
+    outputs = [make.result_list(2 * dist.get_world_size(), count) for _ in range(2)]
+    dist.group.WORLD.allgather(outputs, make.list(2, count)).wait()
+
+
 def send_recv(make: Maker, count: int) -> None:
     """Around the ring, in one batch."""
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -138,6 +158,10 @@ OPERATIONS = {
         scatter,
         all_to_all,
         all_to_all_single,
+        all_reduce_of_a_list,
+        all_reduce_of_the_same_twice,
+        broadcast_of_a_list,
+        all_gather_of_a_list,
         send_recv,
         one_message,
     )
