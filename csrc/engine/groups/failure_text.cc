@@ -135,7 +135,11 @@ std::string FailureText::link_cause(const MessengerFailure& failure,
 }
 
 std::string FailureText::message(StatusCode code, const std::string& cause) const {
-  std::string text = "rocecoll: group \"" + group_.name + "\": " + cause;
+  return "rocecoll: " + log_text(code, cause);
+}
+
+std::string FailureText::log_text(StatusCode code, const std::string& cause) const {
+  std::string text = "group \"" + group_.name + "\": " + cause;
   const std::string_view advice = Advice(code);
   if (!advice.empty()) text += "; " + std::string(advice);
   return text;

@@ -36,6 +36,8 @@ class FailureText {
   std::string link_cause(const MessengerFailure& failure, const std::string& first_missed) const;
   // The whole message.
   std::string message(StatusCode code, const std::string& cause) const;
+  // The same for the log, which says by itself whose it is.
+  std::string log_text(StatusCode code, const std::string& cause) const;
   // What another rank found: "rank 1 (10.0.0.2:40001) reported: timeout: ...".
   std::string report(const Status& report) const;
 

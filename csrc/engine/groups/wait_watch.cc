@@ -65,7 +65,7 @@ void WaitWatch::look_at(Instant now, const AwaitedRank& awaited, const std::stri
     if (contact.obstacle == Obstacle::kNone && silence < kNoContact) return;
     const std::string why = "nothing heard for " + DescribeDuration(silence) + Obstructed(contact);
     entries.push_back({Severity::kWarning,
-                       text.message(StatusCode::kNoContact, text.no_contact(awaited.rank, why))});
+                       text.log_text(StatusCode::kNoContact, text.no_contact(awaited.rank, why))});
   } else {
     const bool silent = silence >= Silence(contact);
     if (!silent && !CannotSend(contact)) return;

@@ -61,6 +61,7 @@ TEST_F(WaitWatchTest, MissingFirstContactIsToldAfterFiveSeconds) {
   EXPECT_TRUE(look(milliseconds(4900), never).empty());
   const auto told = look(seconds(5), never);
   ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(told[0].text.starts_with("group \"default\": ")) << told[0].text;
   for (const char* part :
        {"rank 1 (10.0.0.1:7001)", "met this rank in the store", "10.0.0.1:7000 to 10.0.0.1:7001",
         "ROCECOLL_PORT_RANGE", "ROCECOLL_SOCKET_IFNAME", "MTU"}) {
