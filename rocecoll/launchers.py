@@ -176,25 +176,9 @@ def _meet(variables: Mapping[str, str], launcher: _Launcher, size: int) -> str:
 def _job_port(variables: Mapping[str, str], launcher: _Launcher, one_host: bool) -> int:
     """From what the ranks of a job have in common, and other jobs on their hosts have not."""
     job = [variables[name] for name in launcher.job if name in variables]
-    if one_host and not job:
-        job = _starter(launcher.rank)
+    if one_host and not job and (starter := options.starter(launcher.rank)):
+        job = [str(starter)]
     return FIRST_PORT + zlib.crc32(".".join(job).encode()) % PORTS if job else TORCH_PORT
-
-
-def _starter(rank_variable: str) -> list[str]:
-    """The process that started the ranks of this host, if that can be known.
-
-    It is the nearest ancestor that is no rank: a rank may run in a shell, which is one, too.
-    """
-    import psutil
-
-    for ancestor in psutil.Process().parents():
-        try:
-            if rank_variable not in ancestor.environ():
-                return [str(ancestor.pid)]
-        except psutil.Error:  # another user's
-            return []
-    return []
 
 
 def _needed(variables: Mapping[str, str], name: str) -> int:

@@ -272,6 +272,22 @@ def launcher_variables() -> dict[str, str]:
     }
 
 
+def starter(rank_variable: str) -> int | None:
+    """The number of the process that started the ranks of this host, if that can be known.
+
+    It is the nearest ancestor without a rank: a rank may run in a shell, which has it, too.
+    """
+    import psutil
+
+    for ancestor in psutil.Process().parents():
+        try:
+            if rank_variable not in ancestor.environ():
+                return int(ancestor.pid)
+        except psutil.Error:  # another user's
+            return None
+    return None
+
+
 def local_ranks(group_ranks: int) -> int:
     """Ranks on this machine; where no launcher tells, all of the group, so as not to spin."""
     for variable in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):

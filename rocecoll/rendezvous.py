@@ -30,14 +30,11 @@ from rocecoll.records import (
     to_text,
 )
 
-# While ranks are missing, the time between two looks for one that could not start. It doubles, so
-# that many ranks that wait for long do not keep the Store busy.
-_FIRST_LOOK_S = 1.0
-_SHORTEST_WAIT_S = 0.01  # torch takes less than a millisecond as for ever
 # What a rank that gives up spends on the others at most: some may never come, and the Store may be
 # out of reach.
 _LEAVE_LIMIT_S = 3.0
 _STORE_LIMIT_S = 5.0
+_LOOK_INTERVAL_S = 0.05
 
 
 class Store(Protocol):
@@ -47,6 +44,7 @@ class Store(Protocol):
     def get(self, key: str, /) -> bytes: ...
     def add(self, key: str, amount: int, /) -> int: ...
     def check(self, keys: list[str], /) -> bool: ...
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes: ...
     def wait(self, keys: list[str], timeout: timedelta, /) -> None: ...
     def multi_get(self, keys: list[str], /) -> list[bytes]: ...
     def has_extended_api(self) -> bool: ...
@@ -83,17 +81,15 @@ class _Turn:
     def records(self) -> list[str]:
         return [self.key(rank) for rank in range(self.ranks)]
 
-    @property
-    def failure(self) -> str:
-        """Of any rank that could not start, beside its record: others may never come."""
-        return self.key("failure")
-
-    def leave_together(self) -> None:
-        """Waits for all ranks to come to it: the Store may end with the first that leaves."""
+    def leave(self, rank: int) -> None:
+        """Rank 0 waits until all know the verdict: the Store may end with its process."""
         all_know = self.key("all_know")
         if self.store.add(self.key("knowing"), 1) == self.ranks:
             self.store.set(all_know, "")
-        self.store.wait([all_know], timedelta(seconds=_LEAVE_LIMIT_S))
+        deadline = time.monotonic() + _LEAVE_LIMIT_S
+        # Looks, as torch warns of a wait() that reaches its limit.
+        while rank == 0 and not self.store.check([all_know]) and time.monotonic() < deadline:
+            time.sleep(_LOOK_INTERVAL_S)
 
 
 def meet(store: Store, own: Record, group_name: str, timeout: timedelta) -> Meeting:
@@ -105,7 +101,7 @@ def meet(store: Store, own: Record, group_name: str, timeout: timedelta) -> Meet
         records = _fitting(values, group_name)
         check(records, own, group_name)
     except RendezvousError:  # of every rank
-        _briefly(turn.leave_together)
+        _briefly(lambda: turn.leave(own.rank))
         raise
     digest = hashlib.sha256(group_name.encode())
     for value in values:
@@ -119,14 +115,18 @@ def meet(store: Store, own: Record, group_name: str, timeout: timedelta) -> Meet
 
 
 def tell_failure(store: Store, rank: int, ranks: int, error: Exception) -> None:
-    """Instead of meet(), by a rank that could not start: the others are not to wait for it."""
+    """Instead of meet(), by a rank that could not start: nobody is to wait for it.
+
+    Nor for others, who may never come once it has ended: it stands in for those that are missing.
+    """
     told = to_text(make_failure(rank, error))
 
     def tell() -> None:
         turn = _Turn.next(store, rank, ranks)
         store.set(turn.key(rank), told)
-        store.set(turn.failure, told)
-        turn.leave_together()
+        for key in turn.records:
+            store.compare_set(key, "", told)
+        turn.leave(rank)
 
     _briefly(tell)
 
@@ -140,7 +140,7 @@ def _briefly(action: Callable[[], None]) -> None:
     def attempt() -> None:
         try:
             action()
-        except RuntimeError:  # the Store is gone, or not all ranks have come
+        except RuntimeError:  # the Store is gone
             return
 
     thread = threading.Thread(target=attempt, name="rocecoll_farewell", daemon=True)
@@ -149,26 +149,21 @@ def _briefly(action: Callable[[], None]) -> None:
 
 
 def _wait_for(turn: _Turn, own: Record, group_name: str, timeout: timedelta) -> list[bytes]:
-    """The values of all records. Looks from time to time for a rank that could not start."""
-    prefix = f"rocecoll: group {group_name!r}:"
-    store, keys, limit_s = turn.store, turn.records, timeout.total_seconds()
+    """What all ranks have left."""
+    prefix = f"rocecoll: group {group_name!r}: rank {own.rank}"
+    store, keys = turn.store, turn.records
     started = time.monotonic()
-    waited_s, look_s = 0.0, _FIRST_LOOK_S
     try:
-        while not _all_set(store, keys, max(min(look_s, limit_s - waited_s), _SHORTEST_WAIT_S)):
+        try:
+            store.wait(keys, timeout)
+        except RuntimeError as error:
             waited_s = time.monotonic() - started
-            if store.check([turn.failure]):
-                failure = from_text(store.get(turn.failure), own.rank)
-                _briefly(turn.leave_together)
-                raise RendezvousError(f"{prefix} {failure}")
-            if waited_s >= limit_s:
-                missing = [rank for rank, key in enumerate(keys) if not store.check([key])]
+            missing = [rank for rank, key in enumerate(keys) if not store.check([key])]
+            if missing:
                 raise RendezvousError(
-                    f"{prefix} rank {own.rank} waited {waited_s:.1f} s for {list_ranks(missing)} of "
-                    f"{own.ranks} to give their addresses; they did not start, ended, or use another "
-                    "store"
-                )
-            look_s *= 2
+                    f"{prefix} waited {waited_s:.1f} s for {list_ranks(missing)} of {own.ranks} to "
+                    "give their addresses; they did not start, ended, or use another store"
+                ) from error
         if store.has_extended_api():
             return list(store.multi_get(keys))
         return [store.get(key) for key in keys]
@@ -176,31 +171,19 @@ def _wait_for(turn: _Turn, own: Record, group_name: str, timeout: timedelta) -> 
         raise
     except RuntimeError as error:
         raise RendezvousError(
-            f"{prefix} rank {own.rank} lost the Store while it waited for the other ranks: the "
-            "process that serves it, rank 0 or the launcher, has ended or cannot be reached; look "
-            "at its output first"
+            f"{prefix} lost the Store while it waited for the other ranks: the process that serves "
+            "it, rank 0 or the launcher, has ended or cannot be reached; look at its output first"
         ) from error
-
-
-def _all_set(store: Store, keys: list[str], limit_s: float) -> bool:
-    started = time.monotonic()
-    try:
-        store.wait(keys, timedelta(seconds=limit_s))
-    except RuntimeError:
-        if time.monotonic() - started < limit_s / 2:  # that is not why
-            raise
-        return False
-    return True
 
 
 def _fitting(values: Sequence[bytes], group_name: str) -> tuple[Record, ...]:
     """The records, if all ranks left one."""
     told = [from_text(value, rank) for rank, value in enumerate(values)]
-    failures = [one for one in told if isinstance(one, Failure)]
+    failures = {one.rank: one for one in told if isinstance(one, Failure)}
     if failures:
-        others = [failure.rank for failure in failures[1:]]
+        first, *others = sorted(failures)
         more = f"; neither could {list_ranks(others)}" if others else ""
-        raise RendezvousError(f"rocecoll: group {group_name!r}: {failures[0]}{more}")
+        raise RendezvousError(f"rocecoll: group {group_name!r}: {failures[first]}{more}")
     return tuple(one for one in told if isinstance(one, Record))
 
 

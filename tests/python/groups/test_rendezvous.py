@@ -269,20 +269,34 @@ def test_containers_of_one_network_may_have_names_of_their_own() -> None:
     assert second.addresses[0] == "10.0.0.1:40000"
 
 
-def test_a_rank_that_cannot_start_is_told_to_all() -> None:
-    store = dist.HashStore()
-    with ThreadPoolExecutor(4) as threads:
-        calls = [threads.submit(meet, store, record(rank, 4), "g", LIMIT) for rank in (0, 2)]
+@pytest.mark.parametrize("make", [tcp, file, in_memory], ids=lambda make: make.__name__)
+def test_a_rank_that_cannot_start_is_told_to_all(
+    make: Callable[[Path, int], list[dist.Store]], tmp_path: Path
+) -> None:
+    first, failing, last = (dist.PrefixStore("g/cpu/", store) for store in make(tmp_path, 3))
+    with ThreadPoolExecutor(3) as threads:
+        calls = [threads.submit(meet, first, record(0, 3), "g", LIMIT)]
         reason = ValueError("ROCECOLL_LANE_BYTES='many':\n  accepted is a whole number")
-        threads.submit(tell_failure, store, 1, 4, reason)
-        threads.submit(tell_failure, store, 3, 4, KeyError())
-    host = re.escape(socket.gethostname())
-    for said in raised_by(calls):
-        assert re.fullmatch(
-            rf"rocecoll: group 'g': rank 1 \({host}\) could not start: ROCECOLL_LANE_BYTES='many': "
-            r"accepted is a whole number; neither could rank 3",
-            said,
-        ), said
+        threads.submit(tell_failure, failing, 1, 3, reason)
+        calls.append(threads.submit(meet, last, record(2, 3), "g", LIMIT))
+    assert (
+        raised_by(calls)
+        == [
+            f"rocecoll: group 'g': rank 1 ({socket.gethostname()}) could not start: "
+            "ROCECOLL_LANE_BYTES='many': accepted is a whole number"
+        ]
+        * 2
+    )
+
+
+def test_of_several_ranks_that_cannot_start_all_are_named(others_never_leave: None) -> None:
+    store = dist.HashStore()
+    for rank in (3, 1):
+        tell_failure(store, rank, 4, RuntimeError(f"no device {rank}"))
+    with pytest.raises(
+        RendezvousError, match=r"rank 1 \(.*start: no device 1; neither could rank 3"
+    ):
+        meet(store, record(0, 4), "g", LIMIT)
 
 
 def test_a_failure_is_told_before_all_have_come(others_never_leave: None) -> None:

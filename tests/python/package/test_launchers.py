@@ -116,19 +116,19 @@ class Process:
 @pytest.mark.parametrize(
     ("ancestors", "starter"),
     [
-        (({"PATH": "/"}, {}), ["10"]),
-        (({"PMI_RANK": "0"}, {}, {}), ["11"]),  # a shell around this rank
-        (({"PMI_RANK": "0"}, None, {}), []),
-        ((), []),
+        (({"PATH": "/"}, {}), 10),
+        (({"PMI_RANK": "0"}, {}, {}), 11),  # a shell around this rank
+        (({"PMI_RANK": "0"}, None, {}), None),
+        ((), None),
     ],
 )
 def test_ranks_of_one_host_are_known_by_who_started_them(
     ancestors: tuple[dict[str, str] | None, ...],
-    starter: list[str],
+    starter: int | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(psutil, "Process", lambda: Process(1, *ancestors))
-    port = FIRST_PORT + zlib.crc32(".".join(starter).encode()) % PORTS if starter else TORCH_PORT
+    port = FIRST_PORT + zlib.crc32(str(starter).encode()) % PORTS if starter else TORCH_PORT
     assert find_place(PMI) == Place("PMI", 0, 4, 0, f"tcp://127.0.0.1:{port}")
 
 
