@@ -179,7 +179,7 @@ def choose_interface(
     if interfaces is None:
         interfaces = list_interfaces(family)
     allowed = _allowed(ifname, family, interfaces)
-    among = f", among those of ROCECOLL_SOCKET_IFNAME={ifname}" if ifname else ""
+    among = f", among those of ROCECOLL_SOCKET_IFNAME={ifname!r}" if ifname else ""
     by_address = {interface.address: interface for interface in reversed(allowed)}
     ways = [(host, "the default route") for host in _DEFAULT_ROUTE]
     if meeting_point:

@@ -32,7 +32,7 @@ OptionAlias SameWords(std::string variable) {
 // NCCL reads numbers with strtoll(text, &end, 0).
 OptionAlias WholeNumber(std::string variable) {
   return {std::move(variable), [](std::string_view given) {
-            const std::string text(Trimmed(given));
+            std::string text(Trimmed(given));
             char* end = nullptr;
             errno = 0;
             const long long number = std::strtoll(text.c_str(), &end, 0);

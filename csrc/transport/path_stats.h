@@ -30,7 +30,7 @@ struct Traffic {
 };
 
 struct PathStats {
-  std::string_view path;  // of a constant: "udp", "ud", "rc" or "shm"
+  std::string_view path;  // a constant: what carries it as options call that, udp or shm
   bool in_use = false;    // it carries what is sent now
   Traffic traffic;        // of the link, since it was opened
   // Of all links to the peer's process; none where the path measures no such thing.

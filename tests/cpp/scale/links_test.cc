@@ -117,6 +117,21 @@ TEST_F(Links, AreNotLookedAtWhileTheyLinger) {
   EXPECT_LE(PagesOfALook(world), 16u);
 }
 
+TEST_F(Links, AreEachToldOfOnce) {
+  ScaleWorld world(1025, 1025);
+  ExchangeWithAll(world, 8);
+  const std::vector<PeerStats> peers = world.engine(0).peer_stats(world.now());
+  ASSERT_EQ(peers.size(), 1024u);
+  for (Rank rank = 1; rank <= peers.size(); ++rank) {
+    const PeerStats& peer = peers[rank - 1];
+    EXPECT_EQ(peer.rank, rank);
+    EXPECT_TRUE(peer.age.has_value());
+    ASSERT_EQ(peer.paths.size(), 1u);
+    EXPECT_GT(peer.paths[0].traffic.packets_sent, 0u);
+    EXPECT_GT(peer.paths[0].traffic.packets_received, 0u);
+  }
+}
+
 TEST_F(Links, OfTheLargestGroupFitIntoEightMebibytes) {
   const auto peers = static_cast<uint32_t>(PeersOfPrograms(kMostRanks).size());
   const size_t before = TrackedHeap::instance().live_bytes();

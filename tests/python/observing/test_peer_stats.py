@@ -117,16 +117,23 @@ def test_what_is_lost_is_counted_as_sent_again(own_pool) -> None:
         until(pool, lambda rows: rows[0]["packets_retransmitted"] > 0)
 
 
+def ranks_in_rows(group: str) -> set[int]:
+    return {row["rank"] for row in rocecoll.peer_stats() if row["group"] == group}
+
+
 def reduce_in_pair() -> tuple[set[int], set[int]]:
     """The ranks in the rows of the pair's group while it lives, and after it."""
     pair = dist.new_group([2, 1])
+    alive: set[int] = set()
+    if dist.get_rank() > 0:
+        name = pair.group_name
+        dist.all_reduce(torch.ones(8), group=pair)
+        alive = ranks_in_rows(name)
+    dist.barrier()  # who leaves first takes the link along
     if dist.get_rank() == 0:
-        return set(), set()
-    name = pair.group_name
-    dist.all_reduce(torch.ones(8), group=pair)
-    alive = {row["rank"] for row in rocecoll.peer_stats() if row["group"] == name}
+        return alive, set()
     dist.destroy_process_group(pair)
-    return alive, {row["rank"] for row in rocecoll.peer_stats() if row["group"] == name}
+    return alive, ranks_in_rows(name)
 
 
 def test_ranks_are_global_and_groups_have_rows_of_their_own(own_pool) -> None:

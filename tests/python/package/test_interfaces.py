@@ -111,7 +111,11 @@ def test_choice(ifname: str, table: object, chosen: str) -> None:
             "eth0, the source of the default route",
         ),
         ("", routes(), "docker0, the first that is up, as no route leads through any"),
-        ("=lo", routes(), "lo, there is only loopback, among those of ROCECOLL_SOCKET_IFNAME==lo"),
+        (
+            "=lo",
+            routes(),
+            "lo, there is only loopback, among those of ROCECOLL_SOCKET_IFNAME='=lo'",
+        ),
     ],
 )
 def test_a_choice_has_a_reason(ifname: str, table: object, reason: str) -> None:

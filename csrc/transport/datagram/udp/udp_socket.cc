@@ -166,8 +166,8 @@ Status UdpSocket::prepare_source() {
   local.set_port(0);
   const UdpSocket probe(::socket(local.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe.fd_.valid()) return SystemError("cannot open a second UDP socket");
-  if (::bind(probe.fd_, &local.generic, local.size()) != 0)
-    return {};  // no address of this machine
+  const bool here = ::bind(probe.fd_, &local.generic, local.size()) == 0;
+  if (!here) return {};
   const bool v6 = local.family() == AF_INET6;
   auto* const item = reinterpret_cast<cmsghdr*>(source_.data());
   if (v6) {
