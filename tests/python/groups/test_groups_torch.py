@@ -109,7 +109,7 @@ def check_default_group() -> None:
     store.set(f"seen by {dist.get_rank()}", "yes")
     store.wait([f"seen by {rank}" for rank in range(dist.get_world_size())])
     before = group._get_sequence_number_for_group()
-    if torch.__version__ < "2.15":  # which has it no more
+    if torch.__version__ < "2.14":  # which has it no more
         group._set_sequence_number_for_group()
     reduce_over(group)
     assert group._get_sequence_number_for_group() == before + 1
