@@ -40,8 +40,9 @@ class Bed:
 
     def __init__(self, directory: Path) -> None:
         self.source = directory / "source"
-        (self.source / "rocecoll").mkdir(parents=True)
-        for name in (*SOURCES, "rocecoll/__init__.py"):
+        packages = [path.relative_to(ROOT) for path in ROOT.glob("rocecoll/**/__init__.py")]
+        for name in (*map(Path, SOURCES), *packages):
+            (self.source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.source / name)
         self.environment = directory / "environment"
         venv.create(self.environment, symlinks=True)
