@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +29,11 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
     """
     from rocecoll._c10d import make_backend
 
+    store = _store_of_members(group)
     try:
         chosen, settings, runtime = _start(group, pg_options)
     except Exception as error:
-        tell_failure(group.store, group.group_rank, group.group_size, error)
+        tell_failure(store, group.group_rank, group.group_size, error)
         raise
     settings |= runtime.settings  # the process may have had a group before, with other ones
     own = make_record(
@@ -42,7 +44,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         agreed=options.agreed(settings),
         version=rocecoll.__version__,
     )
-    meeting = meet(group.store, own, group.group_id, group.timeout)
+    meeting = meet(store, own, group.group_id, group.timeout)
     if own.rank == 0:  # the others know the same
         line = summary(meeting, group.group_id, options.carriers(settings))
         logging.getLogger("rocecoll").info("%s", line)
@@ -86,6 +88,21 @@ def _start(group: Any, pg_options: Options | None) -> tuple[Options, Settings, R
     runtime = shared_runtime(wanted)
     warn_of_ignored(chosen.values, wanted, runtime)
     return chosen, settings, runtime
+
+
+def _store_of_members(group: Any) -> Any:
+    """Groups of other ranks may have the same name, and so the same Store.
+
+    From torch 2.14 on a name is the number of groups that a rank has made, which differs between
+    ranks after new_group(use_local_synchronization=True).
+    """
+    from torch._C._distributed_c10d import PrefixStore
+
+    ranks = sorted(group.global_ranks_in_group)
+    if not ranks:
+        return group.store
+    digest = hashlib.sha256(" ".join(map(str, ranks)).encode()).hexdigest()[:16]
+    return PrefixStore(f"ranks {digest}", group.store)
 
 
 def _ranks_in_world(group: Any) -> int:

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from exact import assert_same
+from torch.distributed import distributed_c10d as c10d
 
 pytestmark = [pytest.mark.quick, pytest.mark.lossy]
 
@@ -32,6 +33,24 @@ def check_disjoint_groups() -> None:
 
 def test_disjoint_groups(shared_pool) -> None:
     shared_pool(5).run(check_disjoint_groups)
+
+
+def check_groups_of_one_name() -> None:
+    """As torch 2.14 and later call those that only some ranks make."""
+    rank = dist.get_rank()
+    members = [[0, 1], [0, 1], [2, 3, 4], [2, 3, 4], [2, 3, 4]][rank]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(c10d, "_process_group_name", lambda *_, **__: "same")
+        group = dist.new_group(members, use_local_synchronization=True)
+    tensor = torch.tensor([float(rank)])
+    dist.all_reduce(tensor, group=group)
+    assert tensor.item() == sum(members)
+    dist.barrier()
+    dist.destroy_process_group(group)
+
+
+def test_groups_of_one_name(shared_pool) -> None:
+    shared_pool(5).run(check_groups_of_one_name)
 
 
 def check_overlapping_groups() -> None:
