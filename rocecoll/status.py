@@ -21,6 +21,7 @@ from typing import Any
 
 SOCKET_PREFIX = "rocecoll-status-"  # then the process id, and digits that nobody guesses
 SEND_TIMEOUT_S = 1.0  # an asker that does not read holds up the next one for so long
+RETRY_S = 1.0
 JOIN_S = 2.0
 
 _server: _Server | None = None
@@ -54,16 +55,18 @@ class _Server:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(f"\0{SOCKET_PREFIX}{os.getpid()}-{secrets.token_hex(4)}")
         self._socket.listen(8)
+        self._ending = threading.Event()
         # A daemon, as others are joined before functions of atexit run; stop() is one of those.
         self._thread = threading.Thread(target=self._serve, name="rocecoll_status", daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
-        while True:
+        while not self._ending.is_set():
             try:
                 connection, _ = self._socket.accept()
             except OSError:  # shut down by stop(), or this process has no descriptor left
-                return
+                self._ending.wait(RETRY_S)
+                continue
             with connection:
                 self._answer(connection)
 
@@ -77,6 +80,7 @@ class _Server:
             logging.getLogger("rocecoll").debug("an asker for the status is gone: %s", error)
 
     def stop(self) -> None:
+        self._ending.set()
         self._socket.shutdown(socket.SHUT_RDWR)  # which ends accept()
         self._thread.join(JOIN_S)
         self._socket.close()

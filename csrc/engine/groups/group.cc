@@ -315,7 +315,7 @@ std::vector<PeerStats> Group::peer_stats(Instant now) const {
   for (LinkedRank& linked : messenger_->linked()) {
     PeerStats& peer = peers.emplace_back();
     peer.group = spec_.name;
-    peer.rank = spec_.global_ranks.empty() ? linked.rank : spec_.global_ranks[linked.rank];
+    peer.rank = spec_.global_rank(linked.rank);
     peer.address = text().address(linked.rank);
     if (linked.contact && linked.contact->ever_heard) peer.age = now - linked.contact->heard_at;
     peer.paths = std::move(linked.paths);
