@@ -126,3 +126,22 @@ def test_program_runs(tmp_path: Path, document: str, printed: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
     program.write_text("\n".join(blocks))
     assert printed in torchrun(2, program)
+
+
+def source_text() -> str:
+    """Of the library and its build, with literals that the languages join joined."""
+    files = [*ROOT.glob("csrc/**/*.cc"), *ROOT.glob("csrc/**/*.h"), *ROOT.glob("rocecoll/**/*.py")]
+    text = "".join(
+        file.read_text() for file in [*files, ROOT / "setup.py", ROOT / "_rocecoll_autoload.py"]
+    )
+    return re.sub(r'"\s*\n\s*f?"', "", text)
+
+
+def test_messages_that_are_explained_are_said() -> None:
+    page = (ROOT / "docs" / "messages.md").read_text()
+    rows = re.findall(r"^\| `([^`]+)`", page, re.MULTILINE)
+    assert len(rows) > 40
+    said = source_text()
+    for row in rows:
+        for part in row.split("..."):
+            assert part.strip(" ,;:") in said, f"nobody says {part!r} of {row!r}"
