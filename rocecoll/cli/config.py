@@ -15,7 +15,9 @@ from rocecoll.options import suggestion, value_text
 
 
 def config(json: output.Json = False) -> None:
-    """Lists every option: its value here, where that comes from, its default and its meaning.
+    """Lists every option, its value here and its origin.
+
+    And its default and its meaning, in the environment that the command runs in.
 
     Bad values, of which a job would refuse the first, are all listed; then the exit status is 1.
 

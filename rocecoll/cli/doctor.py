@@ -32,7 +32,7 @@ def doctor(
     ] = None,
     wait_s: Annotated[float, typer.Option(help="With --store: how long for the others.")] = 300.0,
 ) -> None:
-    """Looks whether this machine is fit for rocecoll, and says how to mend what is not.
+    """Says whether this machine is fit, and how to mend it.
 
     A note is good to know, a warning costs time or robustness, a problem stops a job and makes
     the exit status 1. Nothing is changed.

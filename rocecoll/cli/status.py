@@ -28,8 +28,9 @@ def status(
         typer.Option("--watch", min=0.1, help="Look again every so many seconds, until Ctrl-C."),
     ] = None,
 ) -> None:
-    """Shows what the ranks on this host are doing: from another terminal, while the job runs.
+    """Shows what the ranks on this host are doing now.
 
+    From another terminal, while the job runs.
     Per group and rank: how many collectives it has called, what it runs, for how long, and for whom
     it waits; then which rank keeps the others. Seen are your own processes (root: all) in this
     network namespace. The exit status is 1 where a rank is stuck, failed or does not answer.
