@@ -13,6 +13,7 @@ from rocecoll.cli.devices import devices
 from rocecoll.cli.doctor import doctor
 from rocecoll.cli.output import Status
 from rocecoll.cli.status import status
+from rocecoll.cli.trace import trace
 
 app = typer.Typer(
     name="rocecoll",
@@ -59,6 +60,7 @@ app.command()(config)
 app.command()(devices)
 app.command()(doctor)
 app.command()(status)
+app.command()(trace)
 
 
 def main() -> None:

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rocecoll trace: what it makes of the traces of several ranks, and of other files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from launch import environment, run_programs
+from typer.testing import CliRunner, Result
+
+from rocecoll.cli.app import app
+
+pytestmark = pytest.mark.quick
+
+
+def call(sequence: int, begin_ms: float, length_ms: float, place: str = "train.py:7") -> dict:
+    arguments = {"group": "0", "description": "default_pg", "sequence": sequence, "bytes": 4000}
+    return {
+        "ph": "X",
+        "cat": "collective",
+        "name": "all_reduce",
+        "pid": 0,
+        "tid": 0,
+        "ts": begin_ms * 1e3,
+        "dur": length_ms * 1e3,
+        "args": arguments | {"initiator": place},
+    }
+
+
+def write(directory: Path, rank: int, calls: list[dict], dropped: int = 0) -> str:
+    path = directory / f"trace.{rank}.json"
+    name = {"ph": "M", "pid": rank, "tid": 0, "name": "process_name", "args": {"name": "rank"}}
+    other = {"rank": rank, "dropped_calls": dropped}
+    path.write_text(json.dumps({"traceEvents": [name, *calls], "otherData": other}))
+    return str(path)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["trace", *arguments], env={"COLUMNS": "80"})
+
+
+@pytest.fixture
+def two_ranks(tmp_path: Path) -> list[str]:
+    """Rank 1 comes 10 ms late to the first and is first at the second; the third is rank 0's alone."""
+    first = [call(1, 0.0, 12.0), call(2, 20.0, 1.0), call(3, 30.0, 5.0, "eval.py:3")]
+    return [
+        write(tmp_path, 0, first, dropped=2),
+        write(tmp_path, 1, [call(1, 10.0, 2.0), call(2, 19.0, 2.0)]),
+    ]
+
+
+def test_what_took_longest_comes_first_and_who_came_last(two_ranks: list[str]) -> None:
+    result = run(*two_ranks)
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert lines == [
+        "5 calls of 2 ranks",
+        "and 2 before them that the traces had no room for",
+        "all_reduce on default_pg: 4 calls, 16.0 kB, mean 4.250 ms, max 12.000 ms",
+        "train.py:7",
+        "all_reduce on default_pg: 1 calls, 4.0 kB, mean 5.000 ms, max 5.000 ms",
+        "eval.py:3",
+        "rank came last behind the first: median max",
+        "0 1 of 2 0.500 ms 1.000 ms",
+        "1 1 of 2 5.000 ms 10.000 ms",
+    ]
+
+
+def test_one_rank_is_behind_nobody(two_ranks: list[str]) -> None:
+    assert "came last" not in run(two_ranks[0]).output
+
+
+def test_json_and_one_file_for_all_ranks(two_ranks: list[str], tmp_path: Path) -> None:
+    together = tmp_path / "all.json"
+    result = run(*two_ranks, "--json", "--merge", str(together))
+    found = json.loads(result.stdout)
+    assert [kind["calls"] for kind in found["kinds"]] == [4, 1]
+    assert found["lateness"][1] == {"rank": 1, "last": 1, "of": 2, "median_ms": 5.0, "max_ms": 10.0}
+    assert len(json.loads(together.read_text())["traceEvents"]) == 7
+
+
+def test_other_files_are_named(two_ranks: list[str], tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"traceEvents": []}')
+    result = run(two_ranks[0], str(tmp_path / "other.json"))
+    assert result.exit_code == 1
+    assert result.output.endswith("other.json is no trace that rocecoll has written\n")
+    result = run(str(tmp_path / "none.json"))
+    assert result.exit_code == 1
+    assert result.output.endswith("none.json: No such file or directory\n")
+
+
+def test_a_trace_that_was_really_written(tmp_path: Path) -> None:
+    program = """
+import sys, rocecoll, torch, torch.distributed as dist
+rocecoll.init()
+with rocecoll.trace(sys.argv[1]):
+    dist.all_reduce(torch.ones(1000))
+"""
+    path = str(tmp_path / "trace.json")
+    commands = [[sys.executable, "-c", program, path]]
+    [made] = run_programs(commands, [environment()])
+    assert made.returncode == 0, made.stdout
+    commands = [[sys.executable, "-m", "rocecoll", "trace", path.replace(".json", ".0.json")]]
+    [shown] = run_programs(commands, [environment()])
+    assert shown.returncode == 0, shown.stdout
+    assert "all_reduce on default_pg: 1 calls, 4.0 kB" in shown.stdout
