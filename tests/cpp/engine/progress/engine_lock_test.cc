@@ -146,7 +146,9 @@ TEST(Progress, WakesADriverForTheDeadlineOfMailThatAnotherThreadSteppedFor) {
   transport.on_arm = [&] {
     if (transport.frames_sent > 0 && !std::exchange(told, true)) asleep.set_value();
   };
-  Progress progress(std::move(made), EngineOptions{}, ProgressOptions{});
+  auto started = Progress::Start(std::move(made), EngineOptions{}, ProgressOptions{});
+  ASSERT_TRUE(started.ok()) << started.status().message();
+  Progress& progress = *started.value();
   auto added = progress.add_group(TwoRanks());
   ASSERT_TRUE(added.ok());
   const GroupId group = added.value();
@@ -182,7 +184,9 @@ TEST(Progress, WakesTheThreadForADeadlineOfASubmitThatNobodyWaitsFor) {
   };
   std::promise<void> stepped;
   int polls = 0;
-  Progress progress(std::move(made), EngineOptions{}, ProgressOptions{});
+  auto started = Progress::Start(std::move(made), EngineOptions{}, ProgressOptions{});
+  ASSERT_TRUE(started.ok()) << started.status().message();
+  Progress& progress = *started.value();
   ASSERT_EQ(asleep.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
   progress.stats();  // the thread has let go of the lock
   transport.on_poll = [&] {
