@@ -19,7 +19,7 @@ from typing import Any
 
 from rocecoll.diagnosis.echo import EchoSocket, Kind, headers_bytes, route_mtu_bytes
 from rocecoll.diagnosis.pair_verdicts import Member, Way
-from rocecoll.records import host_id
+from rocecoll.records import host_id, list_ranks
 from rocecoll.rendezvous import Store
 
 REQUESTS = 20
@@ -67,8 +67,7 @@ class _Table:
         except RuntimeError as error:
             missing = [rank for rank in ranks if not self.has(name, rank)]
             raise PairsError(
-                f"rank {self._rank} waited {limit.total_seconds():g} s for "
-                f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))} of "
+                f"rank {self._rank} waited {limit.total_seconds():g} s for {list_ranks(missing)} of "
                 f"{self._ranks}: start `rocecoll doctor --store` with the same --ranks there"
             ) from error
         return [json.loads(self._store.get(key)) for key in keys]

@@ -61,9 +61,7 @@ std::string MismatchCause(const MessengerFailure& failure, const std::string& pe
 }  // namespace
 
 std::string FailureText::name(Rank group_rank) const {
-  const Rank global =
-      group_rank < group_.global_ranks.size() ? group_.global_ranks[group_rank] : group_rank;
-  return "rank " + std::to_string(global);
+  return "rank " + std::to_string(group_.global_rank(group_rank));
 }
 
 std::string FailureText::peer(Rank group_rank) const {

@@ -29,7 +29,7 @@ struct GroupSpec {
   MessengerOptions messenger;
 
   Rank global_rank(Rank group_rank) const {
-    return global_ranks.empty() ? group_rank : global_ranks[group_rank];
+    return group_rank < global_ranks.size() ? global_ranks[group_rank] : group_rank;
   }
 };
 

@@ -17,6 +17,13 @@ struct ClusterOptions {
   Duration timeout = std::chrono::minutes(30);
 };
 
+inline ClusterOptions ForRanks(uint32_t ranks, Duration timeout = std::chrono::seconds(60)) {
+  ClusterOptions options;
+  options.ranks = ranks;
+  options.timeout = timeout;
+  return options;
+}
+
 class Cluster final : public EngineCluster {
  public:
   explicit Cluster(const ClusterOptions& options)

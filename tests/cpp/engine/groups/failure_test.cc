@@ -9,13 +9,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-ClusterOptions Ranks(uint32_t ranks, Duration timeout = seconds(60)) {
-  ClusterOptions options;
-  options.ranks = ranks;
-  options.timeout = timeout;
-  return options;
-}
-
 CallSpec AllReduce(uint64_t elements, std::string_view algorithm = {}) {
   return {.elements = elements, .algorithm = algorithm};
 }
@@ -40,7 +33,7 @@ const std::string& MessageAt(Cluster& cluster, Rank rank) {
 }
 
 TEST(Failure, TimeoutNamesGroupOperationPeersAndProgress) {
-  Cluster cluster(Ranks(3, seconds(2)));
+  Cluster cluster(ForRanks(3, seconds(2)));
   RunCall(cluster, AllReduce(4));
   Call call(cluster, AllReduce(1024));
   call.submit(0);
@@ -58,7 +51,7 @@ TEST(Failure, TimeoutNamesGroupOperationPeersAndProgress) {
 TEST(Failure, TimeoutNamesTheRankThatDidNotCall) {
   for (const uint32_t ranks : {2u, 4u, 5u, 8u}) {
     for (const Rank missing : {Rank{0}, ranks - 1}) {
-      Cluster cluster(Ranks(ranks, seconds(2)));
+      Cluster cluster(ForRanks(ranks, seconds(2)));
       RunCall(cluster, AllReduce(4));
       Call call(cluster, AllReduce(100000, "ring"));
       for (Rank rank = 0; rank < ranks; ++rank) {
@@ -77,7 +70,7 @@ TEST(Failure, TimeoutNamesTheRankThatDidNotCall) {
 
 // A rank that does not answer is named, too, and asking ends.
 TEST(Failure, TimeoutNamesRanksThatDoNotAnswer) {
-  Cluster cluster(Ranks(4, seconds(2)));
+  Cluster cluster(ForRanks(4, seconds(2)));
   cluster.engine(3).remove_group(cluster.group());
   Call call(cluster, AllReduce(4));
   call.submit(0);
@@ -89,7 +82,7 @@ TEST(Failure, TimeoutNamesRanksThatDoNotAnswer) {
 
 // An older receive that nobody answers is not blamed for a collective's timeout.
 TEST(Failure, TimeoutNamesTheOperationThatIsLate) {
-  Cluster cluster(Ranks(2));
+  Cluster cluster(ForRanks(2));
   int32_t value = 0;
   OperationSpec recv;
   recv.collective = Collective::kRecv;
@@ -107,7 +100,7 @@ TEST(Failure, TimeoutNamesTheOperationThatIsLate) {
 
 // A later operation's own, shorter timeout counts, too.
 TEST(Failure, TimeoutOfOneOperation) {
-  Cluster cluster(Ranks(2));
+  Cluster cluster(ForRanks(2));
   OperationSpec spec;
   spec.collective = Collective::kBarrier;
   spec.timeout = milliseconds(5);
@@ -118,7 +111,7 @@ TEST(Failure, TimeoutOfOneOperation) {
 
 // In a chain of sends most ranks are not neighbours of the dead one.
 TEST(Failure, DeathReachesRanksThatAreNobodysNeighbour) {
-  Cluster cluster(Ranks(8));
+  Cluster cluster(ForRanks(8));
   OperationSpec recv;
   recv.collective = Collective::kRecv;
   int32_t value = 0;
@@ -149,7 +142,7 @@ TEST(Failure, DeathReachesRanksThatAreNobodysNeighbour) {
 TEST(Failure, DeathInALargeOperation) {
   for (const std::string_view algorithm : AlgorithmNames(Collective::kAllreduce)) {
     if (algorithm == "halving_doubling") continue;  // not for five ranks
-    Cluster cluster(Ranks(5));
+    Cluster cluster(ForRanks(5));
     Call call(cluster, AllReduce(500000, algorithm));
     call.submit_all();
     cluster.settle(std::chrono::microseconds(100));
@@ -164,7 +157,7 @@ TEST(Failure, DeathInALargeOperation) {
 }
 
 TEST(Failure, MismatchNamesBothCallsOnEveryRank) {
-  Cluster cluster(Ranks(4));
+  Cluster cluster(ForRanks(4));
   RunCall(cluster, AllReduce(4));
   Call one(cluster, AllReduce(100));
   Call other(cluster, {.collective = Collective::kBroadcast, .elements = 100, .root = 1});
@@ -180,7 +173,7 @@ TEST(Failure, MismatchNamesBothCallsOnEveryRank) {
 
 TEST(Failure, MismatchOfSizes) {
   for (const auto& [ours, theirs] : {std::pair{8, 9}, {8, 500000}, {1000000, 500000}, {0, 7}}) {
-    Cluster cluster(Ranks(2));
+    Cluster cluster(ForRanks(2));
     Call a(cluster, AllReduce(ours));
     Call b(cluster, AllReduce(theirs));
     a.submit(0);
@@ -191,7 +184,7 @@ TEST(Failure, MismatchOfSizes) {
 }
 
 TEST(Failure, AbortEndsEverythingInOrderAndForGood) {
-  Cluster cluster(Ranks(3));
+  Cluster cluster(ForRanks(3));
   std::vector<std::unique_ptr<Call>> calls;
   for (int i = 0; i < 20; ++i) {
     calls.push_back(std::make_unique<Call>(cluster, AllReduce(100 + i)));
@@ -223,7 +216,7 @@ TEST(Failure, AbortEndsEverythingInOrderAndForGood) {
 TEST(Failure, AReasonThatReadsLikeAReportIsPassedOnUntouched) {
   const std::string reason = "rank 0 (sim:0) reported: timeout: lost rank 2";
   for (const bool linked : {false, true}) {
-    Cluster cluster(Ranks(3));
+    Cluster cluster(ForRanks(3));
     if (linked) RunCall(cluster, AllReduce(100));
     cluster.engine(1).abort(cluster.group(), Status(StatusCode::kAborted, reason));
     ASSERT_TRUE(RunUntilAllFailed(cluster, {0, 1, 2}));
@@ -236,7 +229,7 @@ TEST(Failure, AReasonThatReadsLikeAReportIsPassedOnUntouched) {
 }
 
 TEST(Failure, LeavingIsAnErrorOnlyForWhoeverNeedsTheRank) {
-  Cluster cluster(Ranks(3));
+  Cluster cluster(ForRanks(3));
   RunCall(cluster, AllReduce(100));
   cluster.engine(2).remove_group(cluster.group());
   cluster.settle(milliseconds(50));
@@ -255,7 +248,7 @@ TEST(Failure, LeavingIsAnErrorOnlyForWhoeverNeedsTheRank) {
 }
 
 TEST(Failure, RefusesWrongArguments) {
-  Cluster cluster(Ranks(3));
+  Cluster cluster(ForRanks(3));
   int32_t memory[6] = {};
   const auto refuse = [&](OperationSpec spec, const std::string& part) {
     Status status;

@@ -9,13 +9,6 @@ namespace {
 
 using std::chrono::seconds;
 
-ClusterOptions Ranks(uint32_t ranks, Duration timeout = seconds(60)) {
-  ClusterOptions options;
-  options.ranks = ranks;
-  options.timeout = timeout;
-  return options;
-}
-
 GroupState StateAt(Cluster& cluster, Rank rank) {
   const auto states = cluster.engine(rank).group_states(cluster.now());
   EXPECT_EQ(states.size(), 1u);
@@ -23,7 +16,7 @@ GroupState StateAt(Cluster& cluster, Rank rank) {
 }
 
 TEST(GroupState, SaysWhatWasDoneAndThatNothingRuns) {
-  Cluster cluster(Ranks(3));
+  Cluster cluster(ForRanks(3));
   const GroupState before = StateAt(cluster, 2);
   EXPECT_EQ(before.name, "default");
   EXPECT_EQ(before.key, (GroupKey{1, ~uint64_t{1}}));
@@ -42,7 +35,7 @@ TEST(GroupState, SaysWhatWasDoneAndThatNothingRuns) {
 }
 
 TEST(GroupState, SaysWhatRunsForHowLongAndWhoIsWaitedFor) {
-  Cluster cluster(Ranks(3));
+  Cluster cluster(ForRanks(3));
   Call call(cluster, {.elements = 1024});
   call.submit(0);
   call.submit(1);
@@ -64,7 +57,7 @@ TEST(GroupState, SaysWhatRunsForHowLongAndWhoIsWaitedFor) {
 }
 
 TEST(GroupState, SaysWhyItFailed) {
-  Cluster cluster(Ranks(2, seconds(2)));
+  Cluster cluster(ForRanks(2, seconds(2)));
   Call call(cluster, {.elements = 8});
   call.submit(0);
   ASSERT_TRUE(call.run());
@@ -75,7 +68,7 @@ TEST(GroupState, SaysWhyItFailed) {
 }
 
 TEST(GroupState, NumbersStartAtOneWhereverTheyBegin) {
-  ClusterOptions options = Ranks(2);
+  ClusterOptions options = ForRanks(2);
   options.engine.first_number = UINT32_MAX;
   Cluster cluster(options);
   RunCall(cluster, {.elements = 4});
