@@ -23,6 +23,7 @@ from typing import NoReturn
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 # Whose c10d interface csrc/torch knows, and that the tests have run with.
@@ -176,6 +177,19 @@ def metadata() -> dict[str, str | list[str]]:
     return {"version": version, "install_requires": [torch, *DEPENDENCIES]}
 
 
+class BuildWithPages(build_py):
+    """The pages that `rocecoll explain` reads go along; a source tree has them in docs."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            pages = Path(self.build_lib) / "rocecoll" / "diagnosis" / "pages"
+            pages.mkdir(parents=True, exist_ok=True)
+            for page in (ROOT / "docs").glob("*.md"):
+                if "\n| says | because | cure |\n" in page.read_text(encoding="utf-8"):
+                    shutil.copyfile(page, pages / page.name)
+
+
 class CMakeBuild(build_ext):
     """One CMake build for all extensions, in a directory that is kept: ninja knows what changed."""
 
@@ -227,6 +241,6 @@ class CMakeBuild(build_ext):
 if __name__ == "__main__":
     setup(
         ext_modules=[Extension("rocecoll._core", []), Extension("rocecoll._c10d", [])],
-        cmdclass={"build_ext": CMakeBuild},
+        cmdclass={"build_ext": CMakeBuild, "build_py": BuildWithPages},
         **metadata(),
     )

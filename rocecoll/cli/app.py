@@ -11,6 +11,7 @@ import rocecoll
 from rocecoll.cli.config import config
 from rocecoll.cli.devices import devices
 from rocecoll.cli.doctor import doctor
+from rocecoll.cli.explain import explain
 from rocecoll.cli.output import Status
 from rocecoll.cli.status import status
 from rocecoll.cli.trace import trace
@@ -59,6 +60,7 @@ def about(
 app.command()(config)
 app.command()(devices)
 app.command()(doctor)
+app.command()(explain)
 app.command()(status)
 app.command()(trace)
 

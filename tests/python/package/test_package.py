@@ -280,3 +280,6 @@ def test_wheel_works_outside_the_source_tree(tmp_path: Path) -> None:
     program.write_text("from rocecoll.cli.app import main\nmain()\n")  # as pip writes the script
     output = run_program([sys.executable, str(program), "doctor"], PYTHONPATH=str(installed))
     assert "ok       torch: " in output
+    said = ["explain", "lost rank 1: no process listens at its address any more"]
+    output = run_program([sys.executable, str(program), *said], PYTHONPATH=str(installed))
+    assert "because: its process has ended\n" in output
