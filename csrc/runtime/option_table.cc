@@ -144,7 +144,8 @@ std::vector<Option> GeneralOptions() {
       Agreed(Row("lane_bytes", Integer(4096, 1 << 30), ROCECOLL_FIELD(engine.lane_bytes), "bytes",
                  "large operations are pipelined in pieces of about this size")),
       Agreed(PythonRow("algorithm", Algorithms(), "",
-                       "algorithms to use instead of those chosen by size, e.g. all_reduce:ring")),
+                       "algorithms to use where they can instead of those chosen by size, e.g. "
+                       "all_reduce:ring")),
       PythonRow("trace",
                 AnyText("a path; %r or {rank} in it is the rank, which else goes before "
                         "the suffix"),

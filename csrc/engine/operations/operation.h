@@ -42,6 +42,7 @@ struct OperationSpec {
   StagedMemory* staged = nullptr;  // fills and empties the buffers; kept alive by the owner
   Duration timeout{0};             // 0: the group's
   std::string algorithm;           // empty: chosen by size (tests and benchmarks name one)
+  bool only_preferred = false;     // where the algorithm cannot do it, the choice by size stands
 };
 
 // Shared by the caller and the engine. The caller must keep the buffers alive until done(): put

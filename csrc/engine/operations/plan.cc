@@ -234,6 +234,7 @@ Result<Plan> MakePlan(const OperationSpec& spec, Rank root, const HostLayout& ho
   request.uniform = UniformBlocks(spec);
   request.hosts = &hosts;
   auto program = MakeProgram(request, spec.algorithm);
+  if (!program.ok() && spec.only_preferred) program = MakeProgram(request);
   if (!program.ok()) return program.status();
   plan.program = program.take();
   if (IsPointToPoint(spec.collective)) return plan;

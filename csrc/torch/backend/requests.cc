@@ -98,6 +98,7 @@ OperationSpec GroupFacts::spec(Collective collective, std::chrono::milliseconds 
   spec.collective = collective;
   if (timeout > std::chrono::milliseconds(0)) spec.timeout = Saturated(timeout);
   spec.algorithm = algorithms[static_cast<size_t>(collective)];
+  spec.only_preferred = true;  // one option serves groups and calls of all kinds
   return spec;
 }
 

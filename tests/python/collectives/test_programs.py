@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from launch import PROGRAMS, ROOT, environment, free_port, mpirun, run_programs, torchrun
@@ -32,6 +33,27 @@ def test_torchrun(backend: str, ranks: int) -> None:
 def test_torchrun_with_losses(backend: str, ranks: int) -> None:
     output = torchrun(ranks, SCRIPT, "all", "--backend", backend, ROCECOLL_FAULT="loss=0.05,seed=3")
     assert_all_ran(output, ranks)
+
+
+@pytest.mark.quick
+def test_algorithms_that_cannot_do_every_call(tmp_path: Path) -> None:
+    """What asks for a power of two, or blocks of one size, is used where there are."""
+    program = tmp_path / "program.py"
+    program.write_text("""
+import torch, torch.distributed as dist
+dist.init_process_group("rocecoll")
+rank = dist.get_rank()
+sums = torch.ones(9)
+dist.all_reduce(sums)
+rows = torch.empty(3 * (rank + 1))
+dist.all_to_all_single(rows, torch.ones(6), [rank + 1] * 3, [1, 2, 3])
+print(f"rank {rank} has {int(sums.sum())} and {int(rows.sum())}")
+dist.destroy_process_group()
+""")
+    asked = "all_reduce:halving_doubling,all_to_all:bruck"
+    output = torchrun(3, program, ROCECOLL_ALGORITHM=asked)
+    for rank in range(3):
+        assert f"rank {rank} has 27 and {3 * (rank + 1)}" in output
 
 
 @pytest.mark.quick

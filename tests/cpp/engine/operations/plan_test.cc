@@ -65,6 +65,25 @@ TEST(Plan, LanesAreTheSameWhicheverRankLeadsItsHost) {
   EXPECT_EQ(lanes, std::vector<uint32_t>(4, 8));
 }
 
+TEST(Plan, WhatIsOnlyPreferredGivesWayWhereItCannotBe) {
+  static std::byte memory;
+  OperationSpec spec;
+  spec.collective = Collective::kAllreduce;
+  spec.type = DataType::kUint8;
+  spec.algorithm = "halving_doubling";
+  const auto plan = [&](uint32_t ranks) {
+    spec.input = {&memory, Partition::Even(kEagerBytes, ranks)};
+    spec.output = spec.input;
+    return MakePlan(spec, 0, OneHost(ranks), kEagerBytes, kOptions);
+  };
+  EXPECT_EQ(plan(3).status().code(), StatusCode::kInvalidArgument);
+  spec.only_preferred = true;
+  auto three = plan(3);
+  ASSERT_TRUE(three.ok()) << three.status().message();
+  EXPECT_EQ(three.value().program.name, "recursive_doubling");
+  EXPECT_EQ(plan(4).value().program.name, "halving_doubling");
+}
+
 TEST(Plan, OneRankAloneSendsNothing) {
   static std::byte memory;
   OperationSpec spec;
