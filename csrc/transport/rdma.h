@@ -71,12 +71,17 @@ enum class CompletionStatus : uint8_t {
   kFailed,            // everything else; `text` says what
 };
 
+// No queue pair has this number.
+inline constexpr uint32_t kNoQueuePair = 0;
+
 struct WorkCompletion {
   enum class Kind : uint8_t { kSend, kReceive, kReceiveImmediate };
   Kind kind = Kind::kSend;  // kSend also stands for writes; of failed receives kReceive
   CompletionStatus status = CompletionStatus::kSuccess;
-  uint32_t queue_pair = 0;  // number() of the one it happened on
-  uint32_t bytes = 0;       // received
+  // number() of the one it happened on; kNoQueuePair once that is destroyed, for another one may
+  // have its number by then.
+  uint32_t queue_pair = kNoQueuePair;
+  uint32_t bytes = 0;  // received
   uint32_t immediate = 0;
   uint64_t id = 0;
   const char* text = "";  // the status in words, static
@@ -86,7 +91,8 @@ struct WorkCompletion {
 // all that is outstanding completes as kFlushed, nothing more arrives, nothing of the peer lands.
 class RdmaQueuePair {
  public:
-  // Nothing may be outstanding, but for receive requests, which belong to the device.
+  // Takes the device's hands off all memory. Receives that have completed are still polled: their
+  // requests belong to the device.
   virtual ~RdmaQueuePair() = default;
 
   virtual uint32_t number() const = 0;
@@ -97,7 +103,8 @@ class RdmaQueuePair {
   // hardware address, up to a second if nobody answers and it is not known yet.
   virtual Status connect(const Address& peer) = 0;
   // Accepts a prefix of the batch, as far as the send queue has room, and returns its length. 0
-  // also once the device refuses to work; requests on a failed queue pair are accepted and flushed.
+  // also once the device refuses to work. On a failed queue pair some devices accept and flush
+  // requests, others (bnxt_re of rdma-core before 47) refuse them.
   virtual size_t post(std::span<const SendRequest> batch) = 0;
   // To the error state. On return nothing of the peer lands any more, but for the packet that
   // Soft-RoCE may be at on another processor: that one ends before the queue pair is destroyed, or

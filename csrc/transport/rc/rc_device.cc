@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/rc/rc_device.h"
 
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -37,6 +38,13 @@ bool RcDevice::poll(FastEvent& event) {
   }
   next_ = completed_ = 0;
   return false;
+}
+
+void RcDevice::remove(uint32_t queue_pair) {
+  by_queue_pair_.erase(queue_pair);
+  for (WorkCompletion& completion : std::span(batch_).subspan(next_, completed_ - next_)) {
+    if (completion.queue_pair == queue_pair) completion.queue_pair = kNoQueuePair;
+  }
 }
 
 FastPath* RcDevice::release(const FastLease& lease) {

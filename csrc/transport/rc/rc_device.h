@@ -40,7 +40,7 @@ class RcDevice final : public FastDevice {
   TransportStats& own_stats() { return stats_; }
   std::unique_ptr<RcStream> make_stream(Traffic& traffic);
   void add(uint32_t queue_pair, RcPath& path) { by_queue_pair_.emplace(queue_pair, &path); }
-  void remove(uint32_t queue_pair) { by_queue_pair_.erase(queue_pair); }
+  void remove(uint32_t queue_pair);
 
  private:
   const RcOptions options_;

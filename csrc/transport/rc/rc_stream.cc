@@ -80,7 +80,7 @@ void RcStream::fail() {
   last.id = last_request_ = ++requests_;
   last.signaled = true;
   last.inlined = true;
-  if (queue_pair_->post({&last, 1}) == 0) destroy();
+  if (queue_pair_->post({&last, 1}) == 0) drained_ = true;  // what is left ends with destroy()
 }
 
 void RcStream::destroy() {

@@ -65,8 +65,8 @@ class RcStream {
   void probe();
   bool proved() const { return proved_; }
   void start() { started_ = true; }
-  // Ends the queue pair's life. drained() once no request of it is outstanding; destroy() at any
-  // time takes the device's hands off all memory.
+  // Ends the queue pair's life. drained() once no request of it is outstanding, or the device does
+  // not say when; destroy() at any time takes the device's hands off all memory.
   void fail();
   bool failed() const { return failed_; }
   bool drained() const { return queue_pair_ == nullptr || drained_; }

@@ -38,6 +38,7 @@ struct SimRdmaRefusals {
   bool registrations = false;
   bool queue_pairs = false;
   bool connections = false;
+  bool posts_after_failure = false;
 };
 
 class SimRdmaFabric {

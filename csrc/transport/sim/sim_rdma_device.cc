@@ -109,6 +109,10 @@ void SimRdmaDevice::forget(uint32_t number) {
     return entry.completion.queue_pair == number &&
            entry.completion.kind == WorkCompletion::Kind::kSend;
   });
+  for (Entry& entry : completions_) {
+    uint32_t& queue_pair = entry.completion.queue_pair;
+    if (queue_pair == number) queue_pair = kNoQueuePair;
+  }
 }
 
 bool SimRdmaDevice::covers(uint32_t local_key, std::span<const std::byte> memory) const {

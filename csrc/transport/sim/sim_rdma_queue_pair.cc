@@ -71,6 +71,7 @@ Status SimRdmaQueuePair::connect(const Address& peer) {
 size_t SimRdmaQueuePair::post(std::span<const SendRequest> batch) {
   if (device_.dead()) return 0;
   ROCECOLL_CHECK(connected() || failed_);
+  if (failed_ && device_.slot().refusals.posts_after_failure) return 0;
   const size_t room = device_.limits().max_send_requests - (posted_ - free_places_until_);
   const size_t count = std::min(batch.size(), room);
   for (const SendRequest& request : batch.first(count)) accept(request);

@@ -2,13 +2,17 @@
 #include "transport/verbs/completion_queue.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+
+#include "base/random.h"
 
 namespace rocecoll {
 namespace {
 
 // Acknowledging takes a lock in libibverbs.
 constexpr unsigned kAcknowledgeEvents = 64;
+constexpr size_t kSetAsideBatch = 32;
 
 }  // namespace
 
@@ -16,8 +20,11 @@ Result<std::unique_ptr<CompletionQueue>> CompletionQueue::Create(VerbsPort& port
                                                                  uint32_t entries) {
   CompletionChannelHandle channel(ibv_create_comp_channel(port.context()));
   if (channel == nullptr) return port.error("make a completion channel", errno);
-  CompletionQueueHandle queue(
-      ibv_create_cq(port.context(), static_cast<int>(entries), nullptr, channel.get(), 0));
+  // Any interrupt of the device, so that not all processes of a host are woken by one processor.
+  const auto vectors = static_cast<uint64_t>(std::max(port.context()->num_comp_vectors, 1));
+  CompletionQueueHandle queue(ibv_create_cq(port.context(), static_cast<int>(entries), nullptr,
+                                            channel.get(),
+                                            static_cast<int>(EntropyId() % vectors)));
   if (queue == nullptr) {
     return port.error("make a completion queue of " + std::to_string(entries) + " entries", errno);
   }
@@ -40,10 +47,18 @@ Status CompletionQueue::grow(uint32_t entries) {
                      failed);
 }
 
+bool CompletionQueue::can_grow() {
+  return ibv_resize_cq(queue_.get(), static_cast<int>(entries())) == 0;
+}
+
 size_t CompletionQueue::poll(std::span<ibv_wc> completions) {
-  size_t count = std::min(end_early_ - first_early_, completions.size());
+  const size_t count = std::min(early_.size() - first_early_, completions.size());
   std::copy_n(early_.begin() + static_cast<ptrdiff_t>(first_early_), count, completions.begin());
   first_early_ += count;
+  if (first_early_ == early_.size()) {
+    early_.clear();
+    first_early_ = 0;
+  }
   const auto rest = completions.subspan(count);
   if (rest.empty()) return count;
   const int polled = ibv_poll_cq(queue_.get(), static_cast<int>(rest.size()), rest.data());
@@ -53,7 +68,7 @@ size_t CompletionQueue::poll(std::span<ibv_wc> completions) {
 
 bool CompletionQueue::arm() {
   take_channel_event();
-  if (first_early_ < end_early_) return false;
+  if (!early_.empty()) return false;
   if (!armed_) {
     if (ibv_req_notify_cq(queue_.get(), 0) != 0) {
       port_.health().set_broken("the completion queue cannot be armed");
@@ -62,9 +77,21 @@ bool CompletionQueue::arm() {
     armed_ = true;
   }
   // What came before the queue was armed raises no event.
-  first_early_ = end_early_ = 0;
-  end_early_ = poll(early_);
-  return end_early_ == 0;
+  set_aside();
+  return early_.empty();
+}
+
+void CompletionQueue::set_aside(uint32_t destroyed) {
+  std::array<ibv_wc, kSetAsideBatch> batch;
+  int polled = 0;
+  do {
+    polled = ibv_poll_cq(queue_.get(), static_cast<int>(batch.size()), batch.data());
+    if (polled > 0) early_.insert(early_.end(), batch.begin(), batch.begin() + polled);
+  } while (polled == static_cast<int>(batch.size()));
+  if (polled < 0) port_.health().set_broken("the completion queue cannot be read");
+  for (ibv_wc& completion : early_) {
+    if (completion.qp_num == destroyed) completion.qp_num = kNoQueuePair;
+  }
 }
 
 // One at most: arming the queue once raises one.

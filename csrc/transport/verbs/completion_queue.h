@@ -2,13 +2,14 @@
 // A completion queue with the channel that tells a sleeper of completions.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/status.h"
+#include "transport/rdma.h"
 #include "transport/verbs/handles.h"
 #include "transport/verbs/verbs_port.h"
 
@@ -26,10 +27,15 @@ class CompletionQueue {
   // More completions than this are lost, and the queue with them: the owner bounds what it posts.
   uint32_t entries() const { return static_cast<uint32_t>(queue_->cqe); }
   Status grow(uint32_t entries);
+  // Some devices have queues of one size for life.
+  bool can_grow();
 
   size_t poll(std::span<ibv_wc> completions);
   // False: poll() first. True: nothing waits, and the channel tells of the next completion.
   bool arm();
+  // Takes over what the queue holds, for poll() to hand out, and forgets whose completions these
+  // are that the queue pair of this number has.
+  void set_aside(uint32_t destroyed = kNoQueuePair);
 
  private:
   CompletionQueue(VerbsPort& port, CompletionChannelHandle channel, CompletionQueueHandle queue)
@@ -41,10 +47,9 @@ class CompletionQueue {
   CompletionQueueHandle queue_;
   bool armed_ = false;
   unsigned unacknowledged_ = 0;
-  // Completions that arm() found and poll() has not handed out yet.
-  std::array<ibv_wc, 16> early_{};
+  // Set aside and not handed out yet, from first_early_ on. No more than requests are outstanding.
+  std::vector<ibv_wc> early_;
   size_t first_early_ = 0;
-  size_t end_early_ = 0;
 };
 
 }  // namespace rocecoll

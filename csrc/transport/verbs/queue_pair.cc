@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/random.h"
+#include "transport/verbs/verbs_error.h"
 
 namespace rocecoll {
 namespace {
@@ -54,8 +56,7 @@ Result<std::unique_ptr<VerbsQueuePair>> VerbsQueuePair::Create(VerbsPort& port,
                                                                const Queues& queues,
                                                                CompletionReserve& reserve) {
   ibv_qp_init_attr wanted{};
-  wanted.send_cq = queues.completions;
-  wanted.recv_cq = queues.completions;
+  wanted.send_cq = wanted.recv_cq = queues.completions->get();
   wanted.srq = queues.receives;
   wanted.qp_type = IBV_QPT_RC;
   wanted.cap.max_send_wr = queues.max_sends;
@@ -64,15 +65,16 @@ Result<std::unique_ptr<VerbsQueuePair>> VerbsQueuePair::Create(VerbsPort& port,
   QueuePairHandle handle(ibv_create_qp(port.protection_domain(), &wanted));
   if (handle == nullptr) return port.error("make a queue pair", errno);
   std::unique_ptr<VerbsQueuePair> made(
-      new VerbsQueuePair(port, reserve, std::move(handle), wanted.cap));
+      new VerbsQueuePair(port, queues, reserve, std::move(handle), wanted.cap));
   Status status = made->initialize();
   if (!status.ok()) return status;
   return made;
 }
 
-VerbsQueuePair::VerbsQueuePair(VerbsPort& port, CompletionReserve& reserve,
+VerbsQueuePair::VerbsQueuePair(VerbsPort& port, const Queues& queues, CompletionReserve& reserve,
                                QueuePairHandle queue_pair, const ibv_qp_cap& granted)
     : port_(port),
+      completions_(*queues.completions),
       reserve_(reserve),
       queue_pair_(std::move(queue_pair)),
       max_inline_bytes_(granted.max_inline_data),
@@ -87,6 +89,9 @@ VerbsQueuePair::VerbsQueuePair(VerbsPort& port, CompletionReserve& reserve,
 }
 
 VerbsQueuePair::~VerbsQueuePair() {
+  // Some devices (mlx5) take a queue pair's completions out of the queue with it, and with those of
+  // receives the only word that entries of the shared receive queue are free again.
+  completions_.set_aside(number());
   --reserve_.living;
   ++reserve_.destroyed;
 }
@@ -176,8 +181,10 @@ size_t VerbsQueuePair::post_list(std::span<const SendRequest> list) {
   ibv_send_wr* refused = nullptr;
   const int failed = ibv_post_send(queue_pair_.get(), requests.data(), &refused);
   if (failed == 0) return list.size();
-  if (failed != ENOMEM) {  // which says that the queue is full
-    port_.health().set_broken(port_.error("post a send request", failed).message());
+  // ENOMEM says that the queue is full. All else is this queue pair's end, not the device's: some
+  // refuse requests once a queue pair has failed, of which its completions may not be read yet.
+  if (ErrorNumber(failed) != ENOMEM && !failed_) {
+    Log(Severity::kInfo, port_.error("post a send request", failed).message());
   }
   return refused == nullptr ? 0 : static_cast<size_t>(refused - requests.data());
 }

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "transport/rdma.h"
+#include "transport/verbs/completion_queue.h"
 #include "transport/verbs/handles.h"
 #include "transport/verbs/queue_pair_address.h"
 #include "transport/verbs/verbs_port.h"
@@ -22,7 +23,7 @@ struct CompletionReserve {
 class VerbsQueuePair final : public RdmaQueuePair {
  public:
   struct Queues {
-    ibv_cq* completions = nullptr;
+    CompletionQueue* completions = nullptr;
     ibv_srq* receives = nullptr;
     uint32_t max_sends = 0;
     uint32_t max_inline_bytes = 0;
@@ -45,14 +46,15 @@ class VerbsQueuePair final : public RdmaQueuePair {
   uint32_t max_sends() const { return max_sends_; }
 
  private:
-  VerbsQueuePair(VerbsPort& port, CompletionReserve& reserve, QueuePairHandle queue_pair,
-                 const ibv_qp_cap& granted);
+  VerbsQueuePair(VerbsPort& port, const Queues& queues, CompletionReserve& reserve,
+                 QueuePairHandle queue_pair, const ibv_qp_cap& granted);
   Status initialize();
   Status ready_to_receive(const QueuePairAddress& peer);
   Status ready_to_send();
   size_t post_list(std::span<const SendRequest> list);
 
   VerbsPort& port_;
+  CompletionQueue& completions_;
   CompletionReserve& reserve_;
   QueuePairHandle queue_pair_;
   const uint32_t max_inline_bytes_;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "transport/verbs/verbs_error.h"
 
 namespace rocecoll {
 
@@ -86,7 +87,7 @@ size_t UdSender::post(ibv_qp& queue_pair, std::span<ibv_send_wr> list) {
   ibv_send_wr* refused = nullptr;
   const int failed = ibv_post_send(&queue_pair, list.data(), &refused);
   if (failed == 0) return list.size();
-  if (failed != ENOMEM) {  // which says that the queue is full
+  if (ErrorNumber(failed) != ENOMEM) {  // which says that the queue is full
     port_.health().set_broken(port_.error("send a datagram", failed).message());
   }
   return refused == nullptr ? 0 : static_cast<size_t>(refused - list.data());

@@ -17,6 +17,7 @@ namespace {
 constexpr uint32_t kMaxSends = 128;      // of a queue pair
 constexpr uint32_t kMaxReceives = 4096;  // of all; 128 peers with 32 credits each
 constexpr uint32_t kFirstQueuePairs = 16;
+constexpr uint32_t kFixedQueuePairs = 512;  // where the completion queue cannot grow: 4.5 MB
 // Control frames fit, and the device's copy stays within a few cache lines.
 constexpr uint32_t kMaxInlineBytes = 256;
 constexpr size_t kListRequests = 32;
@@ -70,14 +71,22 @@ Status VerbsDevice::prepare() {
   wanted.attr.max_sge = 1;
   receives_.reset(ibv_create_srq(port_->protection_domain(), &wanted));
   if (receives_ == nullptr) return port_->error("make a shared receive queue", errno);
+  Status status = make_completion_queue();
+  return status.ok() ? grant_sends() : status;
+}
 
-  const uint32_t entries =
-      limits_.max_receive_requests + kFirstQueuePairs * limits_.max_send_requests;
-  Result<std::unique_ptr<CompletionQueue>> completions =
-      CompletionQueue::Create(*port_, Capped(entries, device.max_cqe));
-  if (!completions.ok()) return completions.status();
-  completions_ = completions.take();
-  return grant_sends();
+Status VerbsDevice::make_completion_queue() {
+  const auto make = [this](uint32_t queue_pairs) {
+    const uint32_t entries = limits_.max_receive_requests + queue_pairs * limits_.max_send_requests;
+    return CompletionQueue::Create(*port_, Capped(entries, port_->attributes().max_cqe));
+  };
+  auto made = make(kFirstQueuePairs);
+  if (!made.ok()) return made.status();
+  completions_ = made.take();
+  if (completions_->can_grow()) return {};
+  auto larger = make(kFixedQueuePairs);
+  if (larger.ok()) completions_ = larger.take();
+  return {};
 }
 
 // How much a request may carry inline is known only from a queue pair that was made.
@@ -93,7 +102,7 @@ Status VerbsDevice::grant_sends() {
 }
 
 VerbsQueuePair::Queues VerbsDevice::queues() const {
-  return {completions_->get(), receives_.get(), limits_.max_send_requests, asked_inline_bytes_};
+  return {completions_.get(), receives_.get(), limits_.max_send_requests, asked_inline_bytes_};
 }
 
 Result<MemoryRegion> VerbsDevice::register_memory(std::span<std::byte> memory,
@@ -159,7 +168,7 @@ size_t VerbsDevice::post_receive_list(std::span<const ReceiveRequest> list) {
   ibv_recv_wr* refused = nullptr;
   const int failed = ibv_post_srq_recv(receives_.get(), requests.data(), &refused);
   if (failed == 0) return list.size();
-  if (failed != ENOMEM) {  // which says that the queue is full
+  if (ErrorNumber(failed) != ENOMEM) {  // which says that the queue is full
     port_->health().set_broken(port_->error("post a receive request", failed).message());
   }
   return refused == nullptr ? 0 : static_cast<size_t>(refused - requests.data());

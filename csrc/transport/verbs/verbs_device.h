@@ -32,6 +32,7 @@ class VerbsDevice final : public RdmaDevice {
  private:
   explicit VerbsDevice(std::unique_ptr<VerbsPort> port);
   Status prepare();
+  Status make_completion_queue();
   Status grant_sends();
   Status reserve_completions();
   size_t post_receive_list(std::span<const ReceiveRequest> list);

@@ -8,7 +8,8 @@
 
 namespace rocecoll {
 
-Status VerbsError(const std::string& device, const std::string& what, int error) {
+Status VerbsError(const std::string& device, const std::string& what, int returned) {
+  const int error = ErrorNumber(returned);
   std::string text = device + ": cannot " + what + ": " + SystemErrorText(error);
   if (error == ENOMEM) {
     text += "; the device or the system has no more of it, or " + LockedMemoryCure();

@@ -11,9 +11,12 @@
 
 namespace rocecoll {
 
+// Of what a call has returned that returns an error number; with some providers it is negative.
+constexpr int ErrorNumber(int returned) { return returned < 0 ? -returned : returned; }
+
 // kNetwork: "rxe0: cannot make a queue pair: Cannot allocate memory", with the cure if one is
 // known.
-Status VerbsError(const std::string& device, const std::string& what, int error);
+Status VerbsError(const std::string& device, const std::string& what, int returned);
 
 CompletionStatus ToCompletionStatus(ibv_wc_status status);
 // Static, what happened and what usually causes it.

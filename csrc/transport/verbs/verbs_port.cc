@@ -117,6 +117,11 @@ Result<ibv_mr*> VerbsPort::register_memory(std::span<std::byte> memory, int acce
     region = attempt(access);
     if (region != nullptr) relaxed_ordering_ = false;
   }
+  const bool for_peers = (access & IBV_ACCESS_REMOTE_WRITE) != 0;
+  if (region == nullptr && errno == EFAULT && !for_peers) {
+    // Read-only memory, such as a mapped file: enough for what is sent from it.
+    region = attempt(access & ~IBV_ACCESS_LOCAL_WRITE);
+  }
   if (region == nullptr) {
     return error("register " + std::to_string(memory.size()) + " bytes of memory", errno);
   }

@@ -205,6 +205,23 @@ TEST(RcPath, ForeverFailingQueuePairsEndInUdp) {
   }
 }
 
+// Nothing says then when the last of their requests is done.
+TEST(RcPath, DevicesThatRefuseRequestsOfFailedQueuePairsRecover) {
+  Pair pair;
+  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
+  for (const uint32_t end : {0u, 1u}) pair.fabric.refusals(end).posts_after_failure = true;
+  Traffic traffic(pair, 100'000, 20);
+  traffic.start();
+  for (uint32_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; })) << i;
+    pair.fabric.break_queue_pair(i % 2, pair.queue_pair(i % 2));
+    pair.run_for(std::chrono::microseconds(30));
+  }
+  EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
+  traffic.check();
+  EXPECT_EQ(pair.transports[0]->links_on_path(), 1u);
+}
+
 TEST(RcPath, UnregistrableMemoryGoesOverUdp) {
   Pair pair;
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));

@@ -75,7 +75,8 @@ class RcWorld : public VirtualWorld {
       case 3:
         return fabric.set_port(at, random_.chance(0.7));
       case 4:
-        fabric.refusals(at) = {random_.chance(0.2), random_.chance(0.2), random_.chance(0.2)};
+        fabric.refusals(at) = {random_.chance(0.2), random_.chance(0.2), random_.chance(0.2),
+                               random_.chance(0.5)};
         return;
       default:
         if (!numbers.empty()) {

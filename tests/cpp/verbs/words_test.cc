@@ -33,6 +33,7 @@ TEST(VerbsWords, ErrorsNameDeviceReasonAndCure) {
   const std::string memory = VerbsError("rxe0", "make a queue pair", ENOMEM).message();
   EXPECT_EQ(memory.find("rxe0: cannot make a queue pair: Cannot allocate memory"), 0u) << memory;
   EXPECT_NE(memory.find("ulimit -l unlimited"), std::string::npos) << memory;
+  EXPECT_EQ(VerbsError("rxe0", "make a queue pair", -ENOMEM).message(), memory);
   const std::string access = VerbsError("rxe0", "open the device", EACCES).message();
   EXPECT_NE(access.find("/dev/infiniband/uverbs"), std::string::npos) << access;
   const std::string files = VerbsError("rxe0", "open the device", EMFILE).message();

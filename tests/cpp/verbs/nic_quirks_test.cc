@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// What devices of other makes do, played by Soft-RoCE: calls of libibverbs go through this program.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "base/check.h"
+#include "verbs/verbs_world.h"
+
+namespace rocecoll {
+namespace {
+
+struct NicQuirks {
+  bool refuses_posts_after_failure = false;  // bnxt_re of rdma-core before 47: EINVAL
+  bool purges_completions = false;           // mlx5: those of a destroyed queue pair
+  bool keeps_queue_sizes = false;            // no ibv_resize_cq: EOPNOTSUPP
+  // Seen so far.
+  unsigned purged = 0;
+  std::vector<int> completion_vectors;  // of completion queues
+};
+
+NicQuirks& Quirks() {
+  static NicQuirks quirks;
+  return quirks;
+}
+
+template <typename Function>
+Function* Real(Function* /*type*/, const char* name) {
+  void* found = dlvsym(RTLD_NEXT, name, "IBVERBS_1.1");  // 1.0 has another binary interface
+  ROCECOLL_CHECK(found != nullptr);
+  return reinterpret_cast<Function*>(found);
+}
+
+decltype(ibv_context_ops::post_send) real_post_send = nullptr;
+
+int PostSend(ibv_qp* queue_pair, ibv_send_wr* requests, ibv_send_wr** refused) {
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr initial{};
+  if (Quirks().refuses_posts_after_failure &&
+      ibv_query_qp(queue_pair, &attributes, IBV_QP_STATE, &initial) == 0 &&
+      attributes.qp_state == IBV_QPS_ERR) {
+    *refused = requests;
+    return EINVAL;
+  }
+  return real_post_send(queue_pair, requests, refused);
+}
+
+// All that the queue holds has to be of this queue pair: the rest could not be put back.
+void Purge(const ibv_qp& queue_pair) {
+  std::array<ibv_wc, 16> batch;
+  int polled = 0;
+  while ((polled = ibv_poll_cq(queue_pair.recv_cq, batch.size(), batch.data())) > 0) {
+    for (int i = 0; i < polled; ++i) ROCECOLL_CHECK(batch[i].qp_num == queue_pair.qp_num);
+    Quirks().purged += static_cast<unsigned>(polled);
+  }
+}
+
+}  // namespace
+}  // namespace rocecoll
+
+// Definitions in a program come before those of the libraries that it is linked to.
+
+using rocecoll::Quirks;
+using rocecoll::Real;
+
+ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
+  ibv_qp* made = Real(&ibv_create_qp, "ibv_create_qp")(domain, attributes);
+  if (made != nullptr && made->context->ops.post_send != rocecoll::PostSend) {
+    rocecoll::real_post_send = made->context->ops.post_send;
+    made->context->ops.post_send = rocecoll::PostSend;
+  }
+  return made;
+}
+
+int ibv_destroy_qp(ibv_qp* queue_pair) {
+  if (Quirks().purges_completions) rocecoll::Purge(*queue_pair);
+  return Real(&ibv_destroy_qp, "ibv_destroy_qp")(queue_pair);
+}
+
+ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* user, ibv_comp_channel* channel,
+                      int vector) {
+  Quirks().completion_vectors.push_back(vector);
+  return Real(&ibv_create_cq, "ibv_create_cq")(context, entries, user, channel, vector);
+}
+
+int ibv_resize_cq(ibv_cq* queue, int entries) {
+  if (Quirks().keeps_queue_sizes) return EOPNOTSUPP;
+  return Real(&ibv_resize_cq, "ibv_resize_cq")(queue, entries);
+}
+
+namespace rocecoll {
+namespace {
+
+class NicQuirksTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string reason = NoDevices(1);
+    if (!reason.empty()) GTEST_SKIP() << reason;
+    Quirks() = {};
+  }
+  ~NicQuirksTest() override { Quirks() = {}; }
+
+  void connect() {
+    a_ = std::make_unique<RdmaEnd>(UsableDevices().front(), RdmaOptions());
+    b_ = std::make_unique<RdmaEnd>(UsableDevices().back(), RdmaOptions());
+    a_->queue_pair = a_->make();
+    b_->queue_pair = b_->make();
+    ASSERT_TRUE(a_->queue_pair->connect(b_->queue_pair->address()).ok());
+    ASSERT_TRUE(b_->queue_pair->connect(a_->queue_pair->address()).ok());
+  }
+
+  std::unique_ptr<RdmaEnd> a_;
+  std::unique_ptr<RdmaEnd> b_;
+};
+
+TEST_F(NicQuirksTest, ARefusedRequestIsTheEndOfItsQueuePairNotOfTheDevice) {
+  Quirks().refuses_posts_after_failure = true;
+  ASSERT_NO_FATAL_FAILURE(connect());
+  // Found out by nobody yet, as when a completion has not been polled.
+  SendRequest denied = a_->write(*b_, 0, 8, 1);
+  denied.remote_key ^= 0x5a00;
+  ASSERT_EQ(a_->queue_pair->post({&denied, 1}), 1u);
+  ASSERT_TRUE(a_->await(1));
+  const SendRequest next = a_->write(*b_, 0, 8, 2);
+  EXPECT_EQ(a_->queue_pair->post({&next, 1}), 0u);
+  a_->queue_pair->fail();
+  EXPECT_EQ(a_->queue_pair->post({&next, 1}), 0u);
+  EXPECT_TRUE(a_->device->health().ok()) << a_->device->health().message();
+}
+
+TEST_F(NicQuirksTest, ReceivesOfADestroyedQueuePairAreNotLost) {
+  Quirks().purges_completions = true;
+  ASSERT_NO_FATAL_FAILURE(connect());
+  constexpr size_t kMessages = 40;
+  b_->post_receives(kMessages, 64);
+  std::vector<SendRequest> list;
+  for (uint64_t i = 0; i < kMessages; ++i) {
+    list.push_back(a_->request(SendRequest::Kind::kSend, 0, 8, i));
+  }
+  ASSERT_EQ(a_->queue_pair->post(list), kMessages);
+  ASSERT_TRUE(a_->await(kMessages));  // so the other end has them
+  b_->queue_pair.reset();
+  ASSERT_TRUE(b_->await(kMessages));
+  for (size_t i = 0; i < kMessages; ++i) {
+    EXPECT_EQ(b_->completions[i].kind, WorkCompletion::Kind::kReceive);
+    EXPECT_EQ(b_->completions[i].id, i * 64);
+    EXPECT_EQ(b_->completions[i].queue_pair, kNoQueuePair) << "another one may have its number";
+  }
+  EXPECT_EQ(Quirks().purged, 0u);
+}
+
+TEST_F(NicQuirksTest, ACompletionQueueThatCannotGrowServesHundredsOfQueuePairs) {
+  Quirks().keeps_queue_sizes = true;
+  RdmaEnd end(UsableDevices().front(), RdmaOptions());
+  std::vector<std::unique_ptr<RdmaQueuePair>> queue_pairs;
+  while (queue_pairs.size() < 200) {
+    auto made = end.device->create_queue_pair();
+    ASSERT_TRUE(made.ok()) << queue_pairs.size() << ": " << made.status().message();
+    queue_pairs.push_back(made.take());
+  }
+}
+
+TEST_F(NicQuirksTest, CompletionQueuesAreSpreadOverTheInterruptsOfADevice) {
+  const std::string device = UsableDevices().front();
+  ibv_device** devices = ibv_get_device_list(nullptr);
+  ContextHandle context;
+  for (ibv_device** each = devices; *each != nullptr; ++each) {
+    if (ibv_get_device_name(*each) == device) context.reset(ibv_open_device(*each));
+  }
+  ibv_free_device_list(devices);
+  ASSERT_NE(context, nullptr);
+  for (int i = 0; i < 40; ++i) RdmaEnd(device, RdmaOptions());
+  const std::set<int> taken(Quirks().completion_vectors.begin(), Quirks().completion_vectors.end());
+  EXPECT_GE(*taken.begin(), 0);
+  EXPECT_LT(*taken.rbegin(), context->num_comp_vectors);
+  EXPECT_TRUE(taken.size() > 1 || context->num_comp_vectors == 1);
+}
+
+TEST_F(NicQuirksTest, ReadOnlyMemoryCanBeSent) {
+  ASSERT_NO_FATAL_FAILURE(connect());
+  constexpr size_t kBytes = 8192;
+  void* mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  const std::span memory(static_cast<std::byte*>(mapped), kBytes);
+  const auto pattern = Pattern(kBytes, 3);
+  std::memcpy(mapped, pattern.data(), kBytes);
+  ASSERT_EQ(mprotect(mapped, kBytes, PROT_READ), 0);
+  auto region = a_->device->register_memory(memory, RemoteAccess::kNone);
+  ASSERT_TRUE(region.ok()) << region.status().message();
+  EXPECT_FALSE(a_->device->register_memory(memory, RemoteAccess::kWrite).ok());
+  SendRequest write = a_->write(*b_, 0, kBytes, 1);
+  write.payload = memory;
+  write.local_key = region.value().local_key;
+  ASSERT_EQ(a_->queue_pair->post({&write, 1}), 1u);
+  ASSERT_TRUE(a_->await(1));
+  EXPECT_EQ(a_->completions[0].status, CompletionStatus::kSuccess) << a_->completions[0].text;
+  EXPECT_TRUE(b_->holds(0, pattern));
+  a_->device->deregister(region.value());
+  munmap(mapped, kBytes);
+}
+
+}  // namespace
+}  // namespace rocecoll
