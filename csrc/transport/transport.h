@@ -108,6 +108,9 @@ class Link {
   // ok until Down was polled; then why: with a reporter if the peer has closed its end because of
   // an error, in that rank's words.
   virtual const Status& status() const = 0;
+  // The peer has shown itself alive in a way that this link does not see: it is not silent. Not
+  // what its system or device does by itself.
+  virtual void vouch(Instant /*now*/) {}
   // Of links that know.
   virtual std::optional<LinkContact> contact() const { return std::nullopt; }
   // The ways that it has taken, of links that know. For people: allocates.

@@ -26,6 +26,8 @@ RemoteSlice DatagramLink::expose(LocalSlice into, uint32_t token) {
 
 void DatagramLink::unexpose(const RemoteSlice& slice) { endpoint_.connection.unexpose(slice); }
 
+void DatagramLink::vouch(Instant now) { endpoint_.path.path.vouched_at = now; }
+
 std::optional<LinkContact> DatagramLink::contact() const { return endpoint_.connection.contact(); }
 
 std::vector<PathStats> DatagramLink::path_stats() const {

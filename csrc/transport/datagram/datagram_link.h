@@ -23,6 +23,7 @@ class DatagramLink final : public Link {
   void unexpose(const RemoteSlice& slice) override;
   void close(const Status& why) override;
   const Status& status() const override { return status_; }
+  void vouch(Instant now) override;
   std::optional<LinkContact> contact() const override;
   std::vector<PathStats> path_stats() const override;
 

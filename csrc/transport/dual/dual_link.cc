@@ -244,6 +244,9 @@ void DualLink::on_timer() {
 
 void DualLink::on_path(const FastEvent& event) {
   mark_dirty();
+  const bool sent_by_peer =
+      event.kind == FastEvent::Kind::kFrame || event.kind == FastEvent::Kind::kLanded;
+  if (sent_by_peer && control_ != nullptr) control_->vouch(context_.now);
   switch (event.kind) {
     case FastEvent::Kind::kFailed:
       return on_path_failure(event.text);

@@ -85,17 +85,21 @@ class Liveness {
     at = std::min(at, heard_at(path) + longest_silence());
     return established_ ? std::min(at, ping_at(path)) : at;
   }
-  // The peer was last heard then, or is waited for since.
-  Instant heard_at(const Path& path) const { return std::max(path.last_heard, since_); }
+  // The peer was last heard then, on any network, or is waited for since.
+  Instant heard_at(const Path& path) const {
+    return std::max(heard_here_at(path), path.vouched_at);
+  }
   // The silence that is death.
   Duration longest_silence() const {
     return established_ ? limits_.peer_timeout : std::max(limits_.peer_timeout, kLeastForContact);
   }
 
  private:
+  // Pings and hints are about this path's own network.
+  Instant heard_here_at(const Path& path) const { return std::max(path.last_heard, since_); }
   bool hinted(const Path& path) const { return hinted_at_ && path.last_heard <= *hinted_at_; }
   Instant ping_at(const Path& path) const {
-    return std::max(heard_at(path), path.last_ping) + limits_.heartbeat_interval;
+    return std::max(heard_here_at(path), path.last_ping) + limits_.heartbeat_interval;
   }
   Instant hint_verdict_at() const {
     return *hinted_at_ + (hint_repeated_ ? kRepeatedHintSilence : kSingleHintSilence);

@@ -20,7 +20,8 @@ struct Path {
   PathMtu mtu;
   const bool crosses_network;  // else nothing but this host's memory lies between the two ends
   Instant last_heard{};
-  Instant last_ping{};  // a heartbeat on any of its connections
+  Instant last_ping{};   // a heartbeat on any of its connections
+  Instant vouched_at{};  // another network brought something that the peer's process has sent
   // The latest word of the network that the peer cannot be reached.
   Obstacle obstacle = Obstacle::kNone;
   Instant obstacle_at{};
@@ -32,6 +33,7 @@ struct Path {
     resumed_at = now;
     if (ever_heard()) last_heard += length;
     last_ping += length;
+    vouched_at += length;
     obstacle_at += length;
   }
   // Lately, so that it is likely to again.

@@ -234,6 +234,25 @@ TEST(RcPath, UnregistrableMemoryGoesOverUdp) {
                        "): memory cannot be registered, so that large messages go over UDP: "));
 }
 
+// The network of the control path fails for longer than the silence that is death.
+TEST(RcPath, WhatComesOverRoceShowsThatThePeerLives) {
+  Pair pair;
+  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
+  pair.network.set_partition(1, true);
+  for (uint64_t i = 0; i < 30; ++i) {
+    ASSERT_TRUE(pair.a->send_frame(RandomBytes(10, i)) && pair.b->send_frame(RandomBytes(10, i)));
+    ASSERT_TRUE(pair.run([&] { return pair.at_b().frames.size() == i + 1; })) << i;
+    pair.run_for(seconds(1));
+    ASSERT_TRUE(pair.at_a().down.empty() && pair.at_b().down.empty()) << i;
+  }
+  const auto contact = pair.a->contact();
+  ASSERT_TRUE(contact.has_value());
+  EXPECT_LE(pair.queue.now() - contact->heard_at, seconds(1));
+  // What its device does by itself is no sign: the peer takes nothing any more.
+  pair.run([] { return false; }, seconds(15), {1});
+  EXPECT_FALSE(pair.at_a().down.empty());
+}
+
 TEST(RcPath, DeadPeerIsNamedSoon) {
   Pair pair;
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
