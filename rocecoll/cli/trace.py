@@ -13,8 +13,9 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from rocecoll.cli import output
+from rocecoll.cli import output, timeline_view
 from rocecoll.diagnosis import traces
+from rocecoll.diagnosis.timeline_picture import write_picture
 from rocecoll.diagnosis.traces import Kind, Lateness, Trace
 
 
@@ -22,32 +23,49 @@ def trace(
     files: Annotated[list[Path], typer.Argument(help="Of one job, one of each rank.")],
     json: output.Json = False,
     merge: Annotated[
-        Path | None, typer.Option("--merge", help="Write all ranks into one file for Perfetto.")
+        Path | None, typer.Option(help="Write all ranks into one file for Perfetto.")
     ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw a timeline of all ranks into this file (SVG).")
+    ] = None,
+    timeline: Annotated[bool, typer.Option(help="Draw it on the terminal, too.")] = False,
+    from_s: Annotated[
+        float | None, typer.Option(min=0, help="Only calls from here on: since the first one.")
+    ] = None,
+    to_s: Annotated[float | None, typer.Option(min=0, help="Only calls until then.")] = None,
 ) -> None:
     """Says what took how long, and which rank came last.
 
     The files are those of ROCECOLL_TRACE=trace.json or rocecoll.trace(), by which they are told
     apart from other files. Ranks of several hosts are compared by their own clocks.
 
-    Example: rocecoll trace trace.*.json --merge all.json
+    Example: rocecoll trace trace.*.json --picture trace.svg --from-s 1.5 --to-s 1.8
     """
+    if to_s is not None and to_s <= (from_s or 0.0):
+        raise typer.BadParameter(f"--to-s {to_s:g} is not after --from-s {from_s or 0.0:g}")
     try:
-        read = [traces.read(path) for path in files]
+        whole = traces.read_all(files)
+        window = traces.choose_window(whole, from_s, to_s)
+        read = traces.cut(whole, window)
         if merge is not None:
             traces.write_merged(read, merge)
+        if picture is not None:
+            write_picture(read, window, picture)
     except traces.TraceError as error:
         typer.echo(f"rocecoll trace: {error}", err=True)
         raise typer.Exit(output.Status.PROBLEMS) from None
-    kinds, late = traces.kinds(read), traces.lateness(read)
+    kinds, late = traces.kinds(read), traces.lateness(traces.meetings(read))
     if json:
         found = {
             "kinds": [asdict(kind) for kind in kinds],
             "lateness": [asdict(one) for one in late],
         }
         output.print_json(found)
-    else:
-        show(read, kinds, late, output.console())
+        return
+    console = output.console()
+    show(read, kinds, late, console)
+    if timeline:
+        timeline_view.show(read, window, console)
 
 
 def show(read: list[Trace], kinds: list[Kind], late: list[Lateness], console: Console) -> None:

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+_LEAST_WINDOW_S = 1e-6  # a call may take no time that the clock sees
+Event = dict[str, Any]  # as Chrome's format has it: times in us
 
 
 class TraceError(ValueError):
@@ -23,11 +28,29 @@ class TraceError(ValueError):
 class Trace:
     rank: int
     dropped_calls: int
-    events: list[dict[str, Any]]  # as Chrome's format has them
+    events: list[Event]
 
     @property
-    def calls(self) -> list[dict[str, Any]]:
+    def calls(self) -> list[Event]:
         return [event for event in self.events if event["ph"] == "X"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of the time that the traces span; its seconds count from their first call on."""
+
+    origin_us: float
+    from_s: float
+    to_s: float
+
+    def begin_s(self, call: Event) -> float:
+        return float(call["ts"] - self.origin_us) / 1e6
+
+    def end_s(self, call: Event) -> float:
+        return float(call["ts"] + call["dur"] - self.origin_us) / 1e6
+
+    def has(self, call: Event) -> bool:
+        return self.end_s(call) >= self.from_s and self.begin_s(call) <= self.to_s
 
 
 @dataclass(frozen=True)
@@ -45,6 +68,25 @@ class Kind:
 
 
 @dataclass(frozen=True)
+class Meeting:
+    """One collective, as those of its ranks have called it that there are traces of."""
+
+    calls: dict[int, Event]  # by rank
+
+    @cached_property
+    def first(self) -> int:
+        return min(self.calls, key=lambda rank: self.calls[rank]["ts"])
+
+    @cached_property
+    def last(self) -> int:
+        return max(self.calls, key=lambda rank: self.calls[rank]["ts"])
+
+    def behind_ms(self, rank: int) -> float:
+        """The first that came."""
+        return float(self.calls[rank]["ts"] - self.calls[self.first]["ts"]) / 1e3
+
+
+@dataclass(frozen=True)
 class Lateness:
     """How a rank came to the collectives that all its group's traced ranks called."""
 
@@ -53,6 +95,21 @@ class Lateness:
     of: int
     median_ms: float  # behind the first, over all of them
     max_ms: float
+
+
+def read_all(paths: Iterable[Path]) -> list[Trace]:
+    """By rank."""
+    found: dict[int, tuple[Path, Trace]] = {}
+    for path in paths:
+        trace = read(path)
+        if trace.rank in found:
+            other, _ = found[trace.rank]
+            raise TraceError(
+                f"{other} and {path} are both of rank {trace.rank}: give the files of one job, each "
+                "once"
+            )
+        found[trace.rank] = path, trace
+    return [trace for _, (_, trace) in sorted(found.items())]
 
 
 def read(path: Path) -> Trace:
@@ -66,13 +123,39 @@ def read(path: Path) -> Trace:
         raise TraceError(f"{path} is no trace that rocecoll has written") from None
 
 
+def choose_window(traces: Iterable[Trace], from_s: float | None, to_s: float | None) -> Window:
+    """TraceError where no call runs in it."""
+    calls = [call for trace in traces for call in trace.calls]
+    if not calls:
+        raise TraceError("there is no call in these traces")
+    origin_us = min(call["ts"] for call in calls)
+    last_s = (max(call["ts"] + call["dur"] for call in calls) - origin_us) / 1e6
+    begin_s = from_s or 0.0
+    end_s = max(last_s, begin_s + _LEAST_WINDOW_S) if to_s is None else to_s
+    window = Window(origin_us, begin_s, end_s)
+    if not any(window.has(call) for call in calls):
+        raise TraceError(
+            f"no call runs between {window.from_s:g} s and {window.to_s:g} s: the last one ends "
+            f"{last_s:g} s after the first began"
+        )
+    return window
+
+
+def cut(traces: Iterable[Trace], window: Window) -> list[Trace]:
+    """With the calls alone that run in it."""
+
+    def stays(event: Event) -> bool:
+        return event["ph"] != "X" or window.has(event)
+
+    return [replace(trace, events=list(filter(stays, trace.events))) for trace in traces]
+
+
 def kinds(traces: Iterable[Trace]) -> list[Kind]:
     """The one that took longest in all first."""
-    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, str, str], list[Event]] = {}
     for trace in traces:
         for call in trace.calls:
-            arguments = call["args"]
-            key = (call["name"], _group(arguments), arguments.get("initiator", ""))
+            key = (call["name"], group_name(call), call["args"].get("initiator", ""))
             found.setdefault(key, []).append(call)
     rows = []
     for key, calls in found.items():
@@ -83,27 +166,36 @@ def kinds(traces: Iterable[Trace]) -> list[Kind]:
     return sorted(rows, key=lambda kind: -kind.total_ms)
 
 
-def lateness(traces: Sequence[Trace]) -> list[Lateness]:
-    """By rank; empty where no collective was called by two of them."""
-    arrivals: dict[tuple[str, int], dict[int, float]] = {}
+def meetings(traces: Iterable[Trace]) -> list[Meeting]:
+    """The collectives that at least two of the ranks have called, by the time of the first call.
+
+    A group of the same name may be made again, and begins with the same numbers again.
+    """
+    found: dict[tuple[Any, ...], dict[int, Event]] = {}
     for trace in traces:
+        times: Counter[tuple[Any, ...]] = Counter()
         for call in trace.calls:
-            if call["cat"] == "collective" and "sequence" in call["args"]:
-                key = (_group(call["args"]), call["args"]["sequence"])
-                arrivals.setdefault(key, {})[trace.rank] = call["ts"] / 1e3
-    behind: dict[int, list[float]] = {}
-    last: dict[int, int] = {}
-    for times in arrivals.values():
-        if len(times) < 2:
-            continue
-        first = min(times.values())
-        latest = max(times, key=lambda rank: times[rank])
-        last[latest] = last.get(latest, 0) + 1
-        for rank, time in times.items():
-            behind.setdefault(rank, []).append(time - first)
+            arguments = call["args"]
+            if call["cat"] == "collective" and "sequence" in arguments:
+                ranks = tuple(arguments.get("global_ranks", ()))
+                key = (arguments["group"], ranks, arguments["sequence"])
+                times[key] += 1
+                found.setdefault((*key, times[key]), {})[trace.rank] = call
+    made = [Meeting(calls) for calls in found.values() if len(calls) > 1]
+    return sorted(made, key=lambda meeting: float(meeting.calls[meeting.first]["ts"]))
+
+
+def lateness(met: Iterable[Meeting]) -> list[Lateness]:
+    """By rank."""
+    behind_ms: dict[int, list[float]] = {}
+    last: Counter[int] = Counter()
+    for meeting in met:
+        last[meeting.last] += 1
+        for rank in meeting.calls:
+            behind_ms.setdefault(rank, []).append(meeting.behind_ms(rank))
     return [
-        Lateness(rank, last.get(rank, 0), len(all_ms), statistics.median(all_ms), max(all_ms))
-        for rank, all_ms in sorted(behind.items())
+        Lateness(rank, last[rank], len(all_ms), statistics.median(all_ms), max(all_ms))
+        for rank, all_ms in sorted(behind_ms.items())
     ]
 
 
@@ -116,5 +208,8 @@ def write_merged(traces: Iterable[Trace], path: Path) -> None:
         raise TraceError(f"{path}: {error.strerror}") from None
 
 
-def _group(arguments: dict[str, Any]) -> str:
-    return str(arguments.get("description") or arguments["group"])
+def group_name(call: Event) -> str:
+    """What the program calls the group, else the name that torch gives it."""
+    arguments = call["args"]
+    described = str(arguments.get("description", ""))
+    return described if described not in ("", "undefined") else f"group {arguments['group']}"

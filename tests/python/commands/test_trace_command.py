@@ -9,37 +9,9 @@ from pathlib import Path
 
 import pytest
 from launch import environment, run_programs
-from typer.testing import CliRunner, Result
-
-from rocecoll.cli.app import app
+from made_traces import call, run, write
 
 pytestmark = pytest.mark.quick
-
-
-def call(sequence: int, begin_ms: float, length_ms: float, place: str = "train.py:7") -> dict:
-    arguments = {"group": "0", "description": "default_pg", "sequence": sequence, "bytes": 4000}
-    return {
-        "ph": "X",
-        "cat": "collective",
-        "name": "all_reduce",
-        "pid": 0,
-        "tid": 0,
-        "ts": begin_ms * 1e3,
-        "dur": length_ms * 1e3,
-        "args": arguments | {"initiator": place},
-    }
-
-
-def write(directory: Path, rank: int, calls: list[dict], dropped: int = 0) -> str:
-    path = directory / f"trace.{rank}.json"
-    name = {"ph": "M", "pid": rank, "tid": 0, "name": "process_name", "args": {"name": "rank"}}
-    other = {"rank": rank, "dropped_calls": dropped}
-    path.write_text(json.dumps({"traceEvents": [name, *calls], "otherData": other}))
-    return str(path)
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["trace", *arguments], env={"COLUMNS": "80"})
 
 
 @pytest.fixture

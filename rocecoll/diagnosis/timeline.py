@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a picture of the traces shows: a lane of bars for each rank, and who was waited for."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rocecoll.diagnosis.traces import Event, Meeting, Trace, Window, group_name, meetings
+
+ROWS = 4  # of a lane, where calls overlap; what is more is drawn over these
+LABELLED_WAITS = 5
+_CANDIDATES = 100  # for a label
+_LEAST_LABELLED = 0.01  # of the window: shorter waits hardly show
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A call, or several that are too short to be told apart: `operation` took most of them.
+
+    In its first `waited_s` a rank that had to call, too, had not come.
+    """
+
+    begin_s: float
+    end_s: float
+    waited_s: float
+    operation: str
+    calls: int
+    failed: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Lane:
+    rank: int
+    rows: list[list[Bar]]  # by their begin
+
+
+@dataclass(frozen=True)
+class Wait:
+    """`own_s` of it is the late rank's doing: for the rest of the time it waited for others."""
+
+    operation: str
+    place: str
+    late_rank: int
+    first_rank: int
+    first_s: float
+    until_s: float
+    own_s: float
+
+    @property
+    def duration_s(self) -> float:
+        return self.until_s - self.first_s
+
+    def overlaps(self, other: Wait) -> bool:
+        """Calls that wait for one delay of a rank, as the buckets of a backward pass."""
+        return self.late_rank == other.late_rank and (
+            self.first_s < other.until_s and other.first_s < self.until_s
+        )
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """`operations` are those that are shown, what took longest first."""
+
+    window: Window
+    lanes: list[Lane]
+    operations: list[str]
+    waits: list[Wait]
+
+
+def compose(traces: Sequence[Trace], window: Window, grain_s: float, most_bars: int) -> Timeline:
+    """Bars shorter than `grain_s` are joined; if there are too many, longer ones are, too."""
+    met = meetings(traces)
+    met_by_call = {id(call): meeting for meeting in met for call in meeting.calls.values()}
+    rows = {
+        trace.rank: _rows([_bar(call, met_by_call.get(id(call)), window) for call in trace.calls])
+        for trace in traces
+    }
+    operations = _by_time(bar for lane in rows.values() for row in lane for bar in row)
+    joined = _joined(rows, grain_s)
+    while sum(len(row) for lane in joined.values() for row in lane) > most_bars:
+        grain_s *= 2
+        joined = _joined(rows, grain_s)
+    lanes = [Lane(rank, lane) for rank, lane in joined.items()]
+    return Timeline(window, lanes, operations, _longest_waits(met, window))
+
+
+def duration_text(duration_s: float) -> str:
+    for unit, unit_s in (("s", 1.0), ("ms", 1e-3)):
+        if duration_s >= unit_s:
+            return f"{duration_s / unit_s:.4g} {unit}"
+    return f"{duration_s / 1e-6:.3g} us"
+
+
+def _bar(call: Event, meeting: Meeting | None, window: Window) -> Bar:
+    arguments = call["args"]
+    begin_s, end_s = window.begin_s(call), window.end_s(call)
+    number = f" #{arguments['sequence']}" if "sequence" in arguments else ""
+    text = f"{call['name']}{number} on {group_name(call)}: {duration_text(end_s - begin_s)}"
+    waited_s = 0.0
+    if meeting is not None and call is not meeting.calls[meeting.last]:
+        waited_s = min(window.begin_s(meeting.calls[meeting.last]), end_s) - begin_s
+        text += f", of these {duration_text(waited_s)} until rank {meeting.last} came"
+    if place := arguments.get("initiator"):
+        text += f"; {place}"
+    if error := arguments.get("error"):
+        text += f"; failed: {error}"
+    return Bar(begin_s, end_s, waited_s, call["name"], 1, bool(error), text)
+
+
+def _rows(bars: list[Bar]) -> list[list[Bar]]:
+    """Bars that overlap lie in different rows, as long as there are any."""
+    rows: list[list[Bar]] = []
+    free: list[tuple[float, int]] = []  # when each row is, a heap
+    for bar in sorted(bars, key=lambda bar: bar.begin_s):
+        if len(rows) < ROWS and (not free or free[0][0] > bar.begin_s):
+            rows.append([bar])
+            heapq.heappush(free, (bar.end_s, len(rows) - 1))
+        else:
+            end_s, row = free[0]
+            rows[row].append(bar)
+            heapq.heapreplace(free, (max(end_s, bar.end_s), row))
+    return rows
+
+
+def _joined(lanes: dict[int, list[list[Bar]]], grain_s: float) -> dict[int, list[list[Bar]]]:
+    return {
+        rank: [list(_without_narrow(row, grain_s)) for row in rows] for rank, rows in lanes.items()
+    }
+
+
+def _without_narrow(row: Iterable[Bar], grain_s: float) -> Iterable[Bar]:
+    """Runs of narrow bars without a gap that could be seen become one."""
+    run: list[Bar] = []
+    for bar in row:
+        narrow = bar.end_s - bar.begin_s < grain_s
+        if run and not (narrow and bar.begin_s - run[-1].end_s < grain_s):
+            yield _join(run)
+            run = []
+        if narrow:
+            run.append(bar)
+        else:
+            yield bar
+    if run:
+        yield _join(run)
+
+
+def _join(run: Sequence[Bar]) -> Bar:
+    if len(run) == 1:
+        return run[0]
+    operation = _by_time(run)[0]
+    calls = sum(bar.calls for bar in run)
+    begin_s, end_s = run[0].begin_s, max(bar.end_s for bar in run)
+    waited_s = sum(bar.waited_s for bar in run)
+    text = f"{calls} calls in {duration_text(end_s - begin_s)}, most of the time {operation}"
+    failed = any(bar.failed for bar in run)
+    return Bar(begin_s, end_s, min(waited_s, end_s - begin_s), operation, calls, failed, text)
+
+
+def _by_time(bars: Iterable[Bar]) -> list[str]:
+    """The operation that took longest in all first."""
+    times_s: dict[str, float] = {}
+    for bar in bars:
+        times_s[bar.operation] = times_s.get(bar.operation, 0.0) + bar.end_s - bar.begin_s
+    return sorted(times_s, key=lambda operation: -times_s[operation])
+
+
+def _longest_waits(met: Sequence[Meeting], window: Window) -> list[Wait]:
+    """By time; of calls that wait for the same delay the one that waits longest."""
+    waiting_s: dict[int, list[tuple[float, float]]] = {}
+    for meeting in met:
+        came_s = window.begin_s(meeting.calls[meeting.last])
+        for rank, call in meeting.calls.items():
+            span_s = window.begin_s(call), min(came_s, window.end_s(call))
+            waiting_s.setdefault(rank, []).append(span_s)
+    longest = heapq.nlargest(_CANDIDATES, met, lambda meeting: meeting.behind_ms(meeting.last))
+    found = [_wait(meeting, window, waiting_s[meeting.last]) for meeting in longest]
+    least_s = (window.to_s - window.from_s) * _LEAST_LABELLED
+    chosen: list[Wait] = []
+    for wait in sorted(found, key=lambda wait: -wait.own_s):
+        if wait.own_s < least_s or len(chosen) == LABELLED_WAITS:
+            break
+        inside = window.from_s <= wait.until_s <= window.to_s
+        own = wait.own_s > wait.duration_s / 2
+        if inside and own and not any(map(wait.overlaps, chosen)):
+            chosen.append(wait)
+    return sorted(chosen, key=lambda wait: wait.until_s)
+
+
+def _wait(meeting: Meeting, window: Window, waiting_s: Iterable[tuple[float, float]]) -> Wait:
+    first, last = meeting.calls[meeting.first], meeting.calls[meeting.last]
+    first_s, until_s = window.begin_s(first), window.begin_s(last)
+    own_s, reached_s = until_s - first_s, first_s
+    for begin_s, end_s in sorted(span for span in waiting_s if span[1] > first_s):
+        begin_s, end_s = max(begin_s, reached_s), min(end_s, until_s)
+        if end_s > begin_s:
+            own_s -= end_s - begin_s
+            reached_s = end_s
+    return Wait(
+        operation=f"{last['name']} #{last['args']['sequence']} on {group_name(last)}",
+        place=last["args"].get("initiator", ""),
+        late_rank=meeting.last,
+        first_rank=meeting.first,
+        first_s=first_s,
+        until_s=until_s,
+        own_s=own_s,
+    )
