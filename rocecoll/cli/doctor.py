@@ -24,7 +24,9 @@ def doctor(
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Try UDP among hosts, which meet at this one."),
+        typer.Option(
+            metavar="HOST:PORT", help="Try UDP and RoCE among hosts, which meet at this one."
+        ),
     ] = None,
     ranks: Annotated[int, typer.Option(min=2, help="With --store: how many hosts.")] = 2,
     rank: Annotated[

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocecoll doctor --store: UDP between every two of several hosts."""
+"""rocecoll doctor --store: UDP, and RoCE where it is, between every two of several hosts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from rocecoll.cli import findings_view, output
 from rocecoll.diagnosis.addresses import resolve
 from rocecoll.diagnosis.finding import has_problems
 from rocecoll.diagnosis.network_interfaces import chosen_address
+from rocecoll.diagnosis.pair_table import PairsError
 from rocecoll.diagnosis.pair_verdicts import Member, Way, judge
-from rocecoll.diagnosis.pairs import PairsError, part, try_pairs
+from rocecoll.diagnosis.pairs import part, try_pairs
+from rocecoll.diagnosis.roce_pairs import try_roce
+from rocecoll.diagnosis.roce_verdicts import Roce, RoceWay, judge_roce
 from rocecoll.rendezvous import Store, local_addresses
 
 
@@ -42,24 +45,26 @@ def run(wish: Wish, settings: options.Settings) -> None:
         ports = settings["port_range"]
         patience = timedelta(seconds=wish.wait_s)
         members, ways = try_pairs(store, rank, wish.ranks, address, ports, patience)
+        roce = try_roce(store, rank, members, ways, settings)
         part(store, rank, wish.ranks)
     except (RuntimeError, OSError, ValueError) as error:  # the store's are RuntimeErrors
         said = str(error).partition("\n")[0]
         typer.echo(f"rocecoll doctor --store {wish.store}: {said}", err=True)
         raise typer.Exit(output.Status.PROBLEMS) from error
-    findings = judge(members, ways)
+    findings = judge(members, ways) + judge_roce(members, roce)
     if wish.json:
         output.print_json(
             {
                 "members": [asdict(member) for member in members],
                 "ways": [asdict(way) for way in ways],
+                "roce": asdict(roce),
                 "findings": [asdict(finding) for finding in findings],
             }
         )
     else:
         console = output.console()
         if rank == 0:
-            show(members, ways, console)
+            show(members, ways, roce, console)
         findings_view.show(findings, console)
     output.exit_with(has_problems(findings))
 
@@ -96,12 +101,17 @@ def on_this_host(host: str) -> bool:
     return not {str(address) for address in local_addresses()}.isdisjoint(resolve(host))
 
 
-def show(members: Sequence[Member], ways: Sequence[Way], console: Console) -> None:
+def show(members: Sequence[Member], ways: Sequence[Way], roce: Roce, console: Console) -> None:
+    """With columns for RoCE where any two have tried it."""
     table = Table(box=None, pad_edge=False)
     for title in ("from", "to"):
         table.add_column(title, overflow="fold")
-    for title in ("arrived", "round trip us", "MTU", "Mbit/s"):
+    titles = ["arrived", "round trip us", "MTU", "Mbit/s"]
+    if roce.ways:
+        titles += ["RoCE us", "Mbit/s"]
+    for title in titles:
         table.add_column(title, justify="right")
+    over_roce = {(way.source, way.target): way for way in roce.ways}
     for way in ways:
         table.add_row(
             f"{way.source} {members[way.source].host_name}",
@@ -110,5 +120,13 @@ def show(members: Sequence[Member], ways: Sequence[Way], console: Console) -> No
             "-" if way.rtt_us is None else f"{way.rtt_us:.0f}",
             str(way.mtu_bytes or "-"),
             f"{way.bandwidth_mbit_s:.0f}" if way.bandwidth_mbit_s else "-",
+            *(roce_cells(over_roce.get((way.source, way.target))) if roce.ways else ()),
         )
     console.print(table)
+
+
+def roce_cells(way: RoceWay | None) -> tuple[str, str]:
+    """Nothing where one of both has none."""
+    if way is None:
+        return "-", "-"
+    return (f"{way.rtt_us:.0f}", f"{way.bandwidth_mbit_s:.0f}") if way.works else ("fails", "-")

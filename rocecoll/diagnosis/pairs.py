@@ -7,7 +7,6 @@ through, then pair by pair, so that no two share a host, how fast a stream arriv
 
 from __future__ import annotations
 
-import json
 import secrets
 import socket
 import statistics
@@ -18,8 +17,9 @@ from datetime import timedelta
 from typing import Any
 
 from rocecoll.diagnosis.echo import EchoSocket, Kind, headers_bytes, route_mtu_bytes
+from rocecoll.diagnosis.pair_table import STEP_LIMIT, PairsError, Table, turns
 from rocecoll.diagnosis.pair_verdicts import Member, Way
-from rocecoll.records import host_id, list_ranks
+from rocecoll.records import host_id
 from rocecoll.rendezvous import Store
 
 REQUESTS = 20
@@ -30,12 +30,6 @@ _ECHO_LIMIT_S = 2.0
 _SIZE_LIMIT_S = 2.0
 _COPIES = 3  # of each size: a lost one shall not stand for a small MTU
 _STREAM_S = 0.25
-_STEP_LIMIT = timedelta(seconds=60)
-_PREFIX = "rocecoll/doctor"
-
-
-class PairsError(RuntimeError):
-    """Not all hosts came, or one went away."""
 
 
 @dataclass
@@ -49,39 +43,6 @@ class _Probe:
     route_mtu_bytes: int | None = None
 
 
-class _Table:
-    """What each rank has said under a name, in the Store."""
-
-    def __init__(self, store: Store, rank: int, ranks: int) -> None:
-        self._store = store
-        self._rank = rank
-        self._ranks = ranks
-
-    def say(self, name: str, value: Any) -> None:
-        self._store.set(self._key(name, self._rank), json.dumps(value))
-
-    def hear(self, name: str, ranks: Sequence[int], limit: timedelta = _STEP_LIMIT) -> list[Any]:
-        keys = [self._key(name, rank) for rank in ranks]
-        try:
-            self._store.wait(keys, limit)
-        except RuntimeError as error:
-            missing = [rank for rank in ranks if not self.has(name, rank)]
-            raise PairsError(
-                f"rank {self._rank} waited {limit.total_seconds():g} s for {list_ranks(missing)} of "
-                f"{self._ranks}: start `rocecoll doctor --store` with the same --ranks there"
-            ) from error
-        return [json.loads(self._store.get(key)) for key in keys]
-
-    def hear_all(self, name: str, limit: timedelta = _STEP_LIMIT) -> list[Any]:
-        return self.hear(name, range(self._ranks), limit)
-
-    def has(self, name: str, rank: int) -> bool:
-        return self._store.check([self._key(name, rank)])
-
-    def _key(self, name: str, rank: int) -> str:
-        return f"{_PREFIX}/{name}/{rank}"
-
-
 def try_pairs(
     store: Store,
     rank: int,
@@ -91,7 +52,7 @@ def try_pairs(
     patience: timedelta,
 ) -> tuple[list[Member], list[Way]]:
     """What all have measured, the same on every rank. PairsError where not all take part."""
-    table = _Table(store, rank, ranks)
+    table = Table(store, rank, ranks)
     if rank == 0:
         table.say("key", secrets.token_hex(16))
     [key] = table.hear("key", [0], patience)
@@ -117,11 +78,11 @@ def try_pairs(
     ]
 
 
-def _meet(table: _Table, own: Member, ranks: int, patience: timedelta) -> list[Member]:
+def _meet(table: Table, own: Member, ranks: int, patience: timedelta) -> list[Member]:
     """Rank 0 alone says who is missing, so that all who came learn the same and none waits longer."""
     table.say("member", asdict(own))
     if own.rank != 0:
-        [start] = table.hear("start", [0], patience + _STEP_LIMIT)
+        [start] = table.hear("start", [0], patience + STEP_LIMIT)
         if start["missing"]:
             table.say("done", True)
             raise PairsError(start["missing"])
@@ -138,7 +99,7 @@ def _meet(table: _Table, own: Member, ranks: int, patience: timedelta) -> list[M
 
 def part(store: Store, rank: int, ranks: int) -> None:
     """The Store's host leaves last."""
-    table = _Table(store, rank, ranks)
+    table = Table(store, rank, ranks)
     table.say("done", True)
     if rank == 0:
         table.hear_all("done")
@@ -211,20 +172,8 @@ def _which_pass(echo: EchoSocket, peers: Sequence[Member], sizes: dict[int, int]
     return {rank for rank, sent in numbers.items() if any(number in replies for number in sent)}
 
 
-def turns(ranks: int) -> list[dict[int, int]]:
-    """Who streams with whom at a time, by the circle method; with odd numbers one rests."""
-    places = [*range(ranks), *([-1] if ranks % 2 else [])]
-    rounds = []
-    for _ in range(len(places) - 1):
-        half = len(places) // 2
-        pairs = zip(places[:half], reversed(places[half:]), strict=True)
-        rounds.append({a: b for one, other in pairs for a, b in ((one, other), (other, one))})
-        places = [places[0], places[-1], *places[1:-1]]
-    return rounds
-
-
 def _stream_in_turn(
-    echo: EchoSocket, table: _Table, members: Sequence[Member], probes: dict[int, _Probe]
+    echo: EchoSocket, table: Table, members: Sequence[Member], probes: dict[int, _Probe]
 ) -> None:
     for turn, partners in enumerate(turns(len(members))):
         partner = partners[echo.rank]

@@ -20,15 +20,18 @@ _CONTAINER = "docker run --device /dev/infiniband --ulimit memlock=-1 --network 
 
 def check_rdma(settings: options.Settings) -> list[Finding]:
     devices = read_devices(settings)
-    needed = settings["transport"] not in ("udp", "auto")
-    findings = judge_ports(devices, needed, Path("/dev/infiniband").exists())
+    findings = judge_ports(devices, needs_port(settings), Path("/dev/infiniband").exists())
     if devices.ports:
         findings.append(judge_locked_memory(locked_memory_limit()))
     return findings
 
 
+def needs_port(settings: options.Settings) -> bool:
+    """The transport refuses to work without one."""
+    return settings["transport"] not in ("udp", "auto")
+
+
 def judge_ports(devices: Devices, needed: bool, character_devices: bool) -> list[Finding]:
-    """`needed`: the transport refuses to work without a port."""
     said = "; ".join(devices.remarks)
     if needed:
         text = "the transport that is set needs a port, and none can be used"

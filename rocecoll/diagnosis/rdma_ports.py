@@ -13,7 +13,7 @@ SYSFS = Path("/sys/class")
 # A line of _core.describe_devices() about a port: what would be used, or why it is not usable.
 _CORE_LINE = re.compile(
     r"(?P<device>\S+) port (?P<port>\d+)"
-    r"(?:, GID (?P<gid>\d+) \(.*\), MTU (?P<mtu>\d+))?: (?P<verdict>.+)"
+    r"(?:, GID (?P<gid>\d+) \((?P<address>[^,]+),.*\), MTU (?P<mtu>\d+))?: (?P<verdict>.+)"
 )
 
 
@@ -48,6 +48,7 @@ class Verdict:
     device: str
     port: int
     gid_index: int | None
+    gid_address: str | None
     rdma_mtu_bytes: int | None
     text: str
 
@@ -73,6 +74,7 @@ def parse_verdicts(description: str) -> tuple[list[Verdict], list[str]]:
                 device=match["device"],
                 port=int(match["port"]),
                 gid_index=int(match["gid"]) if match["gid"] else None,
+                gid_address=match["address"],
                 rdma_mtu_bytes=int(match["mtu"]) if match["mtu"] else None,
                 text=match["verdict"],
             )

@@ -127,6 +127,7 @@ ROCE_STEPS = (
     roce_step("RoCE goes away", "failover"),
     cpp_step("queue pairs and datagrams of a device", "verbs_test"),
     roce_step("what others see", "witness"),
+    roce_step("doctor between hosts", "doctor"),
     apart_step("every collective, two guests", "together rc ud auto"),
     apart_step("a guest is killed under rc", "killed rc"),
     apart_step("a guest is killed under ud", "killed ud"),
