@@ -83,8 +83,9 @@ def _start(group: Any, pg_options: Options | None) -> tuple[Options, Settings, R
         settings["socket_ifname"], settings["socket_family"], _meeting_point(group.store)
     )
     announcements.tell_process(choice, options.carriers(settings))
-    local_ranks = options.local_ranks(_ranks_in_world(group))
-    wanted = options.runtime_settings(settings, choice.address, local_ranks)
+    wanted = options.runtime_settings(
+        settings, choice.address, options.local_ranks(), _ranks_in_world(group)
+    )
     runtime = shared_runtime(wanted)
     warn_of_ignored(chosen.values, wanted, runtime)
     return chosen, settings, runtime

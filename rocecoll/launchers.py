@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rocecoll import options
+from rocecoll.launcher_names import LAUNCHERS, PMI, SLURM, TORCH, TORCH_LOCAL_RANK, Launcher
 
 TORCH_PORT = 29500  # torchrun's default
 # Where no port is given, one that the ranks of a job agree on, below the ephemeral ports of Linux.
@@ -20,7 +21,7 @@ FIRST_PORT, PORTS = 20000, 12000
 @dataclass(frozen=True)
 class Place:
     """`init_method` is where the ranks meet, None if there is but one; `local_rank` is None where
-    the launcher has none.
+    the launcher has none. Without `own_port` other jobs on these hosts meet at the same one.
     """
 
     launcher: str
@@ -28,50 +29,7 @@ class Place:
     size: int
     local_rank: int | None
     init_method: str | None
-
-
-@dataclass(frozen=True)
-class _Launcher:
-    """The variables of one launcher. `job` are those that differ between its jobs."""
-
-    name: str
-    rank: str
-    size: str
-    local_rank: str
-    local_size: str
-    job: tuple[str, ...]
-    hosts: tuple[str, ...] = ()  # whose first host runs rank 0
-
-
-_OPEN_MPI = _Launcher(
-    "Open MPI",
-    rank="OMPI_COMM_WORLD_RANK",
-    size="OMPI_COMM_WORLD_SIZE",
-    local_rank="OMPI_COMM_WORLD_LOCAL_RANK",
-    local_size="OMPI_COMM_WORLD_LOCAL_SIZE",
-    job=("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
-)
-_PMI = _Launcher(
-    "PMI",
-    rank="PMI_RANK",
-    size="PMI_SIZE",
-    local_rank="MPI_LOCALRANKID",
-    local_size="MPI_LOCALNRANKS",
-    job=("PMI_JOBID", "PALS_APID", "FLUX_JOB_ID"),
-)
-_SLURM = _Launcher(
-    "Slurm",
-    rank="SLURM_PROCID",
-    size="SLURM_NTASKS",
-    local_rank="SLURM_LOCALID",
-    local_size="",
-    job=("SLURM_JOB_ID", "SLURM_STEP_ID"),
-    hosts=("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"),
-)
-
-
-_LAUNCHERS = (_OPEN_MPI, _PMI, _SLURM)
-_TORCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    own_port: bool = True
 
 
 def init(backend: str = "rocecoll", **details: Any) -> Place:
@@ -98,33 +56,57 @@ def init(backend: str = "rocecoll", **details: Any) -> Place:
         )
     try:
         dist.init_process_group(backend, rank=place.rank, world_size=place.size, **details)
-    except dist.DistNetworkError as error:
+    except dist.DistError as error:
         meeting_point = details.get("init_method")
-        chosen = meeting_point == place.init_method and "MASTER_PORT" not in variables
-        if not chosen or "EADDRINUSE" not in str(error):
+        if meeting_point != place.init_method or "MASTER_PORT" in variables:
             raise
-        raise RuntimeError(
-            f"rocecoll.init(): the port at which the ranks are to meet, {meeting_point}, is taken, "
-            "perhaps by another job on this host: set MASTER_PORT to a free one, the same for all "
-            "ranks"
-        ) from error
+        if told := _about_port(place, "EADDRINUSE" in str(error), str(error)):
+            raise RuntimeError(told) from error
+        raise
     return place
+
+
+def _about_port(place: Place, taken: bool, error: str) -> str:
+    """What to say if the ranks did not meet at a port that was chosen here; nothing, if of no use."""
+    shared = ""
+    if not place.own_port:
+        [job] = [one.job for one in LAUNCHERS if one.name == place.launcher]
+        shared = (
+            f"; without {' or '.join(job)} {place.launcher} does not tell one job from another, so "
+            f"all meet at port {TORCH_PORT}"
+        )
+    cure = "set MASTER_PORT to a free one, the same for all ranks"
+    if taken:
+        return (
+            f"rocecoll.init(): the port at which the ranks are to meet, {place.init_method}, is "
+            f"taken, perhaps by another job on this host{shared}: {cure}"
+        )
+    if not shared:
+        return ""
+    return (
+        f"rocecoll.init(): the ranks did not meet at {place.init_method}{shared}, and ranks of "
+        f"another one may be there: {cure} ({' '.join(error.split())})"
+    )
 
 
 def find_place(variables: Mapping[str, str]) -> Place:
     """Raises RuntimeError where the variables say something, but too little."""
     if "RANK" in variables and "WORLD_SIZE" in variables:
         rank, size = _needed(variables, "RANK"), _needed(variables, "WORLD_SIZE")
-        return Place("torch", rank, size, _number(variables, "LOCAL_RANK"), "env://")
-    for launcher in _LAUNCHERS:
+        return Place("torch", rank, size, _number(variables, TORCH_LOCAL_RANK), "env://")
+    for launcher in LAUNCHERS:
         if launcher.rank not in variables or launcher.size not in variables:
             continue
         rank, size = _needed(variables, launcher.rank), _needed(variables, launcher.size)
-        if launcher is _PMI and _is_srun(variables):
+        if launcher is PMI and _is_srun(variables):
             continue
         local_rank = _number(variables, launcher.local_rank)
-        return Place(launcher.name, rank, size, local_rank, _meet(variables, launcher, size))
-    for needed in (_TORCH, *((launcher.rank, launcher.size) for launcher in _LAUNCHERS)):
+        one_host = _number(variables, launcher.local_size) == size
+        job = _job(variables, launcher, one_host)
+        own_port = bool(job) or "MASTER_PORT" in variables
+        init_method = _meet(variables, launcher, one_host, job)
+        return Place(launcher.name, rank, size, local_rank, init_method, own_port)
+    for needed in (TORCH, *((launcher.rank, launcher.size) for launcher in LAUNCHERS)):
         if any(name in variables for name in needed):
             raise RuntimeError(_incomplete(variables, needed))
     return Place("none", 0, 1, 0, None)
@@ -149,15 +131,16 @@ def _is_srun(variables: Mapping[str, str]) -> bool:
 
     Another launcher under Slurm, which has srun start its helpers, tells the local ranks itself.
     """
-    same = variables.get(_PMI.rank) == variables.get(_SLURM.rank) and variables.get(
-        _PMI.size
-    ) == variables.get(_SLURM.size)
-    return same and _PMI.local_size not in variables
+    same = variables.get(PMI.rank) == variables.get(SLURM.rank) and variables.get(
+        PMI.size
+    ) == variables.get(SLURM.size)
+    return same and PMI.local_size not in variables
 
 
-def _meet(variables: Mapping[str, str], launcher: _Launcher, size: int) -> str:
+def _meet(
+    variables: Mapping[str, str], launcher: Launcher, one_host: bool, job: Sequence[str]
+) -> str:
     host = variables.get("MASTER_ADDR")
-    one_host = _number(variables, launcher.local_size) == size
     if not host:
         hosts = [variables[name] for name in launcher.hosts if variables.get(name)]
         if hosts:
@@ -169,16 +152,17 @@ def _meet(variables: Mapping[str, str], launcher: _Launcher, size: int) -> str:
                 f"rocecoll.init(): {launcher.name} does not say where rank 0 runs: set MASTER_ADDR "
                 "to its host, the same for all ranks"
             )
-    port = variables.get("MASTER_PORT") or _job_port(variables, launcher, one_host)
+    own = FIRST_PORT + zlib.crc32(".".join(job).encode()) % PORTS if job else TORCH_PORT
+    port = variables.get("MASTER_PORT") or own
     return f"tcp://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _job_port(variables: Mapping[str, str], launcher: _Launcher, one_host: bool) -> int:
-    """From what the ranks of a job have in common, and other jobs on their hosts have not."""
+def _job(variables: Mapping[str, str], launcher: Launcher, one_host: bool) -> list[str]:
+    """What the ranks of a job have in common, and other jobs on their hosts have not; if anything."""
     job = [variables[name] for name in launcher.job if name in variables]
     if one_host and not job and (starter := options.starter(launcher.rank)):
         job = [str(starter)]
-    return FIRST_PORT + zlib.crc32(".".join(job).encode()) % PORTS if job else TORCH_PORT
+    return job
 
 
 def _needed(variables: Mapping[str, str], name: str) -> int:

@@ -11,9 +11,11 @@ import difflib
 import functools
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from rocecoll import launcher_names
 
 if TYPE_CHECKING:
     from rocecoll._core import Option
@@ -119,8 +121,6 @@ def alias_notes(chosen: Iterable[str] = ()) -> list[AliasNote]:
 
 def _borrow(option: Option) -> tuple[Given | None, list[str]]:
     """From the first alias that is of use; and what is wrong with those before it."""
-    from rocecoll import interfaces
-
     refused: list[str] = []
     for alias in option.aliases:
         text = os.environ.get(alias.variable, "")
@@ -133,11 +133,25 @@ def _borrow(option: Option) -> tuple[Given | None, list[str]]:
         except ValueError:
             why = f"{variable(option.name)} takes {option.accepted}"
         else:
-            if option.name != "socket_ifname" or interfaces.fits(value):
+            why = _NO_USE_HERE.get(option.name, _of_use)(value)
+            if not why:
                 return Given(value, alias.variable), refused
-            why = "no interface of this host that is up has such a name"
         refused.append(f"{alias.variable}={text} is not used: {why}")
     return None, refused
+
+
+def _of_use(value: Any) -> str:
+    return ""
+
+
+def _names_no_interface(value: str) -> str:
+    from rocecoll import interfaces
+
+    return "" if interfaces.fits(value) else "no interface of this host that is up has such a name"
+
+
+# Why a value that another library takes means nothing on this host, by option; else nothing.
+_NO_USE_HERE: dict[str, Callable[[Any], str]] = {"socket_ifname": _names_no_interface}
 
 
 def unknown_variables() -> dict[str, str]:
@@ -197,12 +211,17 @@ def replaced_backends() -> frozenset[str]:
     return frozenset(filter(None, names.split(",")))
 
 
-def runtime_settings(settings: Settings, host: str, local_ranks: int) -> Settings:
-    """Those of the settings that Runtime() takes, on this machine."""
+def runtime_settings(
+    settings: Settings, host: str, local_ranks: int, all_ranks: int = 0
+) -> Settings:
+    """Those of the settings that Runtime() takes, on this machine.
+
+    Where the number of `local_ranks` is not known (0), `all_ranks` may be here, so as not to spin.
+    """
     chosen = {name: settings[name] for name, option in table().items() if option.of_runtime}
-    if chosen["spin_us"] is None and local_ranks > _cores():
+    if chosen["spin_us"] is None and (local_ranks or all_ranks) > _cores():
         chosen["spin_us"] = 0.0
-    return chosen | {"host": host}
+    return chosen | {"host": host, "local_ranks": local_ranks}
 
 
 def _cores() -> int:
@@ -223,15 +242,6 @@ def master_address() -> str | None:
     return os.environ.get("MASTER_ADDR") or None
 
 
-# Where a launcher puts a rank; none of them is secret, as others of the same launcher may be.
-_PLACES = (
-    *("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
-    *("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"),
-    *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-    *("OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    *("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_STEP_ID"),
-    *("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"),
-)
 # What else changes how a job runs.
 _INFLUENCES = (
     "CUDA_",
@@ -249,7 +259,7 @@ def reported_variables() -> dict[str, str]:
     """For a bug report: our variables and places with their values; of others only that they are set."""
     reported = {}
     for name in sorted(os.environ):
-        if name.startswith(PREFIX) or name in _PLACES:
+        if name.startswith(PREFIX) or name in launcher_names.REPORTED:
             reported[name] = os.environ[name]
         elif name.startswith(_INFLUENCES):
             reported[name] = "(set)"
@@ -262,14 +272,8 @@ def in_kubernetes() -> bool:
 
 
 def launcher_variables() -> dict[str, str]:
-    """What rocecoll/launchers.py looks at."""
-    prefixes = ("OMPI_", "PMI", "MPI_", "SLURM_", "MASTER_")
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "PALS_APID", "FLUX_JOB_ID")
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in names or name.startswith(prefixes)
-    }
+    """Those that are set."""
+    return {name: os.environ[name] for name in launcher_names.PLACES if name in os.environ}
 
 
 def starter(rank_variable: str) -> int | None:
@@ -288,10 +292,10 @@ def starter(rank_variable: str) -> int | None:
     return None
 
 
-def local_ranks(group_ranks: int) -> int:
-    """Ranks on this machine; where no launcher tells, all of the group, so as not to spin."""
-    for variable in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):
-        value = os.environ.get(variable, "")
+def local_ranks() -> int:
+    """Ranks on this machine; 0 where no launcher tells."""
+    for name in launcher_names.LOCAL_SIZES:
+        value = os.environ.get(name, "")
         if value.isdigit() and int(value) > 0:
             return int(value)
-    return group_ranks
+    return 0

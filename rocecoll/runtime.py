@@ -58,7 +58,7 @@ def shared_runtime(settings: Settings) -> Runtime:
 
     log_forwarding.start()
     _end_with_worker()
-    runtime = _c10d.start_runtime(settings | {"local_ranks": options.local_ranks(0)})
+    runtime = _c10d.start_runtime(settings)
     status.start()
     return runtime
 

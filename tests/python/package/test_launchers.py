@@ -129,7 +129,8 @@ def test_ranks_of_one_host_are_known_by_who_started_them(
 ) -> None:
     monkeypatch.setattr(psutil, "Process", lambda: Process(1, *ancestors))
     port = FIRST_PORT + zlib.crc32(str(starter).encode()) % PORTS if starter else TORCH_PORT
-    assert find_place(PMI) == Place("PMI", 0, 4, 0, f"tcp://127.0.0.1:{port}")
+    place = Place("PMI", 0, 4, 0, f"tcp://127.0.0.1:{port}", own_port=starter is not None)
+    assert find_place(PMI) == place
 
 
 # Two ranks, each in a shell of its own, as mpiexec of MPICH and Intel MPI starts them.
@@ -160,7 +161,7 @@ def test_srun_is_asked_where_it_speaks_pmi_too() -> None:
     # Of Hydra, whose helpers srun has started.
     assert find_place(slurm(**{**PMI, "PMI_RANK": "3", "PMI_SIZE": "4"})).launcher == "PMI"
     assert find_place(slurm(**PMI | {"PMI_RANK": "3", "PMI_SIZE": "8", "MASTER_ADDR": "a"})) == (
-        Place("PMI", 3, 8, 0, "tcp://a:29500")
+        Place("PMI", 3, 8, 0, "tcp://a:29500", own_port=False)
     )
 
 
@@ -177,6 +178,27 @@ def test_a_port_that_is_taken_is_told_with_the_cure() -> None:
         f"tcp://127.0.0.1:{port}, is taken, perhaps by another job on this host: set MASTER_PORT to "
         "a free one, the same for all ranks"
     )
+
+
+def test_a_port_of_all_jobs_is_told_where_it_is_taken_or_nobody_comes() -> None:
+    """Several hosts under PMI without a number of the job."""
+    several = {**PMI, "PMI_SIZE": "2", "MPI_LOCALNRANKS": "1", "MASTER_ADDR": "127.0.0.1"}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code = "import datetime, rocecoll.launchers as l\n"
+        code += f"l.TORCH_PORT = {port}\nl.init(timeout=datetime.timedelta(seconds=1))"
+        [result] = run_programs([[sys.executable, "-c", code]], [environment(**several)])
+    why = (
+        "without PMI_JOBID or PALS_APID or FLUX_JOB_ID PMI does not tell one job from another, so "
+    )
+    why += f"all meet at port {port}"
+    assert f"is taken, perhaps by another job on this host; {why}: set MASTER_PORT" in result.stdout
+    [result] = run_programs([[sys.executable, "-c", code]], [environment(**several)])
+    assert (
+        f"RuntimeError: rocecoll.init(): the ranks did not meet at tcp://127.0.0.1:{port}; {why}, "
+        "and ranks of another one may be there: set MASTER_PORT to a free one, the same for all "
+        "ranks ("
+    ) in result.stdout
 
 
 def test_no_launcher_makes_a_group_of_one() -> None:

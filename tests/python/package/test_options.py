@@ -373,11 +373,29 @@ def test_a_launcher_that_has_ended_pins_nobody(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_local_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert options.local_ranks(5) == 5
+    assert options.local_ranks() == 0
     monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "3")
-    assert options.local_ranks(5) == 3
+    assert options.local_ranks() == 3
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert options.local_ranks(5) == 2
+    assert options.local_ranks() == 2
+
+
+def test_where_nobody_tells_all_ranks_may_be_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    spins = runtime_settings(resolve(), "::1", local_ranks=0, all_ranks=2)
+    assert spins["spin_us"] is None and spins["local_ranks"] == 0
+    assert runtime_settings(resolve(), "::1", local_ranks=0, all_ranks=3)["spin_us"] == 0
+    assert runtime_settings(resolve(), "::1", local_ranks=2, all_ranks=3)["spin_us"] is None
+
+
+def test_what_launchers_say_is_read_and_reported_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PMI_JOBID", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_ID", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(name, "7")
+        assert options.launcher_variables()[name] == options.reported_variables()[name] == "7"
+    monkeypatch.setenv("PMI_SECURITY_TOKEN", "secret")
+    assert "PMI_SECURITY_TOKEN" not in options.launcher_variables() | options.reported_variables()
 
 
 def test_core_takes_every_setting() -> None:
