@@ -83,6 +83,13 @@ def value_text(value: Any) -> str:
     return "" if value in ("", (0, 0)) else Option.text(value)
 
 
+def assignment(name: str, value: Any) -> str:
+    """As a shell would say it; None: no value."""
+    return (
+        f"{variable(name)}={value_text(value)}" if value is not None else f"unset {variable(name)}"
+    )
+
+
 def given(problems: list[str] | None = None) -> dict[str, Given]:
     """What the environment says, by the names of the options.
 

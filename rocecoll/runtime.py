@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any
 
@@ -64,18 +64,34 @@ def shared_runtime(settings: Settings) -> Runtime:
 
 
 def warn_of_ignored(chosen: Mapping[str, Any], wanted: Settings, runtime: Runtime) -> None:
-    """Of what a rocecoll.Options has chosen, and so is wanted, but the runtime has otherwise."""
+    """Of what is wanted but the runtime has otherwise.
+
+    That is what a rocecoll.Options has chosen, and variables that are not as when the runtime began.
+    """
+    global _environment
+    now = {name: said.value for name, said in options.given().items()}
+    if runtime.process != _environment[0]:
+        _environment = runtime.process, now
+    before = _environment[1]
     kept = runtime.settings
-    ignored = [name for name in chosen if name in wanted and wanted[name] != kept[name]]
-    if ignored:
-        asked = ", ".join(f"{name}={chosen[name]!r}" for name in ignored)
-        running = ", ".join(f"{name}={kept[name]!r}" for name in ignored)
-        warnings.warn(
-            f"rocecoll.Options({asked}) is ignored: while the process has other groups it goes on "
-            f"with {running}, as its first group was made; give it to that one, or destroy all "
-            "groups before",
-            stacklevel=2,
-        )
+    differing = [name for name in wanted if name in kept and wanted[name] != kept[name]]
+    named = [name for name in chosen if name in differing]
+    if named:
+        asked = ", ".join(f"{name}={chosen[name]!r}" for name in named)
+        _warn(f"rocecoll.Options({asked})", named, kept, "give it to that one")
+    changed = [n for n in differing if n not in chosen and now.get(n) != before.get(n)]
+    if changed:
+        asked = ", ".join(options.assignment(name, now.get(name)) for name in changed)
+        _warn(asked, changed, kept, "set it before that one")
+
+
+def _warn(asked: str, names: Sequence[str], kept: Settings, cure: str) -> None:
+    running = ", ".join(f"{name}={kept[name]!r}" for name in names)
+    warnings.warn(
+        f"{asked} is ignored: while the process has other groups it goes on with {running}, as its "
+        f"first group was made; {cure}, or destroy all groups before",
+        stacklevel=3,
+    )
 
 
 def stats() -> dict[str, int]:
@@ -101,6 +117,9 @@ def _shutdown() -> None:
     status.stop()
     log_forwarding.stop()
 
+
+# The number of the runtime that was seen last, and what the environment said when it began.
+_environment: tuple[int, Settings] = (0, {})
 
 # The process that has been seen to.
 _worker: int | None = None

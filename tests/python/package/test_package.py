@@ -165,6 +165,34 @@ for warning in caught:
 
 
 @pytest.mark.quick
+def test_a_variable_that_changes_between_groups_is_told_to_be_ignored() -> None:
+    """Set, changed or no longer set; what stays as it was is not told, nor what would be the same."""
+    code = (
+        GROUP
+        + """
+import os, warnings
+dist.init_process_group("rocecoll", store=dist.HashStore(), rank=0, world_size=1)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    dist.new_group([0])
+    os.environ |= {"ROCECOLL_EAGER_BYTES": "0", "ROCECOLL_PEER_TIMEOUT": "7"}
+    del os.environ["ROCECOLL_LANE_BYTES"]
+    dist.new_group([0])
+    dist.destroy_process_group()
+    dist.init_process_group("rocecoll", store=dist.HashStore(), rank=0, world_size=1)
+    dist.new_group([0])
+for warning in caught:
+    print(warning.message)
+"""
+    )
+    assert run_program([sys.executable, "-c", code], ROCECOLL_LANE_BYTES="65536") == (
+        "ROCECOLL_PEER_TIMEOUT=7, unset ROCECOLL_LANE_BYTES is ignored: while the process has other "
+        "groups it goes on with peer_timeout=None, lane_bytes=65536, as its first group was made; set "
+        "it before that one, or destroy all groups before\n"
+    )
+
+
+@pytest.mark.quick
 def test_settings_change_after_fork() -> None:
     """The child has no group in its way, and no warning; the parent's runtime stays as it is."""
     code = (
