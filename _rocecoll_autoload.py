@@ -8,7 +8,9 @@ imported. The package is loaded when the first process group is made.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.util
 import logging
 import sys
 from collections.abc import Callable, Sequence
@@ -44,7 +46,29 @@ def _torch_hooks() -> Any:
 
 
 def _create(options: Any, pg_options: Any) -> Any:
-    return _torch_hooks().create(options, pg_options)
+    try:
+        torch_hooks = _torch_hooks()
+    except ImportError as error:
+        _tell_members(options, error)
+        raise
+    return torch_hooks.create(options, pg_options)
+
+
+def _tell_members(group: Any, error: ImportError) -> None:
+    """The other ranks would wait for this one until their timeout.
+
+    Telling them takes a few modules in Python; it may be the package around them that refuses.
+    """
+    refused = "rocecoll" not in sys.modules
+    with contextlib.suppress(ImportError):  # nor can these be loaded
+        if refused and (spec := importlib.util.find_spec("rocecoll")) is not None:
+            package = sys.modules["rocecoll"] = ModuleType("rocecoll")
+            package.__path__ = list(spec.submodule_search_locations or ())
+        from rocecoll.rendezvous import store_of_members, tell_failure
+
+        tell_failure(store_of_members(group), group.group_rank, group.group_size, error)
+    if refused:
+        sys.modules.pop("rocecoll", None)
 
 
 def _hooked(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:

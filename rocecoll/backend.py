@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import rocecoll
 from rocecoll import announcements, debug_output, options
 from rocecoll.interfaces import choose_interface
 from rocecoll.records import make_record
-from rocecoll.rendezvous import meet, summary, tell_failure
+from rocecoll.rendezvous import meet, store_of_members, summary, tell_failure
 from rocecoll.runtime import shared_runtime, warn_of_ignored
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
     """
     from rocecoll._c10d import make_backend
 
-    store = _store_of_members(group)
+    store = store_of_members(group)
     try:
         chosen, settings, runtime = _start(group, pg_options)
     except Exception as error:
@@ -89,21 +88,6 @@ def _start(group: Any, pg_options: Options | None) -> tuple[Options, Settings, R
     runtime = shared_runtime(wanted)
     warn_of_ignored(chosen.values, wanted, runtime)
     return chosen, settings, runtime
-
-
-def _store_of_members(group: Any) -> Any:
-    """Groups of other ranks may have the same name, and so the same Store.
-
-    From torch 2.14 on a name is the number of groups that a rank has made, which differs between
-    ranks after new_group(use_local_synchronization=True).
-    """
-    from torch._C._distributed_c10d import PrefixStore
-
-    ranks = sorted(group.global_ranks_in_group)
-    if not ranks:
-        return group.store
-    digest = hashlib.sha256(" ".join(map(str, ranks)).encode()).hexdigest()[:16]
-    return PrefixStore(f"ranks {digest}", group.store)
 
 
 def _ranks_in_world(group: Any) -> int:

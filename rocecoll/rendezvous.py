@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from rocecoll.interfaces import list_interfaces
 from rocecoll.records import (
@@ -90,6 +90,21 @@ class _Turn:
         # Looks, as torch warns of a wait() that reaches its limit.
         while rank == 0 and not self.store.check([all_know]) and time.monotonic() < deadline:
             time.sleep(_LOOK_INTERVAL_S)
+
+
+def store_of_members(group: Any) -> Any:
+    """Of torch's _DistributedBackendOptions. Groups of other ranks may have the same name, and so the same Store.
+
+    From torch 2.14 on a name is the number of groups that a rank has made, which differs between
+    ranks after new_group(use_local_synchronization=True).
+    """
+    from torch._C._distributed_c10d import PrefixStore
+
+    ranks = sorted(group.global_ranks_in_group)
+    if not ranks:
+        return group.store
+    digest = hashlib.sha256(" ".join(map(str, ranks)).encode()).hexdigest()[:16]
+    return PrefixStore(f"ranks {digest}", group.store)
 
 
 def meet(store: Store, own: Record, group_name: str, timeout: timedelta) -> Meeting:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from launch import PROGRAMS, environment, run_program, run_programs
+from launch import PROGRAMS, environment, free_port, run_program, run_programs
 
 pytestmark = pytest.mark.quick
 
@@ -82,6 +82,45 @@ except ImportError as error:
     assert output.splitlines()[-1].startswith(
         "rocecoll was built for torch 1.0.0 but this is torch"
     )
+
+
+# One rank has a package that refuses its torch, or that has no library; RANK 0 is as it should be.
+REFUSES = """
+import sys, types
+broken = types.ModuleType("rocecoll._build_info")
+broken.TORCH_VERSION, broken.TORCH_MINORS = "1.0.0", ()
+sys.modules["rocecoll._build_info"] = broken
+"""
+HAS_NO_LIBRARY = """
+import sys
+sys.modules["rocecoll._c10d"] = None
+"""
+MEETS = """
+import os, torch.distributed as dist
+try:
+    dist.init_process_group("rocecoll")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [(REFUSES, "rocecoll was built for torch 1.0.0"), (HAS_NO_LIBRARY, "import of rocecoll._c10d")],
+    ids=["refuses", "has no library"],
+)
+def test_a_rank_that_cannot_import_the_package_tells_the_others(trouble: str, reason: str) -> None:
+    """Which would wait for it for half an hour."""
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    programs = [MEETS, trouble + MEETS]
+    one, other = run_programs(
+        [[sys.executable, "-c", program] for program in programs],
+        [environment(RANK=str(rank), **common) for rank in range(2)],
+    )
+    last = one.stdout.splitlines()[-1]
+    assert last.startswith("RendezvousError rocecoll: group '0': rank 1 ("), one.stdout
+    assert f") could not start: {reason}" in last
+    assert reason in other.stdout.splitlines()[-1], other.stdout
 
 
 def test_no_warnings() -> None:
