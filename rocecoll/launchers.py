@@ -13,6 +13,7 @@ from typing import Any
 from rocecoll import options
 from rocecoll.launcher_names import LAUNCHERS, PMI, SLURM, TORCH, TORCH_LOCAL_RANK, Launcher
 
+NOBODY = "none"  # the launcher of a process that none has started
 TORCH_PORT = 29500  # torchrun's default
 # Where no port is given, one that the ranks of a job agree on, below the ephemeral ports of Linux.
 FIRST_PORT, PORTS = 20000, 12000
@@ -109,7 +110,7 @@ def find_place(variables: Mapping[str, str]) -> Place:
     for needed in (TORCH, *((launcher.rank, launcher.size) for launcher in LAUNCHERS)):
         if any(name in variables for name in needed):
             raise RuntimeError(_incomplete(variables, needed))
-    return Place("none", 0, 1, 0, None)
+    return Place(NOBODY, 0, 1, 0, None)
 
 
 def _incomplete(variables: Mapping[str, str], needed: Sequence[str]) -> str:

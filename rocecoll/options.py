@@ -7,11 +7,12 @@ ROCECOLL_<NAME>, else from one of NCCL's or gloo's that says the same, else it h
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -281,6 +282,25 @@ def in_kubernetes() -> bool:
 def launcher_variables() -> dict[str, str]:
     """Those that are set."""
     return {name: os.environ[name] for name in launcher_names.PLACES if name in os.environ}
+
+
+def inherited_variables() -> dict[str, str]:
+    """All of them, for a process that is started with others besides."""
+    return dict(os.environ)
+
+
+@contextlib.contextmanager
+def gloo_interface(name: str | None) -> Iterator[None]:
+    """Groups of gloo that are made inside use this one, if the user has not named one."""
+    variable = "GLOO_SOCKET_IFNAME"
+    if name is None or variable in os.environ:
+        yield
+        return
+    os.environ[variable] = name
+    try:
+        yield
+    finally:
+        del os.environ[variable]
 
 
 def starter(rank_variable: str) -> int | None:

@@ -10,7 +10,6 @@ is verified outside the timed part. `--network` does so between two network name
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from enum import Enum
 from pathlib import Path
@@ -23,27 +22,36 @@ from benchmarks import (
     mpi_peer,
     networks,
     page,
-    plot,
-    sizes,
     sweep,
     tables,
     udp_peer,
     yardsticks,
 )
 from benchmarks.cases import Transport
-from benchmarks.operations import DataType, Operation, Place, Reduction, cases
-from benchmarks.results import Row
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import TaskID
 from softroce_bed import beds, packages
 from softroce_bed.bed import EXIT_BROKEN, EXIT_IMPOSSIBLE, BedError, ImpossibleError
+
+from rocecoll.bench import local_ranks, plot
+from rocecoll.bench.operations import DataType, Operation, Reduction
+from rocecoll.bench.progress import bar
+from rocecoll.bench.results import HOST, Row
+from rocecoll.cli.bench_options import (
+    BlockS,
+    DataTypes,
+    EveryOperation,
+    Factor,
+    Least,
+    Most,
+    Operations,
+    Places,
+    PlotPath,
+    Reductions,
+    Rounds,
+    chosen_cases,
+    steps,
+)
 
 PEERS = ("gloo", "mpi", "mpi-shm", "core")
 TABLE_WIDTH = 200
@@ -94,20 +102,11 @@ def worlds(names: list[str], ranks: list[int]) -> list[launcher.World]:
 
 
 def measured(plan: launcher.Plan, where: list[launcher.World]) -> list[Row]:
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-    )
     rows = []
-    with progress:
+    with bar() as progress:
         for there in where:
             possible = plan.on(there)
-            task = progress.add_task(
-                tables.where(there.name, there.ranks), total=possible.most_blocks
-            )
+            task = progress.add_task(there.where, total=possible.most_blocks)
 
             def block_done(task: TaskID = task) -> None:
                 progress.advance(task)
@@ -118,7 +117,7 @@ def measured(plan: launcher.Plan, where: list[launcher.World]) -> list[Row]:
 
 
 def run(plan: launcher.Plan, where: list[launcher.World]) -> list[Row]:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the networks go, too
+    local_ranks.end_in_order()  # the networks go, too
     try:
         if any(there.spec for there in where):
             packages.install("network")
@@ -127,29 +126,17 @@ def run(plan: launcher.Plan, where: list[launcher.World]) -> list[Row]:
         if udp_peer.NAME in plan.peers:
             udp_peer.build()
         return measured(plan, where)
-    except (BedError, networks.NetworkError, launcher.RankError, udp_peer.LimitError) as error:
+    except (BedError, networks.NetworkError, local_ranks.RankError, udp_peer.LimitError) as error:
         print(f"bench: {error}", file=sys.stderr)
         raise typer.Exit(EXIT_BROKEN) from error
 
 
-Operations = Annotated[list[Operation], typer.Option(help="may be repeated, as all lists")]
-EveryOperation = Annotated[bool, typer.Option("--all", help="every operation")]
-Least = Annotated[str, typer.Option("-b", "--minbytes", help="smallest size")]
-Most = Annotated[str, typer.Option("-e", "--maxbytes", help="largest size")]
-Factor = Annotated[int, typer.Option("-f", "--stepfactor", help="between sizes")]
-DataTypes = Annotated[list[DataType], typer.Option("-d", "--datatype")]
-Reductions = Annotated[list[Reduction], typer.Option("-o", "--reduction")]
-Places = Annotated[
-    list[Place] | None, typer.Option(help="of the result; as torch.distributed has it without this")
-]
 Ranks = Annotated[list[int], typer.Option(min=1, help="in all")]
 Versus = Annotated[
     str | None,
     typer.Option("--vs", help="of gloo, mpi and core, with commas, or none; gloo without this"),
 ]
 Sweep = Annotated[bool, typer.Option("--sweep", help="against each of rocecoll's own algorithms")]
-Rounds = Annotated[int, typer.Option(min=1, help="there and back through the peers")]
-BlockS = Annotated[float, typer.Option(min=0.001, help="seconds that one peer has in its turn")]
 Networks = Annotated[
     list[str] | None,
     typer.Option(help="host, host:udp, veth, or veth: and properties, as veth:mtu=9000,loss=0.1"),
@@ -157,9 +144,6 @@ Networks = Annotated[
 SocketBuffer = Annotated[int | None, typer.Option(help="bytes, of rocecoll's socket")]
 Tcp = Annotated[str | None, typer.Option(help="gloo's congestion control on networks, e.g. cubic")]
 JsonPath = Annotated[Path | None, typer.Option("--json", help="write all figures here")]
-PlotPath = Annotated[
-    Path | None, typer.Option("--plot", help="draw latency and bandwidth by size, e.g. out.svg")
-]
 PagePath = Annotated[
     Path | None, typer.Option("--page", help="write it all as Markdown, with pictures beside it")
 ]
@@ -209,17 +193,16 @@ def main(
     if limit is Limit.perftest:
         run_in_bed(transport, rounds, bed)
     try:
-        steps = sizes.steps(sizes.parse(minbytes), sizes.parse(maxbytes), stepfactor)
-        where = worlds(network or [networks.HOST], ranks)
+        where = worlds(network or [HOST], ranks)
         if plot_path is not None or page_path is not None:
-            plot.require()
-    except (ValueError, networks.NetworkError, plot.PlotError) as error:
+            plot.require(plot_path or page.PICTURE)
+    except (networks.NetworkError, plot.PlotError) as error:
         raise typer.BadParameter(str(error)) from error
     operations = list(Operation) if every_op else op
     peers = peers_of(versus or ("none" if sweep_all else "gloo"))
     peers += [udp_peer.NAME] if limit is Limit.udp else []
     plan = launcher.Plan(
-        cases(operations, steps, datatype, reduction, place),
+        chosen_cases(operations, steps(minbytes, maxbytes, stepfactor), datatype, reduction, place),
         peers + (sweep.peers(operations) if sweep_all else []),
         rounds,
         block_s,

@@ -18,11 +18,11 @@ from multiprocessing.synchronize import Barrier
 
 import torch
 import torch.distributed as dist
-from benchmarks.launcher import free_port
 
 # Registers the backend, and loads what its first group would load.
 import rocecoll.torch_hooks  # noqa: F401
 from rocecoll import _c10d  # noqa: F401
+from rocecoll.bench.local_ranks import free_port
 
 PEERS = ("rocecoll", "gloo")
 WARM_UP, TIMED = 5, 50

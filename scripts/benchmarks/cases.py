@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from benchmarks.sizes import KIB, MIB
+from rocecoll.bench.sizes import KIB, MIB
 
 
 class Transport(str, Enum):

@@ -10,14 +10,20 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from benchmarks.buffers import ROOT, Buffers
-from benchmarks.operations import Case, Operation, Place
-from benchmarks.peers import GIVE_UP_S, hosts_of_ranks
 from rocecoll import _core as core
 from rocecoll import options
+from rocecoll.bench.buffers import ROOT, Buffers
+from rocecoll.bench.operations import Case, Operation, Place
+from rocecoll.bench.peers import GIVE_UP_S
 from rocecoll.interfaces import choose_address
 
 NAME = "core"
+
+
+def hosts_of_ranks() -> list[int]:
+    """By rank, the number of its host."""
+    on_a_host = int(os.environ["LOCAL_WORLD_SIZE"])
+    return [rank // on_a_host for rank in range(dist.get_world_size())]
 
 
 def memory(tensor: torch.Tensor) -> Any:

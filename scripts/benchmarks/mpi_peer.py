@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks.buffers import ROOT, Buffers
 from benchmarks.openmpi_library import IN_PLACE, STATUS_IGNORE, Mpi
-from benchmarks.operations import REDUCING, Case, DataType, Operation, Place, Reduction
+from rocecoll.bench.buffers import ROOT, Buffers
+from rocecoll.bench.operations import REDUCING, Case, DataType, Operation, Place, Reduction
 
 # By the peer's name, the way between ranks of one host: TCP, to be compared with what uses a network
 # there, too, or shared memory, as it takes by itself.

@@ -27,6 +27,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocecoll.bench.results import HOST, HOST_UDP
+
 CONTROL_MTU = 1500
 ETHERNET_BYTES = 14  # what a packet has in front of the MTU
 DATA, CONTROL = "data", "control"  # the devices of each host
@@ -53,11 +55,8 @@ class NetworkError(Exception):
     """There is no such network, or this machine cannot make it; the text says why."""
 
 
-# What is none: all ranks on this machine, through its memory or over UDP.
-HOST, HOST_UDP = "host", "host:udp"
-
-
 def is_network(name: str) -> bool:
+    """Or all ranks on this machine, through its memory or over UDP."""
     return name not in (HOST, HOST_UDP)
 
 

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks import plot, tables
-from benchmarks.results import Row
+from benchmarks import tables
+from rocecoll.bench import plot
+from rocecoll.bench.results import Row
 
+PICTURE = Path("page.svg")  # ends as those of a page do
 READING = """\
 Made by the command below, which makes it anew; not edited by hand. Sizes and bandwidths are those of
 nccl-tests. All peers take turns in the same processes, so compare the lines of a size with each other
@@ -34,7 +36,7 @@ def write(path: Path, facts: dict[str, str | int], rows: list[Row]) -> None:
         lines += ["", f"## {group.title}", ""]
         if plot.curves(group.rows):
             slug = re.sub(r"[^a-z0-9]+", "-", group.title.lower()).strip("-")
-            picture = path.with_name(f"{path.stem}-{slug}.svg")
+            picture = path.with_name(f"{path.stem}-{slug}{PICTURE.suffix}")
             plot.draw(group.rows, picture)
             lines += [f"![latency and bandwidth by size]({picture.name})", ""]
         lines += markdown_table(group.columns, group.lines(rows))

@@ -16,8 +16,8 @@ from collections import deque
 import numpy as np
 
 from benchmarks import cases
-from benchmarks.sizes import MIB
 from benchmarks.timing import seconds_of_calls
+from rocecoll.bench.sizes import MIB
 
 # The core works without torch, whose import takes an emulated processor many seconds.
 sys.modules["torch"] = None  # type: ignore[assignment]

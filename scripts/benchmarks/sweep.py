@@ -11,11 +11,13 @@ import torch.distributed as dist
 from rich.table import Table
 
 import rocecoll
-from benchmarks import sizes, tables
-from benchmarks.operations import Case, Operation
-from benchmarks.peers import GIVE_UP_S, TorchPeer, hosts_of_ranks
-from benchmarks.results import OURS, Row
+from benchmarks.core_peer import hosts_of_ranks
 from rocecoll import _core
+from rocecoll.bench import sizes, tables
+from rocecoll.bench.operations import Case, Operation
+from rocecoll.bench.peers import GIVE_UP_S, TorchPeer
+from rocecoll.bench.plan import OURS
+from rocecoll.bench.results import Row
 
 WITHIN = 1.1  # times as long as the best, and the choice is good
 SEPARATOR = ":"
@@ -105,7 +107,7 @@ def table(rows: list[Row]) -> Table:
             continue
         found = choice(row)
         made.add_row(
-            tables.where(row.network, row.ranks),
+            row.where,
             row.case.operation.value,
             sizes.text(row.case.bytes(row.ranks)),
             tables.time_text(found.chosen_us),

@@ -9,46 +9,17 @@ from itertools import groupby
 
 from rich.table import Table
 
-from benchmarks import sizes
-from benchmarks.networks import HOST_UDP, Spec, is_network, parse
-from benchmarks.operations import Operation
-from benchmarks.results import OURS, Figures, Row
+from benchmarks.networks import Spec, is_network, parse
+from rocecoll.bench import sizes
+from rocecoll.bench.operations import Operation
+from rocecoll.bench.plan import OURS
+from rocecoll.bench.results import Row
+from rocecoll.bench.tables import bounded, figure_texts, percent, ratio_texts, short
 
 COLUMNS = ("operation", "size", "type", "place", "peer", "p50 us", "p99 us")
 BANDWIDTHS = ("algbw GB/s", "busbw GB/s", "CPU s/GB", "#wrong")
 OF_NETWORKS = ("of loss=0", "dropped", "sent again", "marked")
 COMPARED = ("time / ours", "rounds")
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
-
-
-def bounded(figures: Figures, sign: str, text: str) -> str:
-    """Whoever gave up would have taken longer."""
-    return f"{sign} {text}" if figures.gave_up else text
-
-
-def time_text(microseconds: float) -> str:
-    return f"{microseconds:.1f}" if microseconds < 1000 else f"{microseconds:.0f}"
-
-
-def short(value: float) -> str:
-    """Three digits, and never an exponent."""
-    if value >= 1000:
-        return f"{value:.0f}"
-    return f"{value:.3g}" if value >= 0.001 else f"{value:.3f}"
-
-
-def ratio_texts(row: Row, peer: str) -> list[str]:
-    """A ratio to a lower bound is at least so large; nothing is known of one of a lower bound."""
-    if peer == OURS:
-        return ["", ""]
-    if row.figures(OURS).gave_up:
-        return ["-", ""]
-    ratio = row.ratio(peer)
-    text = bounded(row.figures(peer), ">", f"{ratio.of_medians:.2f}")
-    return [text, f"{ratio.least:.2f}-{ratio.most:.2f}"]
 
 
 def kept_text(row: Row, reference: Row | None, peer: str) -> str:
@@ -83,10 +54,7 @@ def cells(row: Row, peer: str, reference: Row | None, on_network: bool) -> list[
         case.kind,
         "" if case.operation is Operation.barrier else case.place.value,
         peer,
-        bounded(figures, ">", time_text(figures.p50_us)),
-        bounded(figures, ">", time_text(figures.p99_us)),
-        bounded(figures, "<", short(figures.algbw_gb_s)),
-        bounded(figures, "<", short(figures.busbw_gb_s)),
+        *figure_texts(row, peer),
         "" if figures.cpu_s_per_gb is None else short(figures.cpu_s_per_gb),
         str(row.wrong[peer]),
     ]
@@ -95,14 +63,6 @@ def cells(row: Row, peer: str, reference: Row | None, on_network: bool) -> list[
         ours = (figures.retransmitted_share, figures.marked_share)
         found += [percent(share) if peer == OURS else "" for share in ours]
     return found + ratio_texts(row, peer)
-
-
-def where(network: str, ranks: int) -> str:
-    if is_network(network):
-        return f"2 hosts{f' with {ranks // 2} ranks each' if ranks > 2 else ''}, {network}"
-    if ranks == 1:
-        return "1 rank"
-    return f"{ranks} ranks on one host{', over UDP' if network == HOST_UDP else ''}"
 
 
 @dataclass(frozen=True)
@@ -117,11 +77,11 @@ class Group:
 
     @property
     def title(self) -> str:
-        return where(self.rows[0].network, self.rows[0].ranks)
+        return self.rows[0].where
 
     @property
     def rounds(self) -> int:
-        return len(self.rows[0].blocks[OURS]) // 2
+        return self.rows[0].rounds
 
     @property
     def columns(self) -> list[str]:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from benchmarks.buffers import Buffers
-from benchmarks.operations import Case, DataType, Operation, Place, Reduction
+from rocecoll.bench.buffers import Buffers
+from rocecoll.bench.operations import Case, DataType, Operation, Place, Reduction
 
 NAME = "raw-udp"
 SOURCE = Path(__file__).with_name("udp_limit.cc")

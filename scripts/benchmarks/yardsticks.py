@@ -17,8 +17,8 @@ from rich.table import Table
 from softroce_bed import beds, packages
 from softroce_bed.bed import BedError, Job
 
-from benchmarks import sizes
 from benchmarks.cases import CASES, OTHERS, Case, Transport
+from rocecoll.bench import sizes
 
 SCRIPTS = Path(__file__).resolve().parents[1]
 

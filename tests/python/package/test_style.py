@@ -233,15 +233,21 @@ RULES = [
         {
             "rocecoll/__main__.py": "from rocecoll.cli.app import main\n",
             "rocecoll/cli/app.py": "import typer\nfrom rocecoll.diagnosis import a\n",
+            "rocecoll/bench/__main__.py": "from rocecoll.cli.app import app\n",
+            "rocecoll/bench/a.py": "import torch\nfrom rich.table import Table\n",
+            "rocecoll/bench/b.py": "import typer\n",
             "rocecoll/diagnosis/a.py": "import psutil\nfrom rocecoll import options\n",
             "rocecoll/diagnosis/b.py": "def f():\n    import torch.distributed\n",
             "rocecoll/diagnosis/c.py": "from rich.console import Console\n",
             "rocecoll/backend.py": "import torch\nfrom rocecoll.diagnosis import a\n",
+            "rocecoll/runtime.py": "import rocecoll.bench\n",
         },
         [
             "rocecoll/backend.py:1: imports rocecoll.diagnosis",
+            "rocecoll/bench/b.py:1: imports typer",
             "rocecoll/diagnosis/b.py:1: imports torch",
             "rocecoll/diagnosis/c.py:1: imports rich",
+            "rocecoll/runtime.py:1: imports rocecoll.bench",
         ],
     ),
     Rule(

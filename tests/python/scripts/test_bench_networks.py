@@ -18,8 +18,9 @@ from launch import ROOT, end_tree, environment
 sys.path.append(str(ROOT / "scripts"))
 
 from benchmarks import networks, tables
-from benchmarks.operations import Case, DataType, Operation, Place, Reduction
-from benchmarks.results import Block, Row, figures
+
+from rocecoll.bench.operations import Case, DataType, Operation, Place, Reduction
+from rocecoll.bench.results import Block, Row, figures
 
 BENCH = [sys.executable, str(ROOT / "scripts" / "bench.py")]
 LIMIT_S = 300

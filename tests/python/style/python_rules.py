@@ -57,8 +57,10 @@ def used_modules(tree: Tree) -> set[str]:
 MAY_NOT_IMPORT = {
     "rocecoll/cli/": set(),
     "rocecoll/__main__.py": set(),
+    "rocecoll/bench/__main__.py": set(),
+    "rocecoll/bench/": {"typer", "rocecoll.cli", "rocecoll.diagnosis"},
     "rocecoll/diagnosis/": {"torch", "typer", "rich", "rocecoll.cli"},
-    "rocecoll/": {"typer", "rich", "rocecoll.cli", "rocecoll.diagnosis"},
+    "rocecoll/": {"typer", "rich", "rocecoll.cli", "rocecoll.diagnosis", "rocecoll.bench"},
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/bench can measure: operations, data types, reductions, and how bandwidth is counted.
+"""What there is to measure: operations, data types, reductions, and how bandwidth is counted.
 
 Sizes and bandwidths are those of nccl-tests (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md). S is
 the size of the whole vector: what a rank has to reduce, broadcast or send, all that it gathers, or
@@ -16,6 +16,7 @@ busbw is comparable with what a link carries, whatever n is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -142,11 +143,11 @@ class Case:
 
 
 def cases(
-    operations: list[Operation],
-    sizes_bytes: list[int],
-    data_types: list[DataType],
-    reductions: list[Reduction],
-    places: list[Place] | None,
+    operations: Sequence[Operation],
+    sizes_bytes: Sequence[int],
+    data_types: Sequence[DataType],
+    reductions: Sequence[Reduction],
+    places: Sequence[Place] | None,
 ) -> list[Case]:
     """All combinations, each once; a place that an operation has not is left out."""
     found = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what scripts/bench has measured: latency and bandwidth by size, all peers in one picture."""
+"""Draws what was measured: latency and bandwidth by size, all peers in one picture."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchmarks import sizes, tables
-from benchmarks.operations import Operation, Place
-from benchmarks.results import Row
+from rocecoll.bench import sizes, tables
+from rocecoll.bench.operations import Operation
+from rocecoll.bench.results import Row
 
 WIDTH, HEIGHT = 11.0, 3.4  # inches, of the two panels of one operation
 COLOURS = {
@@ -22,7 +22,7 @@ COLOURS = {
     "mpi-shm": "#58d68d",
     "raw-udp": "#7f8c8d",
 }
-SETTINGS = {
+SETTINGS: Any = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "rocecoll",  # the same figures make the same file
     "axes.grid": True,
@@ -35,21 +35,22 @@ class PlotError(Exception):
     """There is nothing to draw with."""
 
 
-def require() -> None:
+def require(path: Path) -> None:
     """To be asked before anything is measured."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise PlotError(
-            "pictures need matplotlib: pip install matplotlib (see requirements-dev.txt)"
-        )
+        raise PlotError("pictures need matplotlib, which is not installed: pip install matplotlib")
+    from matplotlib.figure import Figure
+
+    known = Figure().canvas.get_supported_filetypes()
+    if path.suffix.removeprefix(".") not in known:
+        raise PlotError(f"no picture ends so; accepted are {', '.join(sorted(known))}")
 
 
-def curves(rows: list[Row]) -> list[tuple[str, list[Row]]]:
+def curves(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
     """The rows of one pair of panels, which differ in size alone, and their title."""
 
     def title(row: Row) -> str:
-        place = {Place.in_place: "in place", Place.out_of_place: "out of place"}[row.case.place]
-        where = tables.where(row.network, row.ranks)
-        return ", ".join([where, row.case.operation.value, row.case.kind, place])
+        return f"{row.where}, {tables.heading(row)}"
 
     sized = [row for row in rows if row.case.operation is not Operation.barrier]
     return [(name, list(some)) for name, some in groupby(sized, key=title)]
@@ -81,7 +82,7 @@ def draw(rows: Iterable[Row], path: Path) -> None:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    pairs = curves(list(rows))
+    pairs = curves(rows)
     if not pairs:
         raise PlotError("nothing that was measured has a size")
     with rc_context(SETTINGS):

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Protocol
 
 import torch.distributed as dist
 
-from benchmarks.buffers import ROOT, Buffers
-from benchmarks.operations import REDUCING, Case, DataType, Operation, Place, Reduction
+from rocecoll import options
+from rocecoll.bench.buffers import ROOT, Buffers
+from rocecoll.bench.operations import REDUCING, Case, DataType, Operation, Place, Reduction
 
 GIVE_UP_S = 20.0  # of one operation
+NO_PEERS = ("undefined", "fake")  # backends of torch that move nothing
 REDUCTIONS = {
     Reduction.sum: dist.ReduceOp.SUM,
     Reduction.prod: dist.ReduceOp.PRODUCT,
@@ -23,10 +24,17 @@ REDUCTIONS = {
 }
 
 
-def hosts_of_ranks() -> list[int]:
-    """By rank, the number of its host."""
-    on_a_host = int(os.environ["LOCAL_WORLD_SIZE"])
-    return [rank // on_a_host for rank in range(dist.get_world_size())]
+def missing(names: Iterable[str]) -> str:
+    """What to say of backends that this torch does not have, if there are any."""
+    found = [name for name in names if not dist.is_backend_available(name)]
+    known = ", ".join(
+        name
+        for name in dist.Backend.backend_list
+        if name not in NO_PEERS and dist.is_backend_available(name)
+    )
+    return (
+        f"this torch has no backend {', '.join(map(repr, found))}: it has {known}" if found else ""
+    )
 
 
 class Peer(Protocol):
@@ -48,9 +56,9 @@ class Peer(Protocol):
 
 
 class TorchPeer:
-    """A backend of torch.distributed with a group of its own."""
+    """A backend of torch.distributed with a group of its own; `interface` is for gloo."""
 
-    def __init__(self, name: str, interface: str | None) -> None:
+    def __init__(self, name: str, interface: str | None = None) -> None:
         self.name, self.interface = name, interface
         self.group: dist.ProcessGroup | None = None
 
@@ -61,9 +69,8 @@ class TorchPeer:
 
     def open(self) -> None:
         if self.group is None:
-            if self.interface is not None:
-                os.environ["GLOO_SOCKET_IFNAME"] = self.interface  # read when the group is made
-            self.group = self.new_group()
+            with options.gloo_interface(self.interface):
+                self.group = self.new_group()
 
     def new_group(self) -> dist.ProcessGroup:
         limit = timedelta(seconds=GIVE_UP_S)

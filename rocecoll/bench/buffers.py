@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks.operations import Case, Operation, Place, Reduction
+from rocecoll.bench.operations import Case, Operation, Place, Reduction
 
 ROOT = 0
 # Rank r has PATTERN[(r + i) % 3] at i: small numbers, whose sums are exact in every type, and of which

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from benchmarks.operations import Case, bus_factor
+from rocecoll.bench.operations import Case, bus_factor
+from rocecoll.bench.plan import OURS
 
-OURS = "rocecoll"
+HOST, HOST_UDP, HOSTS = "host", "host:udp", "hosts"
+IN_WORDS = {HOST: "", HOST_UDP: "over UDP", HOSTS: ""}  # other networks have names that say it
 
 
 @dataclass
@@ -92,6 +94,19 @@ class Ratio:
     most: float
 
 
+def where(network: str, ranks: int, hosts: int) -> str:
+    """In words."""
+    if ranks == 1:
+        return "1 rank"
+    on_each, odd = divmod(ranks, hosts)
+    if hosts == 1 or odd:
+        found = f"{ranks} ranks on {f'{hosts} hosts' if odd else 'one host'}"
+    else:
+        found = f"{hosts} hosts{f' with {on_each} ranks each' if on_each > 1 else ''}"
+    name = IN_WORDS.get(network, network)
+    return f"{found}, {name}" if name else found
+
+
 @dataclass
 class Row:
     """A case on a network, by all peers that can do it. Two blocks of each peer are a round."""
@@ -101,6 +116,15 @@ class Row:
     case: Case
     blocks: dict[str, list[Block]] = field(default_factory=dict)
     wrong: dict[str, int] = field(default_factory=dict)  # elements, of all ranks
+    hosts: int = 1
+
+    @property
+    def where(self) -> str:
+        return where(self.network, self.ranks, self.hosts)
+
+    @property
+    def rounds(self) -> int:
+        return len(self.blocks[OURS]) // 2
 
     def figures(self, peer: str) -> Figures:
         return figures(self.blocks[peer], self.case, self.ranks)
@@ -133,6 +157,7 @@ class Row:
         described = {
             "network": self.network,
             "ranks": self.ranks,
+            "hosts": self.hosts,
             **asdict(self.case),
             "bytes": self.case.bytes(self.ranks),
         }

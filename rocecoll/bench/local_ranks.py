@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts ranks on this host, and follows them, these or others, until they end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rocecoll import options
+from rocecoll.bench.plan import Plan
+from rocecoll.bench.report import Collector, Reader
+
+SILENCE_LIMIT_S = 900.0  # from one line of the report to the next
+ENDING_LIMIT_S = 10.0
+LOOK_S = 0.1
+# How a rank ends that cannot go on without another one, whose end is the one to tell.
+LOST_OTHERS = 3
+
+Processes = Sequence["subprocess.Popen[bytes]"]
+
+
+class RankError(Exception):
+    """A rank has not done its part; it has said why on stderr, if it could."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def environment(ranks: int) -> dict[str, str]:
+    """What all ranks of this host have in common."""
+    return options.inherited_variables() | {
+        "OMP_NUM_THREADS": "1",
+        "TORCH_CPP_LOG_LEVEL": "ERROR",  # or the store complains that hosts have no names
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+    }
+
+
+def place(rank: int) -> dict[str, str]:
+    return {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+
+
+def start(plan: Plan, ranks: int, report: Path) -> Processes:
+    shared = environment(ranks)
+    job = json.dumps({"plan": plan.json(), "report": str(report)})
+    return [
+        # In a session of its own: Ctrl-C is for the program that follows it.
+        subprocess.Popen(
+            [sys.executable, "-m", "rocecoll.bench.rank", job],
+            env=shared | place(rank),
+            start_new_session=True,
+        )
+        for rank in range(ranks)
+    ]
+
+
+def end_in_order() -> None:
+    """Has this process end its ranks, too, when it is told to end."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda got, _: sys.exit(128 + got))
+
+
+def measure(start_ranks: Callable[[Path], Processes], collector: Collector) -> None:
+    with tempfile.TemporaryDirectory(prefix="rocecoll-bench-") as directory:
+        report = Path(directory) / "blocks.jsonl"
+        reader = Reader(report)
+        follow(start_ranks(report), reader, collector)
+
+
+def follow(ranks: Processes, reader: Reader, collector: Collector) -> None:
+    """Until all ranks have succeeded or one has failed; none runs on afterwards."""
+    heard = time.monotonic()
+    try:
+        while True:
+            ended = [rank.poll() for rank in ranks]
+            for line in reader.lines():
+                heard = time.monotonic()
+                collector.take(line)
+            if any(ended):
+                raise RankError(cause(ended))
+            if None not in ended:
+                return
+            if time.monotonic() - heard > SILENCE_LIMIT_S:
+                raise RankError(f"the ranks did nothing for {SILENCE_LIMIT_S:g} s")
+            time.sleep(LOOK_S)
+    finally:
+        end(ranks)
+
+
+def cause(ended: Sequence[int | None]) -> str:
+    """Which rank failed first: others follow it at once, and say that they do."""
+    failed = {rank: status for rank, status in enumerate(ended) if status}
+    own = [rank for rank, status in failed.items() if status != LOST_OTHERS]
+    rank = (own or list(failed))[0]
+    status = failed[rank]
+    if status < 0:
+        return f"rank {rank} was killed by {signal.Signals(-status).name}"
+    return f"rank {rank} ended with status {status} (see above)"
+
+
+def end(ranks: Processes) -> None:
+    for rank in ranks:
+        rank.terminate()
+    for rank in ranks:
+        try:
+            rank.wait(ENDING_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            rank.kill()
+            rank.wait()

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the figures of a run depend on, so that a reader can tell and repeat it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+TCP = "/proc/sys/net/ipv4/tcp_congestion_control"
+MODEL, MEMORY = "model name", "MemTotal"
+
+
+def line_of(path: str, name: str) -> str:
+    """The value in a file of /proc, of the first line with that name."""
+    for line in Path(path).read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return "unknown"
+
+
+def facts() -> dict[str, str | int]:
+    return {
+        "processor": line_of("/proc/cpuinfo", MODEL),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory": line_of("/proc/meminfo", MEMORY),
+        "kernel": platform.release(),
+        "largest_socket_buffer": Path("/proc/sys/net/core/rmem_max").read_text().strip(),
+        "tcp_congestion_control": Path(TCP).read_text().strip(),
+        "python": platform.python_version(),
+        "torch": version("torch"),
+    }

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one rank does of a case: takes blocks of all peers in turn.
+
+A round goes A B C C B A, so that a machine that grows slower or busier hurts all alike. A block ends
+after a time, not after a number of operations: TCP may all but stand still when packets are lost. The
+ranks agree on everything over a group of gloo that is nobody's peer, on a network without loss.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+
+import rocecoll
+from rocecoll.bench.buffers import Buffers
+from rocecoll.bench.peers import GIVE_UP_S, Peer
+from rocecoll.bench.plan import Plan
+from rocecoll.bench.report import Line
+from rocecoll.bench.results import Block
+
+BATCHES = 4  # about so many in a block; the ranks agree after each
+GROWTH = 8  # at most so many times as many operations as in the batch before
+MOST_OPERATIONS = 2000  # in a batch
+
+
+class LostError(Exception):
+    """The ranks can no longer agree: one has ended, or does not answer."""
+
+
+def gathered(*mine: float) -> list[list[float]]:
+    """What every rank has to say; they also start together afterwards."""
+    tensor = torch.tensor(mine or (0.0,), dtype=torch.float64)
+    everybody = torch.empty(dist.get_world_size() * len(tensor), dtype=torch.float64)
+    try:
+        dist.all_gather_single(everybody, tensor)
+    except RuntimeError as error:
+        raise LostError(first_line(error)) from error
+    by_rank: list[list[float]] = everybody.view(-1, len(tensor)).tolist()
+    return by_rank
+
+
+def first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def total(*mine: float) -> list[float]:
+    return [sum(column) for column in zip(*gathered(*mine), strict=True)]
+
+
+def processor_s() -> float:
+    """User and system, of all threads."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+class Contender:
+    """A peer at one case. The first operation that fails ends its part in it."""
+
+    def __init__(self, peer: Peer, buffers: Buffers, block_s: float) -> None:
+        self.peer, self.buffers, self.block_s = peer, buffers, block_s
+        self.run: Callable[[], None] = lambda: None
+        self.wrong, self.count = 0, 1
+        self.gave_up = not self.all_succeed(self.start)
+        self.warm_up()
+
+    def start(self) -> None:
+        self.peer.open()
+        self.run = self.peer.call(self.buffers)
+        self.verify()
+
+    def verify(self) -> None:
+        """Outside of what is timed: once on known numbers, and all that was produced is compared."""
+        self.buffers.fill()
+        self.run()
+        self.wrong += self.buffers.wrong()
+        self.buffers.clear()
+
+    def succeeds(self, action: Callable[[], None]) -> bool:
+        try:
+            action()
+        except RuntimeError as error:
+            who = f"rank {dist.get_rank()}, {self.peer.name}"
+            print(f"{who} gives up: {first_line(error)}", file=sys.stderr, flush=True)
+            return False
+        return True
+
+    def all_succeed(self, action: Callable[[], None]) -> bool:
+        return total(float(not self.succeeds(action))) == [0]
+
+    def warm_up(self) -> None:
+        """Until a batch is as long as it is meant to be."""
+        discarded, before = Block(), 0
+        while not self.gave_up and self.count > before:
+            before = self.count
+            self.batch(discarded)
+
+    def block(self) -> Block:
+        block = Block(gave_up=self.gave_up)
+        if self.gave_up:  # it has not done one operation meanwhile
+            block.seconds = GIVE_UP_S
+        while not self.gave_up and block.seconds < self.block_s:
+            self.batch(block)
+        return block
+
+    def batch(self, block: Block) -> None:
+        times: list[float] = []
+        failed, count = False, self.count
+        gathered()
+        processor, started = processor_s(), time.perf_counter()
+        while len(times) < count and not failed:
+            begun = time.perf_counter()
+            failed = not self.succeeds(self.run)
+            times.append(time.perf_counter() - begun)
+        seconds, processor = time.perf_counter() - started, processor_s() - processor
+        done = len(times) - failed
+        times += [0.0] * (count - len(times))
+        ends, used, took, *by_operation = zip(
+            *gathered(done, processor, seconds, *times), strict=True
+        )
+        slowest = [round(max(ranks) * 1e6, 2) for ranks in by_operation[: int(min(ends))]]
+        block.times_us = [*block.times_us, *slowest]
+        block.seconds += max(took)
+        block.cpu_s += sum(used)
+        block.gave_up = self.gave_up = min(ends) < count
+        wanted = int(count * self.block_s / BATCHES / max(took))
+        self.count = max(1, min(GROWTH * count, wanted, MOST_OPERATIONS))
+
+    def finish(self) -> int:
+        """Elements that were wrong, of all ranks."""
+        if not self.gave_up:
+            self.gave_up = not self.all_succeed(self.verify)
+        if self.gave_up:
+            self.peer.drop()
+        return int(total(self.wrong)[0])
+
+
+class Dropper(Protocol):
+    """A place on the way that drops packets, and counts them."""
+
+    def packets(self) -> tuple[int, int]:
+        """All that came so far, and how many of them were dropped."""
+
+
+def counters(droppers: Sequence[Dropper]) -> list[float]:
+    """Of the droppers and of rocecoll, of all ranks."""
+    seen = [dropper.packets() for dropper in droppers]
+    came, dropped = max((one[0] for one in seen), default=0), sum(one[1] for one in seen)
+    ours = rocecoll.stats()
+    names = ("packets_sent", "packets_retransmitted", "packets_marked")
+    return total(came, dropped, *(ours[name] for name in names))
+
+
+def counted_block(contender: Contender, droppers: Sequence[Dropper]) -> Block:
+    before = counters(droppers)
+    block = contender.block()
+    after = counters(droppers)
+    block.packets, block.dropped, block.sent, block.retransmitted, block.marked = (
+        int(new - old) for new, old in zip(after, before, strict=True)
+    )
+    return block
+
+
+def measure_case(
+    number: int,
+    plan: Plan,
+    peers: Sequence[Peer],
+    tell: Callable[[Line], None],
+    droppers: Sequence[Dropper] = (),
+) -> None:
+    case = plan.cases[number]
+    buffers = Buffers(case, dist.get_rank(), dist.get_world_size())
+    contenders = [Contender(peer, buffers, plan.block_s) for peer in peers if peer.supports(case)]
+    for _ in range(plan.rounds):
+        for contender in (*contenders, *reversed(contenders)):
+            block = counted_block(contender, droppers)
+            tell({"case": number, "peer": contender.peer.name, "block": asdict(block)})
+    wrong = {contender.peer.name: contender.finish() for contender in contenders}
+    tell({"case": number, "wrong": wrong})
