@@ -22,7 +22,7 @@ from rocecoll.bench.local_ranks import LOST_OTHERS
 from rocecoll.bench.peers import Peer, TorchPeer, missing
 from rocecoll.bench.plan import OURS, Plan
 from rocecoll.bench.report import Line, Writer
-from rocecoll.bench.turns import Dropper, LostError, first_line, measure_case
+from rocecoll.bench.turns import Dropper, LostError, first_line, measure_case, say
 
 AGREEMENT_LIMIT_S = 300.0
 REFUSED = 2
@@ -135,10 +135,6 @@ def run(body: Callable[[], int]) -> NoReturn:
     sys.stdout.flush()
     # Not destroy_process_group: it would wait for groups that have given up.
     os._exit(status)
-
-
-def say(text: str) -> None:
-    print(f"rocecoll bench: {text}", file=sys.stderr, flush=True)
 
 
 def teller(report: Path) -> Callable[[Line], None]:

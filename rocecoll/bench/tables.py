@@ -82,7 +82,7 @@ def lines(row: Row) -> Iterator[list[str]]:
 def tables(rows: Iterable[Row]) -> Iterator[tuple[str, Table]]:
     """Each with its heading."""
     for title, some in groupby(rows, heading):
-        made = Table(box=None, padding=(0, 1, 0, 0), show_edge=False)
+        made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False)
         for column in COLUMNS:
             made.add_column(column, justify="left" if column == "peer" else "right", no_wrap=True)
         for row in some:

@@ -46,6 +46,10 @@ def gathered(*mine: float) -> list[list[float]]:
     return by_rank
 
 
+def say(text: str) -> None:
+    print(f"rocecoll bench: {text}", file=sys.stderr, flush=True)
+
+
 def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
@@ -86,8 +90,7 @@ class Contender:
         try:
             action()
         except RuntimeError as error:
-            who = f"rank {dist.get_rank()}, {self.peer.name}"
-            print(f"{who} gives up: {first_line(error)}", file=sys.stderr, flush=True)
+            say(f"rank {dist.get_rank()}: {self.peer.name} gives up: {first_line(error)}")
             return False
         return True
 

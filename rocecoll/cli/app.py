@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import rocecoll
+from rocecoll.cli.bench import bench
 from rocecoll.cli.config import config
 from rocecoll.cli.devices import devices
 from rocecoll.cli.doctor import doctor
@@ -40,7 +41,7 @@ def about(
         ),
     ] = False,
 ) -> None:
-    """Looks at what rocecoll, a backend of torch.distributed, finds on this machine.
+    """Tells what rocecoll, a backend of torch.distributed, finds here, and how fast it is.
 
     Exit status: 0 all is well, 1 there are problems, 2 the command line is wrong.
 
@@ -57,6 +58,7 @@ def about(
         raise typer.Exit(Status.PROBLEMS) from error
 
 
+app.command()(bench)
 app.command()(config)
 app.command()(devices)
 app.command()(doctor)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rocecoll bench has found out: on the terminal, in a file, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+import rocecoll
+from rocecoll import options
+from rocecoll.bench import machine, sizes, tables
+from rocecoll.bench.plan import OURS, Plan
+from rocecoll.bench.report import Collector
+from rocecoll.bench.results import Row, part
+from rocecoll.cli import output
+
+STANDARD_OUTPUT = "-"
+WIDEST = 200  # no table is cut off where the terminal is narrower
+
+
+def show(collector: Collector) -> None:
+    console = output.console()
+    first = collector.rows[0]
+    over = f", over {' and '.join(collector.ways)}" if collector.ways else ""
+    rounds = f"{first.rounds} round{'s' if first.rounds > 1 else ''}"
+    console.print(Text(f"{first.where}{over}: {rounds}, bandwidths in GB/s", "bold"))
+    for heading, table in tables.tables(collector.rows):
+        console.print(Text(f"\n{heading}", "bold"))
+        unbounded = console.options.update(max_width=WIDEST)
+        console.width = max(console.width, console.measure(table, options=unbounded).maximum)
+        console.print(table)
+    if set(collector.ways) - {"shm"}:
+        console.print(f"\n{sent_again(collector.rows)}")
+
+
+def sent_again(rows: Sequence[Row]) -> str:
+    blocks = [block for row in rows for block in row.blocks[OURS]]
+    share = part(sum(b.retransmitted for b in blocks), sum(b.sent for b in blocks))
+    return f"rocecoll sent {tables.percent(share)} of its packets again"
+
+
+def write_json(path: Path, plan: Plan, collector: Collector) -> None:
+    chosen = {name: options.value_text(given.value) for name, given in options.given().items()}
+    written = {
+        "machine": {**machine.facts(), "rocecoll": rocecoll.__version__},
+        "options": chosen,
+        "rounds": plan.rounds,
+        "block_s": plan.block_s,
+        "ways": collector.ways,
+        "rows": [row.json() for row in collector.rows],
+    }
+    if str(path) == STANDARD_OUTPUT:
+        output.print_json(written)
+    else:
+        path.write_text(json.dumps(written, indent=1) + "\n")
+
+
+def problems(rows: Sequence[Row]) -> list[str]:
+    found = []
+    for row in rows:
+        case = f"{tables.heading(row)}, {sizes.text(row.case.bytes(row.ranks))}"
+        found += [f"{case}: {peer} got {n} elements wrong" for peer, n in row.wrong.items() if n]
+        if row.figures(OURS).gave_up:
+            found.append(f"{case}: {OURS} gave up, for the reason above")
+    return found
