@@ -23,6 +23,12 @@ LOOK_S = 0.1
 # How a rank ends that cannot go on without another one, whose end is the one to tell.
 LOST_OTHERS = 3
 
+# A rank imports from where this process does; with -m it would begin in the current directory.
+PROGRAM = """import runpy, sys
+sys.path[:] = {path!r}
+runpy.run_module("rocecoll.bench.rank", run_name="__main__", alter_sys=True)
+"""
+
 Processes = Sequence["subprocess.Popen[bytes]"]
 
 
@@ -55,13 +61,10 @@ def place(rank: int) -> dict[str, str]:
 def start(plan: Plan, ranks: int, report: Path) -> Processes:
     shared = environment(ranks)
     job = json.dumps({"plan": plan.json(), "report": str(report)})
+    program = [sys.executable, "-c", PROGRAM.format(path=sys.path), job]
     return [
         # In a session of its own: Ctrl-C is for the program that follows it.
-        subprocess.Popen(
-            [sys.executable, "-m", "rocecoll.bench.rank", job],
-            env=shared | place(rank),
-            start_new_session=True,
-        )
+        subprocess.Popen(program, env=shared | place(rank), start_new_session=True)
         for rank in range(ranks)
     ]
 

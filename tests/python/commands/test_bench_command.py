@@ -77,10 +77,21 @@ def test_a_picture(tmp_path: Path) -> None:
     assert "1 rank, all_reduce, float32 sum, in place" in picture.read_text()
 
 
+def test_ranks_import_what_the_command_does(tmp_path: Path) -> None:
+    """Not what lies in the current directory, where the installed command does not look either."""
+    here, program = tmp_path / "here" / "rocecoll", tmp_path / "program.py"
+    here.mkdir(parents=True)
+    (here / "__init__.py").write_text("raise SystemExit('the wrong package')")
+    program.write_text("from rocecoll.cli.app import main\nmain()\n")  # as pip writes the script
+    command = [sys.executable, str(program), "bench", *SHORT]
+    code = f"import os; os.chdir({str(here.parent)!r}); os.execv({command[0]!r}, {command!r})"
+    assert run_program([sys.executable, "-c", code]).startswith("2 ranks on one host")
+
+
 def ranks_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
     found = []
     for child in psutil.Process(process.pid).children():
-        if "rocecoll.bench.rank" in child.cmdline():
+        if "rocecoll.bench.rank" in " ".join(child.cmdline()):
             found.append(child)
     return sorted(found, key=lambda rank: rank.environ()["RANK"])
 
