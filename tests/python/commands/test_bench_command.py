@@ -6,10 +6,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,24 +98,39 @@ def ranks_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return sorted(found, key=lambda rank: rank.environ()["RANK"])
 
 
-def test_a_rank_that_is_killed_is_named_and_none_stays() -> None:
-    command = [*BENCH, "--rounds", "10000", "--ranks", "3"]
+@contextmanager
+def long_run(ranks: int) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+    """The command and its ranks, once these are there; none of them stays."""
+    command = [*BENCH, "--rounds", "10000", "--ranks", str(ranks)]
     process = subprocess.Popen(
         command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
         deadline = time.monotonic() + LIMIT_S
-        while len(ranks := ranks_of(process)) < 3:
+        while len(found := ranks_of(process)) < ranks:
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.05)
-        ranks[1].kill()
-        output, _ = process.communicate(timeout=LIMIT_S)
+        yield process, found
     finally:
         if process.poll() is None:
             print(end_tree(process))
+    assert not any(rank.is_running() for rank in found)
+
+
+def test_a_rank_that_is_killed_is_named() -> None:
+    with long_run(3) as (process, ranks):
+        ranks[1].kill()
+        output, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 1, output
     assert output.splitlines()[-1] == "rocecoll bench: rank 1 was killed by SIGKILL"
-    assert not any(rank.is_running() for rank in ranks)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_its_ranks(number: signal.Signals) -> None:
+    with long_run(2) as (process, _):
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 128 + number, output
 
 
 # On the ranks of a launcher.
