@@ -138,6 +138,10 @@ def own_place(ranks: int | None) -> Place | None:
 
 def on_this_host(plan: Plan, ranks: int, outputs: Outputs) -> None:
     plan = plan.on_ranks(ranks)
+    try:
+        options.resolve()  # else each rank would refuse a bad value
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
     if problem := outputs.problem() or missing_peers(plan) or nothing_to_do(plan):
         raise typer.BadParameter(problem)
     rows = [Row(HOST, ranks, case) for case in plan.cases]

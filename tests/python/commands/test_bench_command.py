@@ -256,6 +256,13 @@ def test_ranks_of_a_launcher_and_others_are_refused() -> None:
 
 
 @pytest.mark.quick
+def test_a_bad_option_is_refused() -> None:
+    result = invoke(ROCECOLL_LANE_BYTES="many")
+    assert result.exit_code == 2
+    assert "ROCECOLL_LANE_BYTES='many': accepted is" in result.output
+
+
+@pytest.mark.quick
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     result = invoke("--plot", "out.svg")
