@@ -192,17 +192,19 @@ def main(
     """
     if limit is Limit.perftest:
         run_in_bed(transport, rounds, bed)
+    operations = list(Operation) if every_op else op
+    sizes_bytes = steps(minbytes, maxbytes, stepfactor)
+    chosen = chosen_cases(operations, sizes_bytes, datatype, reduction, place)
     try:
         where = worlds(network or [HOST], ranks)
         if plot_path is not None or page_path is not None:
-            plot.require(plot_path or page.PICTURE)
+            plot.require(plot_path or page.PICTURE, chosen)
     except (networks.NetworkError, plot.PlotError) as error:
         raise typer.BadParameter(str(error)) from error
-    operations = list(Operation) if every_op else op
     peers = peers_of(versus or ("none" if sweep_all else "gloo"))
     peers += [udp_peer.NAME] if limit is Limit.udp else []
     plan = launcher.Plan(
-        chosen_cases(operations, steps(minbytes, maxbytes, stepfactor), datatype, reduction, place),
+        chosen,
         peers + (sweep.peers(operations) if sweep_all else []),
         rounds,
         block_s,

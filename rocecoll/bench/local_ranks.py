@@ -103,11 +103,9 @@ def follow(ranks: Processes, reader: Reader, collector: Collector) -> None:
 
 
 def cause(ended: Sequence[int | None]) -> str:
-    """Which rank failed first: others follow it at once, and say that they do."""
-    failed = {rank: status for rank, status in enumerate(ended) if status}
-    own = [rank for rank, status in failed.items() if status != LOST_OTHERS]
-    rank = (own or list(failed))[0]
-    status = failed[rank]
+    """Which rank failed first: whoever is killed says nothing, and others fail of it at once."""
+    failed = [(status, rank) for rank, status in enumerate(ended) if status]
+    status, rank = min(failed, key=lambda one: (one[0] > 0, one[0] == LOST_OTHERS, one[1]))
     if status < 0:
         return f"rank {rank} was killed by {signal.Signals(-status).name}"
     return f"rank {rank} ended with status {status} (see above)"

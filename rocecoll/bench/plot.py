@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rocecoll.bench import sizes, tables
-from rocecoll.bench.operations import Operation
+from rocecoll.bench.operations import Case, Operation
 from rocecoll.bench.results import Row
 
 WIDTH, HEIGHT = 11.0, 3.4  # inches, of the two panels of one operation
@@ -35,7 +35,7 @@ class PlotError(Exception):
     """There is nothing to draw with."""
 
 
-def require(path: Path) -> None:
+def require(path: Path, cases: Iterable[Case]) -> None:
     """To be asked before anything is measured."""
     if importlib.util.find_spec("matplotlib") is None:
         raise PlotError("pictures need matplotlib, which is not installed: pip install matplotlib")
@@ -44,6 +44,8 @@ def require(path: Path) -> None:
     known = Figure().canvas.get_supported_filetypes()
     if path.suffix.removeprefix(".") not in known:
         raise PlotError(f"no picture ends so; accepted are {', '.join(sorted(known))}")
+    if all(case.operation is Operation.barrier for case in cases):
+        raise PlotError("nothing that is measured has a size")
 
 
 def curves(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
@@ -83,8 +85,6 @@ def draw(rows: Iterable[Row], path: Path) -> None:
     from matplotlib.figure import Figure
 
     pairs = curves(rows)
-    if not pairs:
-        raise PlotError("nothing that was measured has a size")
     with rc_context(SETTINGS):
         figure = Figure(figsize=(WIDTH, HEIGHT * len(pairs)), layout="constrained")
         panels = figure.subplots(len(pairs), 2, squeeze=False)

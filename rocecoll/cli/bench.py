@@ -58,14 +58,18 @@ class Outputs:
     json: Path | None
     plot: Path | None
 
-    def problem(self) -> str:
+    @property
+    def replace_table(self) -> bool:
+        return str(self.json) == bench_view.STANDARD_OUTPUT
+
+    def problem(self, plan: Plan) -> str:
         """Why they could not be written in the end, if that is known before."""
         for path in filter(None, (self.json, self.plot)):
             if not path.absolute().parent.is_dir():
                 return f"cannot write {path}: there is no directory {path.absolute().parent}"
         try:
             if self.plot is not None:
-                plot.require(self.plot)
+                plot.require(self.plot, plan.cases)
         except plot.PlotError as error:
             return f"--plot {self.plot}: {error}"
         return ""
@@ -142,7 +146,7 @@ def on_this_host(plan: Plan, ranks: int, outputs: Outputs) -> None:
         options.resolve()  # else each rank would refuse a bad value
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    if problem := outputs.problem() or missing_peers(plan) or nothing_to_do(plan):
+    if problem := nothing_to_do(plan) or outputs.problem(plan) or missing_peers(plan):
         raise typer.BadParameter(problem)
     rows = [Row(HOST, ranks, case) for case in plan.cases]
     local_ranks.end_in_order()
@@ -170,7 +174,7 @@ def as_rank(plan: Plan, place: Place, outputs: Outputs) -> None:
         chosen = choose_interface(ifname, family, options.master_address()).interface
         interface = None if chosen.address.is_loopback else chosen.name
         rank.join(interface)
-        hosts = rank.introduce(plan, (first and outputs.problem()) or nothing_to_do(plan))
+        hosts = rank.introduce(plan, (first and outputs.problem(plan)) or nothing_to_do(plan))
         network = HOST if hosts == 1 else HOSTS
         rows = [Row(network, place.size, case, hosts=hosts) for case in plan.cases]
         with shown(plan, rows[0].where, hidden=not first) as block_done:
@@ -210,12 +214,16 @@ def verdict(rows: Sequence[Row]) -> output.Status:
 def present(plan: Plan, collector: Collector, outputs: Outputs) -> output.Status:
     """What was measured, where it was asked for."""
     rows = collector.rows
-    if outputs.json is not None:
-        bench_view.write_json(outputs.json, plan, collector)
-    if outputs.plot is not None:
-        plot.draw(rows, outputs.plot)
-    if outputs.json is None or str(outputs.json) != bench_view.STANDARD_OUTPUT:
+    if not outputs.replace_table:
         bench_view.show(collector)
     for problem in bench_view.problems(rows):
         typer.echo(f"rocecoll bench: {problem}", err=True)
+    try:
+        if outputs.json is not None:
+            bench_view.write_json(outputs.json, plan, collector)
+        if outputs.plot is not None:
+            plot.draw(rows, outputs.plot)
+    except OSError as error:
+        typer.echo(f"rocecoll bench: cannot write {error.filename}: {error.strerror}", err=True)
+        return output.Status.PROBLEMS
     return verdict(rows)

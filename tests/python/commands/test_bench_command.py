@@ -233,6 +233,7 @@ def invoke(*arguments: str, **env: str) -> Result:
             "cannot write /no/such/rows.json: there is no directory",
         ),
         (["--plot", "out.txt"], "--plot out.txt: "),
+        (["--plot", "out.svg", "--op", "barrier"], "--plot out.svg: "),
     ],
 )
 def test_what_is_refused_before_a_rank_starts(
@@ -299,6 +300,18 @@ def test_the_exit_status_is_the_verdict(
     assert result.exit_code == (1 if problem else 0), result.output
     assert problem in result.output
     assert ("rocecoll bench: " in result.output) == bool(problem)
+
+
+@pytest.mark.quick
+def test_a_file_that_cannot_be_written_costs_no_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_ranks, "measure", told(0, False))
+    monkeypatch.setattr(local_ranks, "end_in_order", lambda: None)
+    result = invoke("-e", "8", "--json", str(tmp_path))
+    assert result.exit_code == 1
+    assert result.output.startswith("2 ranks on one host: 1 round")
+    assert f"cannot write {tmp_path}: Is a directory" in result.output
 
 
 @pytest.mark.quick

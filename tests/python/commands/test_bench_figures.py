@@ -192,8 +192,8 @@ def test_every_peer_is_drawn_in_one_picture(tmp_path: Path) -> None:
     for word in (*times, "all_reduce", "broadcast", "64 KiB", "busbw, GB/s"):
         assert word in text
     assert text == second.read_text()
-    with pytest.raises(plot.PlotError):
-        plot.draw([Row("host", 2, case(Operation.barrier), rows[0].blocks)], first)
+    with pytest.raises(plot.PlotError, match="nothing that is measured has a size"):
+        plot.require(first, [case(Operation.barrier)])
 
 
 def test_a_report_is_read_while_it_grows(tmp_path: Path) -> None:
@@ -242,6 +242,7 @@ def test_where_ranks_are(name: str, ranks: int, hosts: int, words: str) -> None:
     [
         ([None, -9], "rank 1 was killed by SIGKILL"),
         ([3, None, 1], "rank 2 ended with status 1 (see above)"),  # rank 0 has lost it
+        ([1, 3, -11], "rank 2 was killed by SIGSEGV"),  # before rank 0 could tell why it failed
         ([3, None], "rank 0 ended with status 3 (see above)"),
     ],
 )
