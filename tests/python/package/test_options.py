@@ -420,3 +420,17 @@ def test_group_that_is_not_replaced_needs_no_table(monkeypatch: pytest.MonkeyPat
     """The C++ library, which the table is in, is loaded when the first group of ours is made."""
     monkeypatch.setattr(options, "table", lambda: pytest.fail("looked at"))
     assert replaced_backends() == set()
+
+
+def test_gloo_takes_an_interface_for_as_long_as_its_groups_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And the one that the user has named before any other."""
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+    with options.gloo_interface("eth7"):
+        assert os.environ["GLOO_SOCKET_IFNAME"] == "eth7"
+    assert "GLOO_SOCKET_IFNAME" not in os.environ
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    with options.gloo_interface("eth7"):
+        assert os.environ["GLOO_SOCKET_IFNAME"] == "lo"
+    assert os.environ["GLOO_SOCKET_IFNAME"] == "lo"
