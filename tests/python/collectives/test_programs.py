@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from launch import PROGRAMS, ROOT, environment, free_port, mpirun, run_programs, torchrun
+from launch import PROGRAMS, environment, free_port, mpirun, run_programs, torchrun
 from programs.classic import PROGRAMS as CLASSIC
 
 SCRIPT = PROGRAMS / "classic.py"
@@ -121,11 +121,3 @@ def test_two_agents(backend: str) -> None:
     results = run_programs([command] * 2, [environment()] * 2)
     assert [result.returncode for result in results] == [0, 0], [r.stdout for r in results]
     assert_all_ran("".join(result.stdout for result in results), 4)
-
-
-@pytest.mark.quick
-def test_example(backend: str) -> None:
-    output = torchrun(
-        2, ROOT / "examples" / "train_digits.py", "--backend", backend, "--epochs", "1"
-    )
-    assert '"epoch": 1' in output
