@@ -2,6 +2,7 @@
 #include "torch/observing/recorder.h"
 
 #include <c10/util/thread_name.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -90,7 +91,7 @@ Recorder::Excerpt Recorder::since(uint64_t first) const {
 
 void RecordCaller(CallRecord& record) {
   record.enqueued_ns = SteadyNs();
-  thread_local const int64_t thread_id = ::gettid();
+  thread_local const int64_t thread_id = ::syscall(SYS_gettid);  // glibc 2.28 has no gettid()
   record.thread_id = thread_id;
   record.thread_name = c10::getThreadName();
   record.initiator = torch::CapturedTraceback::gather(true, false, false);

@@ -2,7 +2,6 @@
 #include "transport/shm/shm_device.h"
 
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,8 @@ namespace {
 // Of the socket's words, and of things that the kernel tells, at once.
 constexpr int kWordsPerLook = 64;
 constexpr int kEventsPerLook = 16;
+// SYS_pidfd_open, on every processor that torch has wheels for; glibc 2.28 lacks the name.
+constexpr long kPidfdOpen = 434;
 
 bool Watch(int epoll, int descriptor, void* what) {
   epoll_event event{};
@@ -176,7 +177,7 @@ std::shared_ptr<PeerProcess> ShmDevice::process_of(HostSocket::Received& receive
   if (!bell.ok()) return nullptr;
   Descriptor end;
   if (received.process != 0) {
-    end = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, received.process, 0)));
+    end = Descriptor(static_cast<int>(::syscall(kPidfdOpen, received.process, 0)));
   }
   auto process = std::make_shared<PeerProcess>(name, received.process, PeerDoorbell(bell.take()),
                                                std::move(end));

@@ -2,7 +2,6 @@
 #include "transport/datagram/udp/udp_receiver.h"
 
 #include <errno.h>
-#include <netinet/udp.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/monotonic_clock.h"
+#include "transport/datagram/udp/udp_offload.h"
 #include "transport/datagram/udp/udp_socket.h"
 
 namespace rocecoll {

@@ -2,12 +2,12 @@
 #include "transport/datagram/udp/udp_sender.h"
 
 #include <errno.h>
-#include <netinet/udp.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "transport/datagram/udp/udp_offload.h"
 #include "transport/datagram/udp/udp_socket.h"
 
 namespace rocecoll {

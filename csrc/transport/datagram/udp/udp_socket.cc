@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <linux/errqueue.h>
-#include <netinet/udp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "base/system_error.h"
+#include "transport/datagram/udp/udp_offload.h"
 
 namespace rocecoll {
 namespace {
