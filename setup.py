@@ -26,6 +26,9 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "scripts"))
+from index_page import HOME_URL, checked_home, long_description, project_urls  # noqa: E402
+
 # Whose c10d interface csrc/torch knows, and that the tests have run with.
 TORCH_MINORS = ("2.13", "2.14", "2.15")
 DEPENDENCIES = ["psutil>=5.9", "rich>=13.8", "typer>=0.12"]  # beside torch
@@ -164,9 +167,23 @@ def torch_to_build_for() -> Torch:
     fail("missing for the build:" + "".join(f"\n  - {one}" for one in missing))
 
 
-def metadata() -> dict[str, str | list[str]]:
+def index_page(version: str) -> dict[str, str | dict[str, str]]:
+    """What a package index shows. The tag of a version is the same for every torch."""
+    try:
+        home = checked_home(os.environ.get(HOME_URL, ""))
+    except ValueError as error:
+        fail(str(error))
+    return {
+        "long_description": long_description((ROOT / "README.md").read_text(), home, version),
+        "long_description_content_type": "text/markdown",
+        "project_urls": project_urls(home, version),
+    }
+
+
+def metadata() -> dict[str, str | list[str] | dict[str, str]]:
     text = (ROOT / "rocecoll" / "__init__.py").read_text()
     [version] = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    page = index_page(version)
     if BUILDING.isdisjoint(sys.argv):
         major, minor = numbers(TORCH_MINORS[-1])
         torch = f"torch>={TORCH_MINORS[0]},<{major}.{minor + 1}"
@@ -174,7 +191,7 @@ def metadata() -> dict[str, str | list[str]]:
         minor_release = torch_to_build_for().minor
         version = f"{version}+torch{minor_release}"
         torch = f"torch=={minor_release}.*"
-    return {"version": version, "install_requires": [torch, *DEPENDENCIES]}
+    return {"version": version, "install_requires": [torch, *DEPENDENCIES], **page}
 
 
 class BuildWithPages(build_py):

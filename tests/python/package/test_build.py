@@ -18,7 +18,14 @@ import rocecoll
 
 pytestmark = pytest.mark.quick
 
-SOURCES = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "_rocecoll_autoload.py")
+SOURCES = (
+    "setup.py",
+    "scripts/index_page.py",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "_rocecoll_autoload.py",
+)
 # Names and patterns of what lies beside setuptools.
 SETUPTOOLS = ("setuptools", "_distutils_hack")
 TOOLS = ("setuptools-*", "pybind11*", "cmake*", "ninja*")
@@ -122,6 +129,23 @@ def test_an_sdist_needs_no_torch_and_takes_each_that_is_supported(bed: Bed) -> N
         f"Version: {rocecoll.__version__}",
         "Requires-Dist: torch<2.16,>=2.13",
     ]
+
+
+def test_an_index_is_told_the_home_that_is_known(bed: Bed) -> None:
+    bed.see_our_packages()
+    bed.put_torch("2.15.0")
+    for variables, told in (({}, False), ({"ROCECOLL_HOME_URL": "https://example.org/o/r"}, True)):
+        bed.built_for(**variables)
+        [information] = bed.source.glob("*.dist-info/METADATA")
+        text = information.read_text()
+        assert "Description-Content-Type: text/markdown" in text
+        assert ("Project-URL: Homepage, https://example.org/o/r\n" in text) == told
+        assert ("](https://example.org/o/r/blob/v" in text) == told
+        assert "](docs/" not in text
+    assert bed.refusal(ROCECOLL_HOME_URL="nowhere") == (
+        "ROCECOLL_HOME_URL='nowhere' is no address of a repository: accepted is one such as "
+        "https://example.org/owner/rocecoll\n"
+    )
 
 
 def test_another_torch_is_refused_unless_asked_for(bed: Bed) -> None:
