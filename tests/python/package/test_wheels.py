@@ -207,6 +207,12 @@ def test_the_command_line_runs(installed: Installed) -> None:
     output = run_program([rocecoll_command, "doctor"], PYTHONPATH="")
     assert "ok       torch: " in output
     assert "ROCECOLL_TRANSPORT" in run_program([rocecoll_command, "config"], PYTHONPATH="")
+    said = ["explain", "lost rank 1: no process listens at its address any more"]
+    output = run_program([rocecoll_command, *said], PYTHONPATH="")
+    assert "because: its process has ended\n" in output
+    short = ["bench", "-e", "8", "--rounds", "1", "--block-s", "0.01"]
+    output = run_program([rocecoll_command, *short], PYTHONPATH="")
+    assert output.startswith("2 ranks on one host")
 
 
 @pytest.mark.skipif(not HAS_ROCE, reason="built without RoCE: no libibverbs-dev")
