@@ -86,6 +86,8 @@ class FastPath {
   // True once the peer has all of them; request_acknowledgement() lets that be known soon.
   virtual bool empty() const = 0;
   virtual void request_acknowledgement() = 0;
+  // Shows the peer that this process lives, by kHeartbeat there. Of devices that leave the host.
+  virtual void send_heartbeat() {}
   // False: no room now.
   virtual bool push_frame(std::span<const std::byte> frame) = 0;
   // `from` is lent until take_written() has the number, or forget_lent() or give_up().
@@ -112,11 +114,12 @@ struct FastLease {
 
 struct FastEvent {
   enum class Kind : uint8_t {
-    kProgress,  // look again: proved(), drained(), take_written()
-    kFrame,     // `frame` is lent until release(lease)
-    kLanded,    // an exposed slice, `number`, has been written completely
-    kStray,     // something was written into a slice that is not exposed
-    kFailed,    // `text` says why
+    kProgress,   // look again: proved(), drained(), take_written()
+    kFrame,      // `frame` is lent until release(lease)
+    kLanded,     // an exposed slice, `number`, has been written completely
+    kHeartbeat,  // the peer's process lives
+    kStray,      // something was written into a slice that is not exposed
+    kFailed,     // `text` says why
   };
   Kind kind = Kind::kProgress;
   FastPath* path = nullptr;
@@ -140,6 +143,8 @@ class FastDevice {
   virtual bool poll(FastEvent& event) = 0;
   // Returns the path that may have to tell its peer so, to be pumped; null if it is gone.
   virtual FastPath* release(const FastLease& lease) = 0;
+  // Over a network that may live while that of the control path does not.
+  virtual bool leaves_host() const { return false; }
   virtual WaitHandle wait_handle() = 0;
   // Call before sleeping on the handle. False: something may wait already, poll() first.
   virtual bool arm() = 0;

@@ -7,6 +7,12 @@
 #include "base/check.h"
 
 namespace rocecoll {
+namespace {
+
+// Of the control path, which hears a living peer each half second.
+constexpr Duration kSilence = std::chrono::seconds(1);
+
+}  // namespace
 
 DualLink::DualLink(DualContext& context, Link& control, const Address& peer)
     : context_(context),
@@ -242,10 +248,24 @@ void DualLink::on_timer() {
   }
 }
 
+void DualLink::heartbeat_if_silent() {
+  if (control_ == nullptr) return;
+  const auto contact = control_->contact();
+  if (contact && context_.now - contact->heard_at >= kSilence) send_heartbeat();
+}
+
+void DualLink::send_heartbeat() {
+  if (phase_ != Phase::kFast || context_.now - last_heartbeat_ < kHeartbeatInterval) return;
+  last_heartbeat_ = context_.now;
+  path_->send_heartbeat();
+  mark_dirty();
+}
+
 void DualLink::on_path(const FastEvent& event) {
   mark_dirty();
-  const bool sent_by_peer =
-      event.kind == FastEvent::Kind::kFrame || event.kind == FastEvent::Kind::kLanded;
+  const bool sent_by_peer = event.kind == FastEvent::Kind::kFrame ||
+                            event.kind == FastEvent::Kind::kLanded ||
+                            event.kind == FastEvent::Kind::kHeartbeat;
   if (sent_by_peer && control_ != nullptr) control_->vouch(context_.now);
   switch (event.kind) {
     case FastEvent::Kind::kFailed:
@@ -269,6 +289,9 @@ void DualLink::on_path(const FastEvent& event) {
       exposures_.erase(found);
       break;
     }
+    case FastEvent::Kind::kHeartbeat:  // the peer does not hear us, perhaps
+      send_heartbeat();
+      break;
     case FastEvent::Kind::kProgress:
       break;
   }

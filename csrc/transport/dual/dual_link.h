@@ -30,6 +30,8 @@ namespace rocecoll {
 
 class DualLink final : public Link {
  public:
+  static constexpr Duration kHeartbeatInterval = std::chrono::milliseconds(500);
+
   static constexpr size_t kMaxWaitingFrames = 64;
   static constexpr size_t kMaxPendingWrites = 256;
   static constexpr size_t kMaxAnnounced = 1024;  // per process
@@ -54,6 +56,9 @@ class DualLink final : public Link {
   void on_control(const Event& event);
   void on_path(const FastEvent& event);
   void on_timer();
+  // Shows the peer that we live if its end of the control path has not been heard for a while: its
+  // network may carry nothing both ways.
+  void heartbeat_if_silent();
   // This process did not run for so long, with a deadline set: nobody has kept it waiting.
   void on_pause(Duration length) { deadline_ += length; }
   // The device went down: the faster path no longer carries this link.
@@ -97,6 +102,7 @@ class DualLink final : public Link {
   // -- dual_link.cc: the owner's side, and what the faster path carries
   void set_phase(Phase phase);
   void set_deadline(Instant deadline);
+  void send_heartbeat();
   void emit(Event::Kind kind, uint32_t token);
   void expose_on_control(uint32_t number, Exposure& exposure);
   void abandon_lent_memory();
@@ -154,6 +160,7 @@ class DualLink final : public Link {
   std::optional<uint64_t> goodbye_;  // messages that the leaving peer has sent
   std::optional<Status> held_down_;  // until they have come
   bool goodbye_said_ = false;
+  Instant last_heartbeat_{};
   Instant last_break_{};
   Instant deadline_ = kNever;
 

@@ -167,7 +167,15 @@ void DualTransport::check_health() {
   for (const auto& [control, link] : links_) link->on_device_down();
 }
 
+bool DualTransport::sends_heartbeats() const {
+  return device_ != nullptr && device_->leaves_host() && links_on_path() > 0;
+}
+
 void DualTransport::run_timers() {
+  if (sends_heartbeats() && context_.now >= heartbeats_due_) {
+    heartbeats_due_ = context_.now + DualLink::kHeartbeatInterval;
+    for (const auto& [control, link] : links_) link->heartbeat_if_silent();
+  }
   std::vector<DualLink*> due;
   for (DualLink* link : context_.with_timer) {
     if (link->deadline() <= context_.now) due.push_back(link);
@@ -229,7 +237,7 @@ Instant DualTransport::next_deadline() const {
   if (!context_.events.empty() || !context_.dirty.empty() || !lent_.empty()) return context_.now;
   Instant next = control_->next_deadline();
   for (const DualLink* link : context_.with_timer) next = std::min(next, link->deadline());
-  return next;
+  return sends_heartbeats() ? std::min(next, heartbeats_due_) : next;
 }
 
 bool DualTransport::arm() {

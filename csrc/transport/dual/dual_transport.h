@@ -61,6 +61,7 @@ class DualTransport final : public Transport {
   size_t poll_control(std::span<Event> events);
   size_t poll_device();
   void check_health();
+  bool sends_heartbeats() const;
   void run_timers();
   void pump();
   void reap();
@@ -75,6 +76,7 @@ class DualTransport final : public Transport {
   std::vector<DualLink*> in_turn_;  // of context_.dirty
   std::vector<DualLink*> blocked_;  // wait for room in the control path
   Instant control_due_{};
+  Instant heartbeats_due_{};
   bool beyond_reach_ = false;  // there are, or were, links that no faster path may carry
   PauseDetector pauses_;       // between calls of poll()
   bool armed_ = false;         // the driver may have slept since the last poll()

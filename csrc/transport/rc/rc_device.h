@@ -30,6 +30,7 @@ class RcDevice final : public FastDevice {
   std::unique_ptr<FastPath> make_path() override { return std::make_unique<RcPath>(*this); }
   bool poll(FastEvent& event) override;
   FastPath* release(const FastLease& lease) override;
+  bool leaves_host() const override { return true; }
   WaitHandle wait_handle() override { return device_->wait_handle(); }
   bool arm() override { return next_ == completed_ && device_->arm(); }
   Status health() override { return device_->health(); }

@@ -122,6 +122,10 @@ bool RcPath::empty() const {
   return std::ranges::all_of(streams_, [](const auto& stream) { return stream->empty(); });
 }
 
+void RcPath::send_heartbeat() {
+  if (!streams_.empty()) streams_.front()->send_heartbeat();
+}
+
 void RcPath::request_acknowledgement() {
   for (const auto& stream : streams_) stream->request_acknowledgement();
 }
@@ -243,6 +247,7 @@ void RcPath::on_receive(RcStream& stream, const WorkCompletion& completion, Fast
   }
   receives.repost(completion.id);
   if (header->kind != StreamHeader::Kind::kProbe) stream.on_reposted(/*bare=*/true);
+  if (header->kind == StreamHeader::Kind::kHeartbeat) event.kind = FastEvent::Kind::kHeartbeat;
 }
 
 void RcPath::on_reposted(uint32_t queue_pair) {

@@ -56,6 +56,7 @@ class RcPath final : public FastPath {
   uint64_t pushed() const override { return streams_.front()->pushed(); }
   bool empty() const override;
   void request_acknowledgement() override;
+  void send_heartbeat() override;
   bool push_frame(std::span<const std::byte> frame) override {
     return streams_.front()->push_frame(frame);
   }

@@ -35,7 +35,8 @@ Status RcStream::prepare() {
   batch_.clear();
   requests_ = acknowledged_ = probe_request_ = last_request_ = 0;
   unsignaled_ = owed_ = owed_bare_ = 0;
-  connected_ = started_ = proved_ = failed_ = drained_ = wants_acknowledgement_ = false;
+  connected_ = started_ = proved_ = failed_ = drained_ = false;
+  wants_acknowledgement_ = wants_heartbeat_ = false;
   next_ = 0;
   for (Message& message : messages_) {
     if (message.requested != 0) {
@@ -156,7 +157,7 @@ void RcStream::add_bare(StreamHeader::Kind kind) {
   const std::span<std::byte> bytes(header, StreamHeader::kWireBytes);
   make_header(kind, 0).store(bytes);
   add_request(SendRequest::Kind::kSend, bytes, bare_headers_.local_key);
-  if (kind == StreamHeader::Kind::kCredit) --bare_credits_;
+  if (kind != StreamHeader::Kind::kProbe) --bare_credits_;
 }
 
 void RcStream::add_frame(Message& message) {
@@ -216,6 +217,10 @@ Status RcStream::pump() {
     if (message.requested != 0) ++next_;
     if (batch_.size() < kBatch) continue;
     if (Status status = post_batch(); !status.ok()) return status;
+  }
+  if (wants_heartbeat_ && bare_credits_ > 0 && room() > 1) {
+    add_bare(StreamHeader::Kind::kHeartbeat);
+    wants_heartbeat_ = false;
   }
   const bool ask = wants_acknowledgement_ && unsignaled_ > 0;
   if ((must_return_credits() || ask) && bare_credits_ > 0 && room() > 1) {

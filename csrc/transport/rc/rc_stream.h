@@ -81,6 +81,8 @@ class RcStream {
   Status pump();
   // Has a completion of the newest request asked for, so that empty() tells the truth soon.
   void request_acknowledgement() { wants_acknowledgement_ = true; }
+  // Sends a message that means nothing, once there is a credit for it.
+  void send_heartbeat() { wants_heartbeat_ = true; }
   bool empty() const { return messages_.empty(); }
   uint64_t pushed() const { return first_ + messages_.size(); }
   // Writes all of whose parts the peer has.
@@ -168,6 +170,7 @@ class RcStream {
   bool failed_ = false;
   bool drained_ = false;
   bool wants_acknowledgement_ = false;
+  bool wants_heartbeat_ = false;
 };
 
 }  // namespace rocecoll

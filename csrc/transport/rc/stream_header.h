@@ -21,9 +21,10 @@ namespace rocecoll {
 
 struct StreamHeader {
   enum class Kind : uint8_t {
-    kFrame = 1,   // the owner's frame follows
-    kCredit = 2,  // credits only
-    kProbe = 3,   // proves the path
+    kFrame = 1,      // the owner's frame follows
+    kCredit = 2,     // credits only
+    kProbe = 3,      // proves the path
+    kHeartbeat = 4,  // from a process that lives
   };
   static constexpr size_t kWireBytes = 8;
 

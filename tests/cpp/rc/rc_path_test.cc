@@ -253,6 +253,30 @@ TEST(RcPath, WhatComesOverRoceShowsThatThePeerLives) {
   EXPECT_FALSE(pair.at_a().down.empty());
 }
 
+// As most pairs of a ring are: their ranks send heartbeats over RoCE.
+TEST(RcPath, RanksWithNothingToSayAreNotLostWhereOnlyTheControlPathIsSilent) {
+  Pair pair;
+  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
+  pair.network.wire(0, 1).blocked = true;  // one way first: the other end hears, this one does not
+  pair.run_for(seconds(40));
+  pair.network.set_partition(1, true);
+  pair.run_for(seconds(40));
+  EXPECT_TRUE(pair.at_a().down.empty() && pair.at_b().down.empty());
+  pair.run([] { return false; }, seconds(15), {1});
+  EXPECT_FALSE(pair.at_a().down.empty()) << "its device sends no heartbeats";
+}
+
+TEST(RcPath, RanksThatHearEachOtherSendNoHeartbeatsOverRoce) {
+  Pair pair;
+  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
+  const auto sent_over_roce = [&] { return pair.a->path_stats().back().traffic.packets_sent; };
+  ASSERT_TRUE(pair.a->path_stats().back().path == "rc");
+  pair.run_for(seconds(1));
+  const uint64_t before = sent_over_roce();
+  pair.run_for(seconds(60));
+  EXPECT_EQ(sent_over_roce(), before);
+}
+
 TEST(RcPath, DeadPeerIsNamedSoon) {
   Pair pair;
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
