@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.filesize import decimal
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -75,20 +76,21 @@ def show(read: list[Trace], kinds: list[Kind], late: list[Lateness], console: Co
     if dropped := sum(one.dropped_calls for one in read):
         console.print(f"and {dropped} before them that the traces had no room for")
     for kind in kinds:
-        console.print(kind_lines(kind))
+        for line in kind_lines(kind):
+            console.print(line)
     if late:
         console.print(lateness_table(late))
 
 
-def kind_lines(kind: Kind) -> Text:
-    """Two lines, so that the place in the program has one for itself."""
+def kind_lines(kind: Kind) -> tuple[Text, Padding]:
+    """The place in the program, which may be long, has lines for itself."""
     head = Text(f"{kind.operation} on {kind.group}", "bold")
     head.append(
         f": {kind.calls} calls, {decimal(kind.bytes)}, mean {kind.mean_ms:.3f} ms, max "
         f"{kind.max_ms:.3f} ms",
         "not bold",
     )
-    return head.append(f"\n    {kind.started_by}", "not bold dim")
+    return head, Padding(Text(kind.started_by, "dim"), (0, 0, 0, 4), expand=False)
 
 
 def lateness_table(late: list[Lateness]) -> Table:

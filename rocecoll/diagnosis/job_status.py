@@ -144,8 +144,9 @@ def verdicts(group: Group) -> list[str]:
             doing = f"still runs {member.state['running']}"
         else:
             doing = "is in none of this group's operations"
+        plural = "" if member.called == 1 else "s"
         lines.append(
-            f"{spell([member.rank])} has called {member.called} collectives where others have "
+            f"{spell([member.rank])} has called {member.called} collective{plural} where others have "
             f"called {most}, and {doing}: see what process {member.pid} does (py-spy dump --pid "
             f"{member.pid})"
         )

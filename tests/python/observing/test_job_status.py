@@ -136,11 +136,11 @@ def test_a_rank_that_keeps_the_others_is_named_until_it_goes_on() -> None:
 
         group = wait_for("a verdict", stuck)
         [line] = job_status.verdicts(group)
-        assert line.startswith("rank 2 has called 1 collectives where others have called 2")
+        assert line.startswith("rank 2 has called 1 collective where others have called 2")
         assert f"process {ranks[2].pid}" in line
         command = [sys.executable, "-m", "rocecoll", "status"]
         shown = subprocess.run(command, env=environment(), capture_output=True, text=True)
-        assert "rank 2 has called 1 collectives" in " ".join(shown.stdout.split()), shown.stdout
+        assert "rank 2 has called 1 collective" in " ".join(shown.stdout.split()), shown.stdout
         states = [member.state for member in group.members]
         assert states[0]["running"] == "all_reduce #2 (SUM, float32, 1000 elements)"
         assert states[2]["last"] == "all_reduce #1 (SUM, float32, 4 elements)"
