@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import sys
@@ -109,3 +110,20 @@ def test_a_tree_that_was_not_built_says_so() -> None:
     assert result.returncode == 1
     assert result.stdout.startswith("rocecoll: its own library cannot be loaded: ")
     assert "run `pip install --no-build-isolation .`" in result.stdout
+
+
+def test_only_the_command_that_is_called_is_loaded() -> None:
+    code = (
+        "import sys\nfrom rocecoll.cli.app import app\napp(['config'], standalone_mode=False)\n"
+        "print('loaded', [name for name in sys.modules if name.startswith('rocecoll.cli.')])"
+    )
+    [shown] = run_programs([[sys.executable, "-c", code]], [environment()])
+    assert shown.returncode == 0, shown.stdout
+    loaded = {"rocecoll.cli.app", "rocecoll.cli.output", "rocecoll.cli.config"}
+    assert set(ast.literal_eval(shown.stdout.rpartition("loaded ")[2])) == loaded
+
+
+def test_a_command_that_does_not_exist() -> None:
+    result = CliRunner().invoke(app, ["confg"])
+    assert result.exit_code == 2
+    assert "No such command 'confg'" in result.output
