@@ -73,14 +73,33 @@ void UdPeers::remove(PeerHandle peer) {
   free_.push_back(peer.index);
 }
 
+void UdPeers::follow_gid() {
+  if (gid_moves_ == port_.gid_moves()) return;
+  gid_moves_ = port_.gid_moves();
+  for (auto& [gid, handle] : handles_) {
+    auto made = make_handle(gid);
+    if (!made.ok()) continue;  // an old one loses what is sent with it, as a failed path does
+    for (Peer& peer : peers_) {
+      if (peer.handle == handle.get()) peer.handle = made.value().get();
+    }
+    handle = made.take();
+  }
+}
+
 Result<ibv_ah*> UdPeers::handle_to(const Gid& gid) {
   if (const auto known = handles_.find(gid); known != handles_.end()) return known->second.get();
+  auto made = make_handle(gid);
+  if (!made.ok()) return made.status();
+  return handles_.emplace(gid, made.take()).first->second.get();
+}
+
+Result<AddressHandle> UdPeers::make_handle(const Gid& gid) const {
   ibv_ah_attr path = port_.path_to(gid);
   AddressHandle handle(ibv_create_ah(port_.protection_domain(), &path));
   if (handle == nullptr) {
     return port_.error("find the way from " + ToText(own_.gid) + " to " + ToText(gid), errno);
   }
-  return handles_.emplace(gid, std::move(handle)).first->second.get();
+  return handle;
 }
 
 const UdPeers::Peer& UdPeers::operator[](PeerHandle peer) const {

@@ -18,7 +18,7 @@
 namespace rocecoll {
 
 // Whom a datagram port can send to, and how each is found from what packets carry. Address handles
-// are kept for the port's life; peers with one GID share one.
+// are kept for the port's life, or until its GID moves; peers with one GID share one.
 class UdPeers {
  public:
   struct Peer {
@@ -40,6 +40,8 @@ class UdPeers {
   Result<PeerHandle> add(const Address& address);
   // As DatagramPort::remove_peer.
   void remove(PeerHandle peer);
+  // New ways to all peers if the port's GID has moved.
+  void follow_gid();
   const Peer& operator[](PeerHandle peer) const;
   // Null if it was not added.
   const Peer* find(const Gid& gid, uint32_t number, uint32_t key) const;
@@ -56,11 +58,13 @@ class UdPeers {
     size_t operator()(const Gid& gid) const;
   };
   Result<ibv_ah*> handle_to(const Gid& gid);
+  Result<AddressHandle> make_handle(const Gid& gid) const;
 
   VerbsPort& port_;
   const QueuePairAddress own_;
   const size_t min_mtu_bytes_;
   std::unordered_map<Gid, AddressHandle, Hash> handles_;
+  uint32_t gid_moves_ = 0;      // that the handles know of
   std::deque<Peer> peers_;      // a deque: addresses are lent
   std::vector<uint32_t> free_;  // places in peers_ of removed ones
   std::unordered_map<Id, uint32_t, Hash> index_of_;

@@ -146,13 +146,18 @@ size_t UdPort::receive(std::span<RxDatagram> batch) {
 
 void UdPort::release(std::span<const RxDatagram> batch) { receiver_->release(*queue_pair_, batch); }
 
-bool UdPort::arm() {
+void UdPort::take_events() {
   port_->take_events();
+  peers_->follow_gid();
+}
+
+bool UdPort::arm() {
+  take_events();
   return receiver_->completions().arm();
 }
 
 Status UdPort::health() {
-  port_->take_events();
+  take_events();
   return port_->health().status();
 }
 

@@ -47,6 +47,7 @@ class UdPort final : public DatagramPort {
   // Anything that goes wrong with one datagram, such as a route that is gone, fails the queue pair
   // for all. It keeps its number when it is started anew; what was on its way is lost.
   void start_anew_if_failed();
+  void take_events();
 
   std::unique_ptr<VerbsPort> port_;
   QueuePairAddress own_;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "transport/verbs/device_list.h"
 #include "transport/verbs/locked_memory.h"
 #include "transport/verbs/verbs_error.h"
@@ -57,6 +58,7 @@ Status VerbsPort::prepare() {
     return error("read port " + std::to_string(choice_.port), failed);
   }
   max_message_bytes_ = std::min<size_t>(port.max_msg_sz, kMaxMessageBytes);
+  gid_table_entries_ = static_cast<uint32_t>(std::max(port.gid_tbl_len, 0));
   if (port.pkey_tbl_len <= options_.pkey_index) {
     return Status(StatusCode::kInvalidArgument,
                   ToText(choice_) + ": partition key " + std::to_string(options_.pkey_index) +
@@ -69,7 +71,7 @@ Status VerbsPort::prepare() {
   Status status = watch_descriptor(context()->async_fd);
   // It may have changed before anybody listened for events.
   if (port.state != IBV_PORT_ACTIVE) health_.on_event(IBV_EVENT_PORT_ERR);
-  health_.set_gid_present(gid_is_present());
+  look_for_gid();
   return status;
 }
 
@@ -147,13 +149,27 @@ void VerbsPort::take_events() {
     // Before anything else: destroying what an event is about waits for this.
     ibv_ack_async_event(&event);
     if (ours) health_.on_event(type);
-    health_.set_gid_present(gid_is_present());
+    look_for_gid();
   }
 }
 
-bool VerbsPort::gid_is_present() const {
+// An address that is taken from its interface and given back may get another place: the old one is
+// not free while queue pairs refer to it.
+void VerbsPort::look_for_gid() {
+  bool present = has_gid_at(choice_.gid.index);
+  for (uint32_t index = 0; !present && index < gid_table_entries_; ++index) {
+    if (!has_gid_at(index)) continue;
+    choice_.gid.index = index;
+    ++gid_moves_;
+    present = true;
+    Log(Severity::kInfo, ToText(choice_) + ": the GID was at another index before");
+  }
+  health_.set_gid_present(present);
+}
+
+bool VerbsPort::has_gid_at(uint32_t index) const {
   ibv_gid_entry entry{};
-  return ibv_query_gid_ex(context(), choice_.port, choice_.gid.index, &entry, 0) == 0 &&
+  return ibv_query_gid_ex(context(), choice_.port, index, &entry, 0) == 0 &&
          entry.gid_type == IBV_GID_TYPE_ROCE_V2 &&
          std::memcmp(entry.gid.raw, choice_.gid.gid.bytes.data(), sizeof(entry.gid.raw)) == 0;
 }

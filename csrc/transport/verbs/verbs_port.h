@@ -32,8 +32,10 @@ class VerbsPort {
   const PortChoice& choice() const { return choice_; }
   size_t max_message_bytes() const { return max_message_bytes_; }
 
-  // The way to a peer, for queue pairs and address handles.
+  // The way to a peer, for queue pairs and address handles; a new one after each move of the GID.
   ibv_ah_attr path_to(const Gid& peer) const;
+  // How often the GID has come back at another place of the port's table.
+  uint32_t gid_moves() const { return gid_moves_; }
   // Of the verbs on this device: "rxe0: cannot ...".
   Status error(const std::string& what, int number) const;
 
@@ -52,10 +54,14 @@ class VerbsPort {
   VerbsPort(const RdmaOptions& options, PortChoice choice, ContextHandle context);
   Status prepare();
   Status watch_descriptor(int fd);
-  bool gid_is_present() const;
+  // Finds the place of the GID in the port's table, and whether it is there.
+  void look_for_gid();
+  bool has_gid_at(uint32_t index) const;
 
   const RdmaOptions options_;
-  const PortChoice choice_;
+  PortChoice choice_;
+  uint32_t gid_table_entries_ = 0;
+  uint32_t gid_moves_ = 0;
   PortHealth health_;
   ibv_device_attr attributes_{};
   size_t max_message_bytes_ = 0;

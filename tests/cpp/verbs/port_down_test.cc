@@ -98,6 +98,45 @@ TEST_F(PortDownTest, ConnectedQueuePairsFailAndTheDeviceSaysWhy) {
   EXPECT_EQ(a.completions[1].status, CompletionStatus::kSuccess) << a.completions[1].text;
 }
 
+// An address that comes back may be at another place of the port's GID table.
+TEST_F(PortDownTest, AnAddressThatComesBackIsFoundWhereverItIs) {
+  RdmaEnd a(a_name_, {.host = GlobalAddress(a_name_, true)});
+  RdmaEnd b(b_name_, {.host = GlobalAddress(b_name_, true)});
+  UdEnd ud_a(a_name_, {.host = GlobalAddress(a_name_, true)});
+  UdEnd ud_b(b_name_, {.host = GlobalAddress(b_name_, true)});
+  const PeerHandle to_b = ud_a.add(ud_b.port->address());
+  ud_b.add(ud_a.port->address());
+  a.queue_pair = a.make();  // holds the old place
+  b.queue_pair = b.make();
+  ASSERT_TRUE(a.queue_pair->connect(b.queue_pair->address()).ok());
+  const auto own = Pair("SOFTROCE_ADDRESSES");
+  const std::string device = " dev " + interface_;
+  run("ip address del " + own[0] + "/32" + device);
+  run("ip address add 192.0.2.77/32" + device);
+  EXPECT_NE(await_health(*a.device, false).message().find("has lost the address"),
+            std::string::npos);
+  EXPECT_FALSE(await_health(*ud_a.port, false).ok());
+  run("ip address add " + own[0] + "/32" + device);
+  run("ip address del 192.0.2.77/32" + device);
+  run("ip route replace " + own[1] + device + " src " + own[0]);
+  EXPECT_TRUE(await_health(*a.device, true).ok());
+  EXPECT_TRUE(await_health(*ud_a.port, true).ok());
+  for (RdmaEnd* end : {&a, &b}) end->queue_pair = end->make();
+  ASSERT_TRUE(a.queue_pair->connect(b.queue_pair->address()).ok());
+  ASSERT_TRUE(b.queue_pair->connect(a.queue_pair->address()).ok());
+  const SendRequest write = a.write(b, 0, 100, 1);
+  ASSERT_EQ(a.queue_pair->post({&write, 1}), 1u);
+  ASSERT_TRUE(a.await(1));
+  EXPECT_EQ(a.completions[0].status, CompletionStatus::kSuccess) << a.completions[0].text;
+  ud_a.send(to_b, {Pattern(100, 1)});
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (ud_b.take() == 0 && std::chrono::steady_clock::now() < deadline) {
+    ud_a.send(to_b, {Pattern(100, 1)});
+    if (ud_b.port->arm()) WaitReadable(ud_b.port->wait_handle(), 100);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now(), deadline);
+}
+
 TEST_F(PortDownTest, DatagramsAreLostAndFlowAgainAfterwards) {
   UdEnd a(a_name_, {.host = GlobalAddress(a_name_, true)});
   UdEnd b(b_name_, {.host = GlobalAddress(b_name_, true)});
