@@ -12,8 +12,16 @@ from typer.core import TyperGroup
 import rocecoll
 from rocecoll.cli.output import Status
 
-# Each is the function of that name in the module of that name.
-COMMANDS = ("bench", "config", "devices", "doctor", "explain", "status", "trace")
+# Modules, each with the function of its command's name.
+COMMANDS = {
+    "bench": "rocecoll.cli.bench",
+    "config": "rocecoll.cli.config",
+    "devices": "rocecoll.cli.devices",
+    "doctor": "rocecoll.cli.doctor",
+    "explain": "rocecoll.cli.explain",
+    "status": "rocecoll.cli.status",
+    "trace": "rocecoll.cli.trace",
+}
 PLAIN: dict[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,  # boxes are hard to read in a log
@@ -30,7 +38,7 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"rocecoll.cli.{cmd_name}")
+        module = importlib.import_module(COMMANDS[cmd_name])
         alone = typer.Typer(**PLAIN)
         alone.command(cmd_name)(getattr(module, cmd_name))
         return typer.main.get_command(alone)

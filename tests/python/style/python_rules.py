@@ -76,16 +76,19 @@ def command_line_is_on_top(tree: Tree) -> list[str]:
 
 
 def modules_are_used(tree: Tree) -> list[str]:
-    """Imported, run as a program (`__main__`), or named as an entry point in pyproject.toml."""
+    """Imported, run as a program (`__main__`), or named in full: by another module, which loads it
+    when it is needed, or as an entry point in pyproject.toml."""
     used = used_modules(tree)
+    modules = {path: tree.files[path] for path in tree.under("rocecoll/", suffixes=(".py",))}
     entry_points = tree.files.get("pyproject.toml", "")
     found = []
     for path in tree.under("rocecoll/", suffixes=(".py",)):
         name = module_name(path)
         program = path.endswith(("__init__.py", "__main__.py"))
-        if not (
-            program or name in used or f'"{name}:' in entry_points or f'"{name}"' in entry_points
-        ):
+        named = f'"{name}:' in entry_points or any(
+            f'"{name}"' in text for other, text in modules.items() if other != path
+        )
+        if not (program or named or name in used or f'"{name}"' in entry_points):
             found.append(f"{path}:1: nothing imports it; use it or remove it")
     return found
 
