@@ -106,6 +106,8 @@ Status Group::submit(Instant now, OperationPtr operation) {
 // In order. Who has passed a barrier finds the results of what was called before it, on every rank.
 bool Group::may_admit(const Entry& entry) const {
   if (collectives_.size() >= std::max(options_.max_operations_in_flight, 1u)) return false;
+  const Gate* gate = entry.operation->spec().gate.get();
+  if (gate != nullptr && !gate->is_open()) return false;
   return !is_barrier(entry) || std::ranges::all_of(collectives_, [this](uint32_t index) {
     return is_barrier(running_[index]->entry);
   });

@@ -83,9 +83,10 @@ bool Group::fail_from_staging() {
   return false;
 }
 
-// The oldest running operation that is late; if only a queued one is, the collective it waits for.
+// The oldest running operation that is late; if only a queued one is, what it waits for: a
+// collective, or, behind a gate, the messages that are to open it.
 const Group::Running* Group::find_late(Instant now) const {
-  const Running* late = collectives_.empty() ? nullptr : running_[collectives_.front()].get();
+  const Running* late = collectives_.empty() ? find(0) : running_[collectives_.front()].get();
   bool found = false;
   for (const auto& running : running_) {
     if (running->entry.operation == nullptr || now < running->entry.deadline) continue;

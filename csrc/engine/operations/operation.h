@@ -13,6 +13,7 @@
 #include "collectives/data_type.h"
 #include "collectives/partition.h"
 #include "collectives/program.h"
+#include "engine/operations/gate.h"
 #include "engine/operations/staged_memory.h"
 
 namespace rocecoll {
@@ -40,9 +41,11 @@ struct OperationSpec {
   OperationBuffer input;
   OperationBuffer output;          // broadcast, allreduce, reduce: may be the input's memory
   StagedMemory* staged = nullptr;  // fills and empties the buffers; kept alive by the owner
-  Duration timeout{0};             // 0: the group's
-  std::string algorithm;           // empty: chosen by size (tests and benchmarks name one)
-  bool only_preferred = false;     // where the algorithm cannot do it, the choice by size stands
+  // Collectives: neither this one nor those behind it start before the gate is open. Null: no gate.
+  std::shared_ptr<const Gate> gate;
+  Duration timeout{0};          // 0: the group's
+  std::string algorithm;        // empty: chosen by size (tests and benchmarks name one)
+  bool only_preferred = false;  // where the algorithm cannot do it, the choice by size stands
 };
 
 // Shared by the caller and the engine. The caller must keep the buffers alive until done(): put

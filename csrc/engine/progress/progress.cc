@@ -64,6 +64,7 @@ struct Progress::Impl {
   void shut_down_groups(Duration limit);
   void look(const std::function<void(Engine&)>& call);
   void change(const std::function<void(Engine&)>& call);
+  void start(const std::function<void(Engine&)>& call);
 
   const std::unique_ptr<Transport> transport;
   Disposer disposer;
@@ -264,6 +265,13 @@ void Progress::Impl::change(const std::function<void(Engine&)>& call) {
   wake(hand_over.call());
 }
 
+// The call has operations send something, which nobody waits for yet.
+void Progress::Impl::start(const std::function<void(Engine&)>& call) {
+  EngineLock::Outcome outcome = engine.with(call);
+  wake(hand_over.left(outcome.pending, outcome.next_deadline));
+  step_aside(std::move(outcome));
+}
+
 Result<std::unique_ptr<Progress>> Progress::Start(std::unique_ptr<Transport> transport,
                                                   const EngineOptions& engine,
                                                   const ProgressOptions& options) {
@@ -351,7 +359,7 @@ Status Progress::submit_all(GroupId group, const std::vector<OperationPtr>& oper
                             size_t& accepted) {
   Status refused;
   accepted = 0;
-  EngineLock::Outcome outcome = impl_->engine.with([&](Engine& engine) {
+  impl_->start([&](Engine& engine) {
     for (const OperationPtr& operation : operations) {
       refused = engine.check(group, operation->spec());
       if (!refused.ok()) return;
@@ -364,9 +372,14 @@ Status Progress::submit_all(GroupId group, const std::vector<OperationPtr>& oper
     }
     engine.step(now);
   });
-  impl_->wake(impl_->hand_over.left(outcome.pending, outcome.next_deadline));
-  impl_->step_aside(std::move(outcome));
   return refused;
+}
+
+void Progress::open(Gate& gate) {
+  impl_->start([&](Engine& engine) {
+    gate.open();
+    engine.step(MonotonicNow());
+  });
 }
 
 Status Progress::wait(const OperationPtr& operation, Duration timeout) {

@@ -52,6 +52,8 @@ class Progress {
   // Submits the operations in order under one lock, so that what they send leaves together. All are
   // checked before the first one starts. At a refusal `accepted` says how many went out.
   Status submit_all(GroupId group, const std::vector<OperationPtr>& operations, size_t& accepted);
+  // Operations behind the gate may start now.
+  void open(Gate& gate);
   // Drives until the operation is done or `timeout` passed (kTimeout; the operation stays pending).
   // Returns the operation's status. Callable from many threads.
   Status wait(const OperationPtr& operation, Duration timeout = Duration::max());

@@ -187,4 +187,19 @@ Backend::WorkPtr Backend::allreduce_sparse(Tensors& tensors,
   return work;
 }
 
+std::shared_ptr<const Gate> Backend::gate_behind_sparse() {
+  if (sparse_steps_->idle()) return nullptr;
+  auto gate = std::make_shared<Gate>();
+  sparse_steps_->run([runtime = runtime_, gate] { runtime->progress().open(*gate); });
+  return gate;
+}
+
+Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions& options) {
+  return run([&](const GroupFacts& facts) {
+    Request request = BarrierRequest(facts, options);
+    request.specs.front().gate = gate_behind_sparse();
+    return request;
+  });
+}
+
 }  // namespace rocecoll::torch_adapter

@@ -136,9 +136,8 @@ class Backend final : public c10d::Backend {
   WorkPtr recvAnysource(Tensors& tensors, int tag) override {
     return run(RecvRequest, tensors, std::nullopt, tag);
   }
-  WorkPtr barrier(const c10d::BarrierOptions& options) override {
-    return run(BarrierRequest, options);
-  }
+  // Comes after all collectives called before it, also sparse ones.
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
   // Rank 0 names the ranks that did not come in time. Failing it fails the group.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
@@ -175,6 +174,8 @@ class Backend final : public c10d::Backend {
       return nullptr;
     }
   }
+  // Opens when the steps of the sparse collectives called so far are over; null when they are.
+  std::shared_ptr<const Gate> gate_behind_sparse();
   WorkPtr submit(Request request);
   WorkPtr add(Batch& batch, Request request);
   // The part that tensors of an accelerator need at the time of the call.

@@ -67,4 +67,9 @@ void SerialQueue::run(std::function<void()> task) {
   });
 }
 
+bool SerialQueue::idle() {
+  const std::lock_guard lock(mutex_);
+  return !serving_;
+}
+
 }  // namespace rocecoll::torch_adapter

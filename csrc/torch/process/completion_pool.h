@@ -49,6 +49,8 @@ class SerialQueue : public std::enable_shared_from_this<SerialQueue> {
  public:
   // Must not throw. The queue lives until its tasks have run.
   void run(std::function<void()> task);
+  // No task waits or runs.
+  bool idle();
 
  private:
   std::mutex mutex_;

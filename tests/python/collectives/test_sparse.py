@@ -109,6 +109,61 @@ def test_among_others(shared_pool) -> None:
     shared_pool(3).run(check_among_others)
 
 
+def check_barrier_comes_after(elements: int) -> None:
+    """Whoever has passed the barrier finds the sums of all called before it, and so do the others."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    values = torch.full((elements * (rank + 1),), 1.0)
+    sparse = [
+        torch.sparse_coo_tensor(torch.arange(len(values))[None], values, (elements * size,))
+        for _ in range(2)
+    ]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in sparse]
+    after = torch.ones(3)
+    barrier = dist.barrier(async_op=True)
+    behind = dist.all_reduce(after, async_op=True)
+    barrier.wait()
+    assert all(work.is_completed() for work in works)
+    expected = size - torch.arange(elements * size) // elements
+    assert all(torch.equal(tensor.to_dense(), 1.0 * expected) for tensor in sparse)
+    behind.wait()
+    assert after.tolist() == [size] * 3
+    dist.barrier()  # nothing is under way
+
+
+@pytest.mark.lossy
+@pytest.mark.parametrize("elements", [1, 100_000])
+def test_barrier_comes_after(shared_pool, elements: int) -> None:
+    shared_pool(3).run(check_barrier_comes_after, elements)
+
+
+def check_barrier_in_a_batch() -> None:
+    elements, world = 100_000, dist.distributed_c10d._get_default_group()
+    tensor = torch.ones(elements).to_sparse()
+    work = dist.all_reduce(tensor, async_op=True)
+    world._start_coalescing(torch.device("cpu"))
+    world.barrier()
+    world._end_coalescing(torch.device("cpu")).wait()
+    assert work.is_completed()
+    assert (tensor.to_dense() == dist.get_world_size()).all()
+
+
+def test_barrier_in_a_batch(shared_pool) -> None:
+    shared_pool(2).run(check_barrier_in_a_batch)
+
+
+def check_barrier_after_a_failure() -> None:
+    rank = dist.get_rank()
+    work = dist.all_reduce(torch.ones(3 + rank).to_sparse(), async_op=True)
+    dist.barrier()
+    with pytest.raises(RuntimeError, match="Sparse dimensions do not match"):
+        work.wait()
+    check_future()
+
+
+def test_barrier_after_a_failure(shared_pool) -> None:
+    shared_pool(2).run(check_barrier_after_a_failure)
+
+
 def check_rounding() -> list[float]:
     tensor = torch.sparse_coo_tensor([[0, 1]], [0.1 * 3 ** dist.get_rank(), 1.0], (3,))
     dist.all_reduce(tensor)

@@ -54,5 +54,51 @@ TEST(Barrier, WaitsForNoMessage) {
   EXPECT_FALSE(cluster.is_done(pending));
 }
 
+// What a rank does beside the engine, as the steps of a sparse all_reduce, keeps the barriers of
+// all.
+TEST(Barrier, WaitsForItsGateOnEveryRank) {
+  ClusterOptions options;
+  options.ranks = 3;
+  Cluster cluster(options);
+  const auto gate = std::make_shared<Gate>();
+  std::vector<OperationPtr> barriers;
+  for (Rank rank = 0; rank < cluster.ranks(); ++rank) {
+    OperationSpec barrier;
+    if (rank == 1) barrier.gate = gate;
+    barriers.push_back(cluster.submit(rank, std::move(barrier)));
+  }
+  Call behind(cluster, {.elements = 5});
+  behind.submit_all();
+  cluster.settle(std::chrono::milliseconds(50));
+  for (const OperationPtr& barrier : barriers) EXPECT_FALSE(cluster.is_done(barrier));
+  for (const OperationPtr& call : behind.operations()) EXPECT_FALSE(cluster.is_done(call));
+  gate->open();
+  ASSERT_TRUE(cluster.run_until_done(barriers));
+  ASSERT_TRUE(behind.run());
+  behind.check();
+}
+
+// The error names what keeps the gate closed.
+TEST(Barrier, BehindAGateTimesOut) {
+  Cluster cluster(ClusterOptions{});
+  int32_t value = 0;
+  OperationSpec receive;
+  receive.collective = Collective::kRecv;
+  receive.type = DataType::kInt32;
+  receive.root = 1;
+  receive.output = {&value, Partition::Even(1, 1)};
+  cluster.submit(0, std::move(receive));
+  OperationSpec barrier;
+  barrier.gate = std::make_shared<Gate>();
+  barrier.timeout = std::chrono::seconds(1);
+  const OperationPtr late = cluster.submit(0, std::move(barrier));
+  ASSERT_TRUE(cluster.run_until_done({late}));
+  EXPECT_EQ(late->status().code(), StatusCode::kTimeout);
+  EXPECT_NE(late->status().message().find("recv #1"), std::string::npos)
+      << late->status().message();
+  EXPECT_NE(late->status().message().find("an operation behind it timed out"), std::string::npos)
+      << late->status().message();
+}
+
 }  // namespace
 }  // namespace rocecoll
