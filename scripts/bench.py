@@ -9,7 +9,6 @@ is verified outside the timed part. `--network` does so between two network name
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import Enum
 from pathlib import Path
@@ -37,6 +36,7 @@ from rocecoll.bench import local_ranks, plot
 from rocecoll.bench.operations import DataType, Operation, Reduction
 from rocecoll.bench.progress import bar
 from rocecoll.bench.results import HOST, Row
+from rocecoll.cli import output
 from rocecoll.cli.bench_options import (
     BlockS,
     DataTypes,
@@ -45,6 +45,7 @@ from rocecoll.cli.bench_options import (
     Least,
     Most,
     Operations,
+    OutputPath,
     Places,
     PlotPath,
     Reductions,
@@ -131,6 +132,13 @@ def run(plan: launcher.Plan, where: list[launcher.World]) -> list[Row]:
         raise typer.Exit(EXIT_BROKEN) from error
 
 
+def show(rows: list[Row], sweep_all: bool) -> None:
+    for table in tables.tables(rows):
+        wide_console().print(table)
+    if sweep_all:
+        wide_console().print(sweep.table(rows))
+
+
 Ranks = Annotated[list[int], typer.Option(min=1, help="in all")]
 Versus = Annotated[
     str | None,
@@ -143,7 +151,6 @@ Networks = Annotated[
 ]
 SocketBuffer = Annotated[int | None, typer.Option(help="bytes, of rocecoll's socket")]
 Tcp = Annotated[str | None, typer.Option(help="gloo's congestion control on networks, e.g. cubic")]
-JsonPath = Annotated[Path | None, typer.Option("--json", help="write all figures here")]
 PagePath = Annotated[
     Path | None, typer.Option("--page", help="write it all as Markdown, with pictures beside it")
 ]
@@ -172,7 +179,8 @@ def main(
     network: Networks = None,
     socket_buffer: SocketBuffer = None,
     tcp: Tcp = None,
-    json_path: JsonPath = None,
+    json: output.Json = False,
+    output_path: OutputPath = None,
     plot_path: PlotPath = None,
     page_path: PagePath = None,
     limit: Limits = None,
@@ -212,13 +220,13 @@ def main(
         tcp,
     )
     rows = run(plan, where)
-    for table in tables.tables(rows):
-        wide_console().print(table)
-    if sweep_all:
-        wide_console().print(sweep.table(rows))
-    if json_path is not None:
-        written = {"machine": machine.facts(tcp), "rows": [row.json() for row in rows]}
-        json_path.write_text(json.dumps(written, indent=1) + "\n")
+    found = {"machine": machine.facts(tcp), "rows": [row.json() for row in rows]}
+    if json:
+        output.print_json(found)
+    else:
+        show(rows, sweep_all)
+    if output_path is not None:
+        output.write_json(output_path, found)
     if plot_path is not None:
         plot.draw(rows, plot_path)
     if page_path is not None:

@@ -52,7 +52,8 @@ class Setting:
 def medians_us(setting: Setting) -> dict[Case, float]:
     with tempfile.TemporaryDirectory(prefix="rocecoll-settings-") as directory:
         report = Path(directory) / "rows.json"
-        command = [sys.executable, str(BENCH), *BLOCKS, *setting.arguments, "--json", str(report)]
+        writes = ["--output", str(report)]
+        command = [sys.executable, str(BENCH), *BLOCKS, *setting.arguments, *writes]
         done = subprocess.run(
             command,
             env=os.environ | setting.variables,

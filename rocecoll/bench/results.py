@@ -141,7 +141,7 @@ class Row:
         return Ratio(self.median_us(peer) / self.median_us(OURS), min(rounds), max(rounds))
 
     def json(self) -> dict[str, Any]:
-        """For --json. Of the blocks their medians are kept."""
+        """For --json and --output. Of the blocks their medians are kept."""
         peers = {
             peer: {
                 **asdict(self.figures(peer)),

@@ -27,6 +27,7 @@ from rocecoll.cli.bench_options import (
     Least,
     Most,
     Operations,
+    OutputPath,
     Places,
     PlotPath,
     Reductions,
@@ -47,24 +48,17 @@ Ranks = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="To start here, where no launcher has; else 2."),
 ]
-JsonPath = Annotated[
-    Path | None,
-    typer.Option("--json", metavar="FILE", help="Write all figures; - instead of the table."),
-]
 
 
 @dataclass(frozen=True)
 class Outputs:
-    json: Path | None
+    json: bool  # on stdout
+    file: Path | None
     plot: Path | None
-
-    @property
-    def replace_table(self) -> bool:
-        return str(self.json) == bench_view.STANDARD_OUTPUT
 
     def problem(self, plan: Plan) -> str:
         """Why they could not be written in the end, if that is known before."""
-        for path in filter(None, (self.json, self.plot)):
+        for path in filter(None, (self.file, self.plot)):
             if not path.absolute().parent.is_dir():
                 return f"cannot write {path}: there is no directory {path.absolute().parent}"
         try:
@@ -88,7 +82,8 @@ def bench(
     ranks: Ranks = None,
     rounds: Rounds = 5,
     block_s: BlockS = 0.2,
-    json: JsonPath = None,
+    json: output.Json = False,
+    output_path: OutputPath = None,
     plot_path: PlotPath = None,
 ) -> None:
     """Times collectives over rocecoll and over gloo.
@@ -106,11 +101,12 @@ def bench(
     sizes_bytes = steps(minbytes, maxbytes, stepfactor)
     cases = chosen_cases(operations, sizes_bytes, datatype, reduction, place)
     plan = Plan(cases, peers_of(versus), rounds, block_s)
+    outputs = Outputs(json, output_path, plot_path)
     started_by = own_place(ranks)
     if started_by is None:
-        on_this_host(plan, ranks or LOCAL_RANKS, Outputs(json, plot_path))
+        on_this_host(plan, ranks or LOCAL_RANKS, outputs)
     else:
-        as_rank(plan, started_by, Outputs(json, plot_path))
+        as_rank(plan, started_by, outputs)
 
 
 def peers_of(text: str) -> list[str]:
@@ -214,13 +210,15 @@ def verdict(rows: Sequence[Row]) -> output.Status:
 def present(plan: Plan, collector: Collector, outputs: Outputs) -> output.Status:
     """What was measured, where it was asked for."""
     rows = collector.rows
-    if not outputs.replace_table:
+    if outputs.json:
+        output.print_json(bench_view.all_figures(plan, collector))
+    else:
         bench_view.show(collector)
     for problem in bench_view.problems(rows):
         typer.echo(f"rocecoll bench: {problem}", err=True)
     try:
-        if outputs.json is not None:
-            bench_view.write_json(outputs.json, plan, collector)
+        if outputs.file is not None:
+            output.write_json(outputs.file, bench_view.all_figures(plan, collector))
         if outputs.plot is not None:
             plot.draw(rows, outputs.plot)
     except OSError as error:

@@ -37,6 +37,9 @@ Rounds = Annotated[int, typer.Option(min=1, metavar="N", help="There and back th
 BlockS = Annotated[
     float, typer.Option(min=0.001, metavar="S", help="Seconds that a peer has in its turn.")
 ]
+OutputPath = Annotated[
+    Path | None, typer.Option("--output", metavar="FILE", help="Write all figures as JSON there.")
+]
 PlotPath = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw latency and bandwidth by size: out.svg."),

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rocecoll bench has found out: on the terminal, in a file, and what is wrong with it."""
+"""What rocecoll bench has found out: on the terminal, for programs, and what is wrong with it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
@@ -17,7 +16,6 @@ from rocecoll.bench.report import Collector
 from rocecoll.bench.results import Row, part
 from rocecoll.cli import output
 
-STANDARD_OUTPUT = "-"
 WIDEST = 200  # no table is cut off where the terminal is narrower
 
 
@@ -42,9 +40,9 @@ def sent_again(rows: Sequence[Row]) -> str:
     return f"rocecoll sent {tables.percent(share)} of its packets again"
 
 
-def write_json(path: Path, plan: Plan, collector: Collector) -> None:
+def all_figures(plan: Plan, collector: Collector) -> dict[str, Any]:
     chosen = {name: options.value_text(given.value) for name, given in options.given().items()}
-    written = {
+    return {
         "machine": {**machine.facts(), "rocecoll": rocecoll.__version__},
         "options": chosen,
         "rounds": plan.rounds,
@@ -52,10 +50,6 @@ def write_json(path: Path, plan: Plan, collector: Collector) -> None:
         "ways": collector.ways,
         "rows": [row.json() for row in collector.rows],
     }
-    if str(path) == STANDARD_OUTPUT:
-        output.print_json(written)
-    else:
-        path.write_text(json.dumps(written, indent=1) + "\n")
 
 
 def problems(rows: Sequence[Row]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from enum import IntEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +29,10 @@ def console() -> Console:
 
 def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=1))
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n")
 
 
 def exit_with(problems: bool) -> None:

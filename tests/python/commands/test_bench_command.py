@@ -49,7 +49,7 @@ def test_every_operation_on_this_host(ranks: int, tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     sizes = ["-b", "1", "-e", "1001", "-f", "1001"]  # less than an element for each, and odd
     command = [*BENCH, "--all", *sizes, "--rounds", "1", "--block-s", "0.01"]
-    output = run_program([*command, "--ranks", str(ranks), "--json", str(report)], COLUMNS="80")
+    output = run_program([*command, "--ranks", str(ranks), "--output", str(report)], COLUMNS="80")
     lines = output.splitlines()
     assert lines[0] == f"{ranks} ranks on one host, over shm: 1 round, bandwidths in GB/s"
     assert {"all_reduce, float32 sum, in place", "barrier"} <= set(lines)
@@ -62,9 +62,12 @@ def test_every_operation_on_this_host(ranks: int, tmp_path: Path) -> None:
         assert set(row["peers"]) == {"rocecoll", "gloo"}
 
 
-def test_without_a_peer_and_json_in_place_of_the_table() -> None:
-    output = run_program([*AS_MODULE, *SHORT, "--vs", "none", "--json", "-"], ROCECOLL_SHM="0")
+def test_without_a_peer_and_json_in_place_of_the_table(tmp_path: Path) -> None:
+    report = tmp_path / "rows.json"
+    command = [*AS_MODULE, *SHORT, "--vs", "none", "--json", "--output", str(report)]
+    output = run_program(command, ROCECOLL_SHM="0")
     written = json.loads(output)
+    assert written == json.loads(report.read_text())
     assert list(written["rows"][0]["peers"]) == ["rocecoll"]
     assert (written["rounds"], written["options"]) == (1, {"shm": "0"})
     assert written["ways"] == ["udp"]
@@ -139,7 +142,7 @@ def test_an_interrupted_run_ends_its_ranks(number: signal.Signals) -> None:
 def test_under_torchrun(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    program = ["--nproc-per-node", "2", "-m", "rocecoll.bench", *SHORT, "--json", str(report)]
+    program = ["--nproc-per-node", "2", "-m", "rocecoll.bench", *SHORT, "--output", str(report)]
     output = run_program([*launcher, *program, "--op", "broadcast", "-d", "int8", "--ranks", "2"])
     assert output.count("2 ranks on one host, over shm: 1 round") == 1
     [row] = rows_of(report)
@@ -156,7 +159,7 @@ def test_under_mpirun() -> None:
 def test_two_hosts_under_torchrun(hosts: tuple[Host, ...], tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     meeting = ["--master-addr", hosts[0].ipv4, "--master-port", "29500"]
-    program = ["--nproc-per-node", "2", "-m", "rocecoll.bench", *SHORT, "--json", str(report)]
+    program = ["--nproc-per-node", "2", "-m", "rocecoll.bench", *SHORT, "--output", str(report)]
     launcher = ["-m", "torch.distributed.run", "--nnodes", "2", *meeting]
     commands = [[*launcher, "--node-rank", str(host), *program] for host in (0, 1)]
     first, second = run_on_hosts(hosts, 1, commands)
@@ -201,7 +204,7 @@ def test_a_rank_with_other_arguments_is_named() -> None:
 
 
 def test_what_rank_0_cannot_write_ends_all_ranks() -> None:
-    command = [*AS_MODULE, *SHORT, "--json", "/no/such/rows.json"]
+    command = [*AS_MODULE, *SHORT, "--output", "/no/such/rows.json"]
     first, second = by_hand(command, command)
     assert (first.returncode, second.returncode) == (2, 2)
     assert "rank 0: cannot write /no/such/rows.json" in first.stdout
@@ -229,7 +232,7 @@ def invoke(*arguments: str, **env: str) -> Result:
         (["--op", "gather", "--place", "in"], "nothing is left to measure: gather"),
         (["--op", "send_recv", "--ranks", "1"], "one rank has nobody to send to"),
         (
-            ["--json", "/no/such/rows.json"],
+            ["--output", "/no/such/rows.json"],
             "cannot write /no/such/rows.json: there is no directory",
         ),
         (["--plot", "out.txt"], "--plot out.txt: "),
@@ -308,7 +311,7 @@ def test_a_file_that_cannot_be_written_costs_no_figures(
 ) -> None:
     monkeypatch.setattr(local_ranks, "measure", told(0, False))
     monkeypatch.setattr(local_ranks, "end_in_order", lambda: None)
-    result = invoke("-e", "8", "--json", str(tmp_path))
+    result = invoke("-e", "8", "--output", str(tmp_path))
     assert result.exit_code == 1
     assert result.output.startswith("2 ranks on one host: 1 round")
     assert f"cannot write {tmp_path}: Is a directory" in result.output

@@ -73,7 +73,7 @@ def test_a_page_has_machine_command_pictures_and_tables(
 def test_every_operation_runs_and_is_right(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     options = ["--all", "-b", "8", "-e", "4K", "-f", "512", "--place", "in", "--place", "out"]
-    result = run(*options, "--rounds", "1", "--block-s", "0.01", "--json", str(report))
+    result = run(*options, "--rounds", "1", "--block-s", "0.01", "--output", str(report))
     assert result.returncode == 0, result.stdout
     written = json.loads(report.read_text())
     assert "--block-s 0.01" in written["machine"]["command"]
@@ -95,7 +95,7 @@ def test_types_and_reductions_and_three_ranks(tmp_path: Path) -> None:
         options += ["-d", name]
     for name in ("prod", "avg", "min"):
         options += ["-o", name]
-    result = run(*options, "--op", "reduce_scatter", "--json", str(report))
+    result = run(*options, "--op", "reduce_scatter", "--output", str(report))
     assert result.returncode == 0, result.stdout
     rows = json.loads(report.read_text())["rows"]
     assert len(rows) == 9
@@ -122,7 +122,7 @@ def test_openmpi_and_the_core_take_turns_in_the_same_processes(tmp_path: Path) -
         "float16",
     ]
     options += ["--place", "in", "--place", "out", "--rounds", "1", "--block-s", "0.01"]
-    result = run(*options, "--json", str(report))
+    result = run(*options, "--output", str(report))
     assert result.returncode == 0, result.stdout
     for row in json.loads(report.read_text())["rows"]:
         reduces = Operation(row["operation"]) in REDUCING
@@ -136,7 +136,7 @@ def test_the_limit_program_sums(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     options = ["--op", "all_reduce", "--op", "broadcast", "-b", "4", "-e", "4M", "-f", "32"]
     options += ["--vs", "none", "--limit", "udp", "--rounds", "1", "--block-s", "0.01"]
-    result = run(*options, "--json", str(report))
+    result = run(*options, "--output", str(report))
     assert result.returncode == 0, result.stdout
     for row in json.loads(report.read_text())["rows"]:
         reduces = row["operation"] == "all_reduce"
@@ -148,7 +148,7 @@ def test_a_sweep_measures_every_algorithm(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     options = ["--sweep", "--op", "all_reduce", "--op", "send_recv", "-b", "4K", "-e", "4K"]
     options += ["--ranks", "2", "--ranks", "3", "--rounds", "1", "--block-s", "0.01"]
-    result = run(*options, "--json", str(report))
+    result = run(*options, "--output", str(report))
     assert result.returncode == 0, result.stdout
     assert "The chosen algorithm beside the best" in result.stdout
     two, _, three, _ = (row["peers"] for row in json.loads(report.read_text())["rows"])

@@ -167,7 +167,7 @@ def test_blocks_run_on_every_network_and_drops_are_counted(tmp_path: Path) -> No
     names = ("veth:loss=5", "veth:rate=20mbit,buffer=16kb", "veth:rate=20mbit,buffer=32kb,mark=on")
     options = [word for name in names for word in ("--network", name)]
     options += ["-b", "256K", "-e", "256K", "--rounds", "1", "--block-s", "1", "--tcp", "reno"]
-    process = start(*options, "--socket-buffer", "212992", "--json", str(report))
+    process = start(*options, "--socket-buffer", "212992", "--output", str(report))
     output = end(process)
     assert process.returncode == 0, output
     assert namespaces_of(process) == []

@@ -16,7 +16,7 @@ FAKE_BENCH = """
 import json, os, sys
 spin, words = os.environ.get("ROCECOLL_SPIN_US", ""), sys.argv[1:]
 with open(os.environ["CALLS"], "a") as calls:
-    calls.write(json.dumps([spin, words[words.index("0.5") + 1 : words.index("--json")]]) + "\\n")
+    calls.write(json.dumps([spin, words[words.index("0.5") + 1 : words.index("--output")]]) + "\\n")
 time_us = 10.0 * (2 if spin == "0" else 1) * (3 if "veth:mtu=9000" in words else 1)
 row = {"operation": "all_reduce", "bytes": 8, "ranks": 2}
 row["peers"] = {"rocecoll": {"p50_us": time_us}}
