@@ -16,8 +16,9 @@ from rich.text import Text
 
 from rocecoll.cli import output, timeline_view
 from rocecoll.diagnosis import traces
+from rocecoll.diagnosis.delays import Lateness, lateness
 from rocecoll.diagnosis.timeline_picture import write_picture
-from rocecoll.diagnosis.traces import Kind, Lateness, Trace
+from rocecoll.diagnosis.traces import Kind, Trace
 
 
 def trace(
@@ -55,7 +56,7 @@ def trace(
     except traces.TraceError as error:
         typer.echo(f"rocecoll trace: {error}", err=True)
         raise typer.Exit(output.Status.PROBLEMS) from None
-    kinds, late = traces.kinds(read), traces.lateness(traces.meetings(read))
+    kinds, late = traces.kinds(read), lateness(traces.meetings(read))
     if json:
         found = {
             "kinds": [asdict(kind) for kind in kinds],

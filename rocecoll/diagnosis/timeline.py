@@ -7,6 +7,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rocecoll.diagnosis.delays import Delays
 from rocecoll.diagnosis.traces import Event, Meeting, Trace, Window, group_name, meetings
 
 ROWS = 4  # of a lane, where calls overlap; what is more is drawn over these
@@ -39,7 +40,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Wait:
-    """`own_s` of it is the late rank's doing: for the rest of the time it waited for others."""
+    """For a rank that came late, and whose own doing that is (delays.py)."""
 
     operation: str
     place: str
@@ -47,7 +48,6 @@ class Wait:
     first_rank: int
     first_s: float
     until_s: float
-    own_s: float
 
     @property
     def duration_s(self) -> float:
@@ -169,41 +169,29 @@ def _by_time(bars: Iterable[Bar]) -> list[str]:
 
 def _longest_waits(met: Sequence[Meeting], window: Window) -> list[Wait]:
     """By time; of calls that wait for the same delay the one that waits longest."""
-    waiting_s: dict[int, list[tuple[float, float]]] = {}
-    for meeting in met:
-        came_s = window.begin_s(meeting.calls[meeting.last])
-        for rank, call in meeting.calls.items():
-            span_s = window.begin_s(call), min(came_s, window.end_s(call))
-            waiting_s.setdefault(rank, []).append(span_s)
-    longest = heapq.nlargest(_CANDIDATES, met, lambda meeting: meeting.behind_ms(meeting.last))
-    found = [_wait(meeting, window, waiting_s[meeting.last]) for meeting in longest]
-    least_s = (window.to_s - window.from_s) * _LEAST_LABELLED
+    delays = Delays(met)
+    longest = heapq.nlargest(_CANDIDATES, met, lambda meeting: meeting.behind_us(meeting.last))
+    late = [(delays.of(meeting, meeting.last), meeting) for meeting in longest]
+    late.sort(key=lambda one: -one[0].own_us)
+    least_us = (window.to_s - window.from_s) * 1e6 * _LEAST_LABELLED
     chosen: list[Wait] = []
-    for wait in sorted(found, key=lambda wait: -wait.own_s):
-        if wait.own_s < least_s or len(chosen) == LABELLED_WAITS:
+    for delay, meeting in late:
+        if delay.own_us < least_us or len(chosen) == LABELLED_WAITS:
             break
+        wait = _wait(meeting, window)
         inside = window.from_s <= wait.until_s <= window.to_s
-        own = wait.own_s > wait.duration_s / 2
-        if inside and own and not any(map(wait.overlaps, chosen)):
+        if inside and delay.is_own and not any(map(wait.overlaps, chosen)):
             chosen.append(wait)
     return sorted(chosen, key=lambda wait: wait.until_s)
 
 
-def _wait(meeting: Meeting, window: Window, waiting_s: Iterable[tuple[float, float]]) -> Wait:
+def _wait(meeting: Meeting, window: Window) -> Wait:
     first, last = meeting.calls[meeting.first], meeting.calls[meeting.last]
-    first_s, until_s = window.begin_s(first), window.begin_s(last)
-    own_s, reached_s = until_s - first_s, first_s
-    for begin_s, end_s in sorted(span for span in waiting_s if span[1] > first_s):
-        begin_s, end_s = max(begin_s, reached_s), min(end_s, until_s)
-        if end_s > begin_s:
-            own_s -= end_s - begin_s
-            reached_s = end_s
     return Wait(
         operation=f"{last['name']} #{last['args']['sequence']} on {group_name(last)}",
         place=last["args"].get("initiator", ""),
         late_rank=meeting.last,
         first_rank=meeting.first,
-        first_s=first_s,
-        until_s=until_s,
-        own_s=own_s,
+        first_s=window.begin_s(first),
+        until_s=window.begin_s(last),
     )

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from rocecoll.diagnosis.delays import Lateness, lateness
 from rocecoll.diagnosis.timeline import Bar, Lane, Timeline, Wait, compose, duration_text
-from rocecoll.diagnosis.traces import Lateness, Trace, TraceError, Window, lateness, meetings
+from rocecoll.diagnosis.traces import Trace, TraceError, Window, meetings
 
 MOST_BARS = 20_000  # which make a file of a few megabytes
 _PLOT_PX = 960

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the traces of several ranks say together: what took how long, and who came last.
+"""What the traces of several ranks say together: what took how long, and which calls met.
 
 They are those that rocecoll.trace() writes (rocecoll/tracing.py), a file per rank. Times of
 different hosts are by different clocks, so lateness means something only where those agree.
@@ -81,20 +81,9 @@ class Meeting:
     def last(self) -> int:
         return max(self.calls, key=lambda rank: self.calls[rank]["ts"])
 
-    def behind_ms(self, rank: int) -> float:
+    def behind_us(self, rank: int) -> float:
         """The first that came."""
-        return float(self.calls[rank]["ts"] - self.calls[self.first]["ts"]) / 1e3
-
-
-@dataclass(frozen=True)
-class Lateness:
-    """How a rank came to the collectives that all its group's traced ranks called."""
-
-    rank: int
-    last: int  # times that it came last
-    of: int
-    median_ms: float  # behind the first, over all of them
-    max_ms: float
+        return float(self.calls[rank]["ts"] - self.calls[self.first]["ts"])
 
 
 def read_all(paths: Iterable[Path]) -> list[Trace]:
@@ -183,20 +172,6 @@ def meetings(traces: Iterable[Trace]) -> list[Meeting]:
                 found.setdefault((*key, times[key]), {})[trace.rank] = call
     made = [Meeting(calls) for calls in found.values() if len(calls) > 1]
     return sorted(made, key=lambda meeting: float(meeting.calls[meeting.first]["ts"]))
-
-
-def lateness(met: Iterable[Meeting]) -> list[Lateness]:
-    """By rank."""
-    behind_ms: dict[int, list[float]] = {}
-    last: Counter[int] = Counter()
-    for meeting in met:
-        last[meeting.last] += 1
-        for rank in meeting.calls:
-            behind_ms.setdefault(rank, []).append(meeting.behind_ms(rank))
-    return [
-        Lateness(rank, last[rank], len(all_ms), statistics.median(all_ms), max(all_ms))
-        for rank, all_ms in sorted(behind_ms.items())
-    ]
 
 
 def write_merged(traces: Iterable[Trace], path: Path) -> None:

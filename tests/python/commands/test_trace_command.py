@@ -41,6 +41,22 @@ def test_what_took_longest_comes_first_and_who_came_last(two_ranks: list[str]) -
     ]
 
 
+def test_a_rank_that_others_have_kept_is_not_blamed(tmp_path: Path) -> None:
+    """Rank 2 is 50 ms late. Rank 0 does not wait for the first call, so rank 1, which does, comes last
+    to what follows; 3 and 4 ms of its delays are its own.
+    """
+    files = [
+        write(tmp_path, 0, [call(1, 0, 1), call(2, 2, 58), call(3, 3, 58)]),
+        write(tmp_path, 1, [call(1, 0, 52), call(2, 53, 7), call(3, 54, 7)]),
+        write(tmp_path, 2, [call(1, 50, 1), call(2, 52, 8), call(3, 53, 8)]),
+    ]
+    found = json.loads(run(*files, "--json").stdout)["lateness"]
+    assert [one["last"] for one in found] == [0, 0, 1]
+    assert [one["of"] for one in found] == [3, 3, 3]
+    assert [one["median_ms"] for one in found] == [0.0, 3.0, 50.0]
+    assert [one["max_ms"] for one in found] == [0.0, 4.0, 50.0]
+
+
 def test_one_rank_is_behind_nobody(two_ranks: list[str]) -> None:
     assert "came last" not in run(two_ranks[0]).output
 

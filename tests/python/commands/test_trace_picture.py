@@ -160,7 +160,7 @@ def test_a_group_that_is_made_again_is_another_one(tmp_path: Path) -> None:
     for rank in range(2):
         write(tmp_path, rank, [call(1, rank, 5), call(1, 1000 + rank, 5)])
     met = traces.meetings(traces.read_all([tmp_path / f"trace.{rank}.json" for rank in range(2)]))
-    assert [meeting.behind_ms(1) for meeting in met] == [1.0, 1.0]
+    assert [meeting.behind_us(1) for meeting in met] == [1000.0, 1000.0]
 
 
 def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
