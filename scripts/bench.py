@@ -16,9 +16,11 @@ from typing import Annotated
 
 import typer
 from benchmarks import (
+    cache_line,
     launcher,
     machine,
     mpi_peer,
+    native,
     networks,
     page,
     sweep,
@@ -117,17 +119,19 @@ def measured(plan: launcher.Plan, where: list[launcher.World]) -> list[Row]:
     return rows
 
 
-def run(plan: launcher.Plan, where: list[launcher.World]) -> list[Row]:
+def run(plan: launcher.Plan, where: list[launcher.World]) -> tuple[list[Row], str]:
+    """Also returns how far apart two cores were before and after."""
     local_ranks.end_in_order()  # the networks go, too
     try:
+        before = cache_line.round_trip_ns()
         if any(there.spec for there in where):
             packages.install("network")
         if mpi_peer.among(plan.peers):
             packages.install("mpi")
         if udp_peer.NAME in plan.peers:
-            udp_peer.build()
-        return measured(plan, where)
-    except (BedError, networks.NetworkError, local_ranks.RankError, udp_peer.LimitError) as error:
+            native.build(udp_peer.LIBRARY)
+        return measured(plan, where), cache_line.words([before, cache_line.round_trip_ns()])
+    except (BedError, networks.NetworkError, local_ranks.RankError, native.NativeError) as error:
         print(f"bench: {error}", file=sys.stderr)
         raise typer.Exit(EXIT_BROKEN) from error
 
@@ -219,8 +223,9 @@ def main(
         socket_buffer,
         tcp,
     )
-    rows = run(plan, where)
-    found = {"machine": machine.facts(tcp), "rows": [row.json() for row in rows]}
+    rows, between_cores = run(plan, where)
+    facts = machine.facts(tcp, between_cores)
+    found = {"machine": facts, "rows": [row.json() for row in rows]}
     if json:
         output.print_json(found)
     else:
@@ -230,7 +235,7 @@ def main(
     if plot_path is not None:
         plot.draw(rows, plot_path)
     if page_path is not None:
-        page.write(page_path, machine.facts(tcp), rows)
+        page.write(page_path, facts, rows)
     raise typer.Exit(1 if any(any(row.wrong.values()) for row in rows) else 0)
 
 

@@ -22,13 +22,14 @@ def commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def facts(tcp: str | None) -> dict[str, str | int]:
-    """`tcp` is the congestion control that was asked for."""
+def facts(tcp: str | None, cache_line: str) -> dict[str, str | int]:
+    """`tcp` is the congestion control that was asked for; `cache_line` the way between two cores."""
     found = machine.facts()
     if tcp is not None:
         found["tcp_congestion_control"] = tcp
     return {
         **found,
+        "cache_line_round_trip": cache_line,
         "commit": commit(),
         "command": shlex.join(["./scripts/bench", *sys.argv[1:]]),
     }

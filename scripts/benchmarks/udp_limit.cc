@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel's UDP allows at best: a sum of float32 between two ranks over sockets that lose
 // nothing, without headers, checksums, acknowledgements or any word about the operation.
-// udp_peer.py builds it, makes the sockets and calls it in turn with those who have all that.
+// udp_peer.py makes the sockets and calls it in turn with those who have all that.
 #include <sched.h>
 #include <sys/socket.h>
 

@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import socket
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import torch.distributed as dist
 
+from benchmarks import native
 from rocecoll.bench.buffers import Buffers
 from rocecoll.bench.operations import Case, DataType, Operation, Place, Reduction
 
 NAME = "raw-udp"
-SOURCE = Path(__file__).with_name("udp_limit.cc")
-LIBRARY = Path(__file__).resolve().parents[2] / "build" / "bench" / "libudp_limit.so"
+LIBRARY = "udp_limit"
 # linux/udp.h; Python's socket module has no names for them.
 UDP_SEGMENT, UDP_GRO = 103, 104
 HEADER_BYTES = 28  # IPv4 and UDP
@@ -26,26 +24,6 @@ BUFFER_BYTES = 4 << 20  # as rocecoll asks for
 MOST_WINDOW_BYTES = 512 << 10
 ELEMENT_BYTES = 4
 WHOLE_BYTES = 32 << 10  # so much is exchanged whole; of more, each rank adds one half
-
-
-class LimitError(Exception):
-    """The program cannot be built here."""
-
-
-def build() -> None:
-    if LIBRARY.exists() and LIBRARY.stat().st_mtime > SOURCE.stat().st_mtime:
-        return
-    LIBRARY.parent.mkdir(parents=True, exist_ok=True)
-    made = LIBRARY.with_suffix(f".{os.getpid()}")  # somebody may be using the one that is there
-    options = ["-std=c++20", "-O3", "-march=native", "-shared", "-fPIC"]
-    command = [os.environ.get("CXX", "c++"), *options, str(SOURCE), "-o", str(made)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise LimitError(f"{command[0]} is not installed") from error
-    if done.returncode != 0:
-        raise LimitError(f"{' '.join(command)}:\n{done.stderr}")
-    made.replace(LIBRARY)
 
 
 def datagram_bytes(interface: str) -> int:
@@ -59,7 +37,7 @@ class UdpPeer:
 
     def __init__(self, address: str, interface: str) -> None:
         self.address, self.interface = address, interface
-        self.library = ctypes.CDLL(str(LIBRARY))
+        self.library = ctypes.CDLL(str(native.library(LIBRARY)))
         self.sockets: list[socket.socket] = []
         self.chunk_bytes = self.window_bytes = 0
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 sys.path.append(str(ROOT / "scripts"))
 
 import bench
-from benchmarks import launcher, machine, networks, page, sweep
+from benchmarks import cache_line, launcher, machine, networks, page, sweep
 
 from rocecoll.bench.operations import PLACES, REDUCING, Case, DataType, Operation, Place, Reduction
 from rocecoll.bench.results import Block, Row
@@ -53,10 +53,15 @@ def test_a_page_has_machine_command_pictures_and_tables(
         for name, hosts in (("host", 1), ("veth:mtu=9000", 2))
     ]
     monkeypatch.setattr(sys, "argv", ["bench.py", "--op", "all_reduce"])
-    page.write(path := tmp_path / "page.md", machine.facts("reno"), rows)
+    page.write(
+        path := tmp_path / "page.md",
+        machine.facts("reno", cache_line.words([60.4, None, 351.6])),
+        rows,
+    )
     text = path.read_text()
     assert f"| cores | {len(os.sched_getaffinity(0))} |" in text
     assert "| tcp_congestion_control | reno |" in text
+    assert "| cache_line_round_trip | 60, then 352 ns |" in text
     assert "```\n./scripts/bench --op all_reduce\n```" in text
     for title, picture in (
         ("2 ranks on one host", "page-2-ranks-on-one-host.svg"),
@@ -65,6 +70,18 @@ def test_a_page_has_machine_command_pictures_and_tables(
         assert f"## {title}\n" in text and f"]({picture})" in text
         assert "<svg" in (tmp_path / picture).read_text()
     assert text.count("| gloo | 1000 | 1000 |") == 2
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_a_cache_line_comes_back() -> None:
+    taken = cache_line.round_trip_ns()
+    assert taken is not None and taken > 1  # light goes no farther than a core in a nanosecond
+
+
+@pytest.mark.quick
+def test_one_core_has_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert cache_line.words([cache_line.round_trip_ns()]) == "unknown"
 
 
 # Real runs.
