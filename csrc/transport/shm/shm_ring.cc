@@ -18,26 +18,39 @@ uint64_t UntilEnd(uint64_t position) { return kRingBytes - position % kRingBytes
 
 }  // namespace
 
-bool RingWriter::room_for(uint64_t bytes) {
-  if (tail_ + bytes - known_head_ <= kRingBytes) return true;
+void RingWriter::update_head() {
   const uint64_t head = header().head.load(std::memory_order_acquire);
   if (head < known_head_ || head > tail_ || head % kRingAlignment != 0) {
     sound_ = false;
-    return false;
+    return;
   }
   known_head_ = head;
-  return tail_ + bytes - known_head_ <= kRingBytes;
+}
+
+bool RingWriter::room_for(uint64_t bytes) {
+  if (tail_ + bytes - known_head_ <= kRingBytes) return true;
+  update_head();
+  return sound_ && tail_ + bytes - known_head_ <= kRingBytes;
+}
+
+// Nothing more until the end of the ring.
+void RingWriter::wrap() {
+  const RingEntry entry;
+  std::memcpy(at(tail_), &entry, sizeof(entry));
+  tail_ += UntilEnd(tail_);
 }
 
 std::byte* RingWriter::reserve(size_t payload_bytes) {
   ROCECOLL_CHECK(payload_bytes <= kMaxRingPayload);
   const uint64_t bytes = EntryBytes(payload_bytes);
+  if (tail_ % kRingBytes >= kWarmRingBytes) {
+    update_head();
+    if (sound_ && known_head_ == tail_) wrap();
+  }
   const uint64_t until_end = UntilEnd(tail_);
   if (bytes > until_end) {
     if (!room_for(until_end + bytes)) return nullptr;
-    const RingEntry wrap;
-    std::memcpy(at(tail_), &wrap, sizeof(wrap));
-    tail_ += until_end;
+    wrap();
   } else if (!room_for(bytes)) {
     return nullptr;
   }

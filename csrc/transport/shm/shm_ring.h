@@ -17,7 +17,7 @@ namespace rocecoll {
 
 struct RingEntry {
   enum class Kind : uint32_t {
-    kWrap = 1,  // nothing until the end of the ring
+    kWrap = 1,  // nothing until the end of the ring; the next message is at its front
     kProbe,     // means nothing; `address` holds the 8 bytes `length`, to try kPull with
     kFrame,     // payload: a frame
     kPull,      // a write of `length` bytes lies at `address` of the writer: fetch it
@@ -50,7 +50,12 @@ struct RingHeader {
 };
 static_assert(sizeof(RingHeader) <= RingHeader::kBytes);
 
-inline constexpr size_t kRingBytes = size_t{128} << 10;
+// Room for several parts of the writes that lanes in flight make: with 128 KiB their writers waited
+// for readers, and 1 MiB between two processes took twice as long.
+inline constexpr size_t kRingBytes = size_t{512} << 10;
+// Beyond here a writer begins at the front again once the ring is empty: small messages stay in
+// memory that the caches hold, and the rest is touched only by those who need it.
+inline constexpr size_t kWarmRingBytes = size_t{128} << 10;
 inline constexpr size_t kRingSegmentBytes = RingHeader::kBytes + kRingBytes;
 // Messages begin on cache lines of their own.
 inline constexpr size_t kRingAlignment = 64;
@@ -74,6 +79,8 @@ class RingWriter {
     return segment_ + RingHeader::kBytes + position % kRingBytes;
   }
   bool room_for(uint64_t bytes);
+  void update_head();
+  void wrap();
 
   std::byte* segment_;
   uint64_t tail_ = 0;

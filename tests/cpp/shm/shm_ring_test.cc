@@ -72,9 +72,29 @@ TEST_F(RingTest, AFullRingTakesNothingUntilThereIsRoom) {
   ASSERT_TRUE(reads(1000, 0));
   EXPECT_FALSE(write(1000, 1)) << "read, but not free yet";
   reader_.free_read();
-  for (size_t i = 1; i < 30; ++i) ASSERT_TRUE(reads(1000, static_cast<uint8_t>(i)));
+  for (size_t i = 1; i < count / 2; ++i) ASSERT_TRUE(reads(1000, static_cast<uint8_t>(i)));
   reader_.free_read();
   EXPECT_TRUE(write(kMaxRingPayload / 4, 1));
+}
+
+TEST_F(RingTest, AnEmptyRingIsWrittenFromItsFrontAgain) {
+  const auto place = [this] {
+    const auto message = reader_.next();
+    return message->payload.data() - sizeof(RingEntry) - segment_.data() - RingHeader::kBytes;
+  };
+  constexpr size_t kHalf = kWarmRingBytes / 2;
+  for (uint8_t i = 0; i < 3; ++i) ASSERT_TRUE(write(kHalf, i));
+  for (uint8_t i = 0; i < 2; ++i) ASSERT_TRUE(reads(kHalf, i));
+  reader_.free_read();
+  ASSERT_TRUE(write(100, 3));
+  ASSERT_TRUE(reads(kHalf, 2));
+  EXPECT_GT(place(), kWarmRingBytes) << "the ring was not empty";
+  ASSERT_TRUE(reads(100, 3));
+  reader_.free_read();
+  ASSERT_TRUE(write(100, 4));
+  EXPECT_EQ(place(), 0);
+  EXPECT_TRUE(reads(100, 4));
+  EXPECT_TRUE(reader_.sound() && writer_.sound());
 }
 
 TEST_F(RingTest, WhatIsHalfWrittenIsNotThere) {
