@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // L1, beside datagram/port.h: reliable-connection queue pairs of one port of one RDMA device, as
 // the verbs have them, in plain structs. The rc transport is written against this; the verbs
-// plug-in implements it with libibverbs, the simulator in virtual time. One completion queue and
-// one shared receive queue serve all queue pairs. Used by one thread at a time; nothing waits.
+// plug-in implements it with libibverbs, the simulator in virtual time. One completion queue serves
+// all queue pairs, and so does one receive queue, where the device can share one. Used by one
+// thread at a time; nothing waits.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,8 @@ struct RdmaLimits {
   size_t max_inline_bytes = 0;  // payload that a send request can carry in itself
   size_t max_message_bytes = 0;
   uint32_t max_send_requests = 0;     // outstanding on one queue pair
-  uint32_t max_receive_requests = 0;  // outstanding in the shared receive queue
+  bool shared_receives = true;        // one receive queue for all queue pairs, or one for each
+  uint32_t max_receive_requests = 0;  // outstanding in one receive queue
 };
 
 // Ids of requests are below this: the device keeps a bit for itself.
@@ -92,7 +94,7 @@ struct WorkCompletion {
 class RdmaQueuePair {
  public:
   // Takes the device's hands off all memory. Receives that have completed are still polled: their
-  // requests belong to the device.
+  // requests belong to the device. Those of a queue of its own may be, too, and mean nothing then.
   virtual ~RdmaQueuePair() = default;
 
   virtual uint32_t number() const = 0;
@@ -106,6 +108,9 @@ class RdmaQueuePair {
   // also once the device refuses to work. On a failed queue pair some devices accept and flush
   // requests, others (bnxt_re of rdma-core before 47) refuse them.
   virtual size_t post(std::span<const SendRequest> batch) = 0;
+  // Into its own receive queue, also before connect(); the accepted prefix. Only where none is
+  // shared. Requests that a failed queue pair has complete as kFlushed.
+  virtual size_t post_receives(std::span<const ReceiveRequest> batch) = 0;
   // To the error state. On return nothing of the peer lands any more, but for the packet that
   // Soft-RoCE may be at on another processor: that one ends before the queue pair is destroyed, or
   // the memory deregistered.
@@ -124,7 +129,7 @@ class RdmaDevice {
                                                RemoteAccess access) = 0;
   virtual void deregister(const MemoryRegion& region) = 0;
   virtual Result<std::unique_ptr<RdmaQueuePair>> create_queue_pair() = 0;
-  // Into the shared receive queue; the accepted prefix.
+  // Into the shared receive queue, where there is one; the accepted prefix.
   virtual size_t post_receives(std::span<const ReceiveRequest> batch) = 0;
   // Completions of all queue pairs, oldest first; those of one queue pair are in order.
   virtual size_t poll(std::span<WorkCompletion> completions) = 0;

@@ -82,15 +82,19 @@ def apart_step(name: str, arguments: str) -> Step:
     return Step(name, command, guests=2)
 
 
-CPP_TARGETS = ("verbs_test", "conformance_test", "rocecoll_verbs_plugin")
+CPP_TARGETS = ("verbs_test", "conformance_test", "rocecoll_verbs_plugin", "quirky_nic")
 CPP_BUILD = ROOT / "build" / "release"
 CPP_BUILD_LIMIT_S = 1500
 
 
-def cpp_step(name: str, test: str, arguments: str = "", netem: str = "") -> Step:
-    """Tests of GoogleTest that want devices; $1 and $2 are their names, $3 and $4 the addresses."""
+def cpp_step(name: str, test: str, arguments: str = "", netem: str = "", quirks: str = "") -> Step:
+    """Tests of GoogleTest that want devices; $1 and $2 are their names, $3 and $4 the addresses.
+
+    `quirks` are limits of the devices that tests/quirky_nic plays.
+    """
+    preload = f"QUIRKY_NIC='{quirks}' LD_PRELOAD={CPP_BUILD}/quirky_nic/quirky_nic.so "
     command = (
-        "set -- $SOFTROCE_DEVICES $SOFTROCE_ADDRESSES; "
+        f"set -- $SOFTROCE_DEVICES $SOFTROCE_ADDRESSES; {preload if quirks else ''}"
         f"exec {CPP_BUILD}/{test} --gtest_output=xml:$SOFTROCE_OUT/{test}.xml {arguments}"
     )
     return Step(name, command, cases=True, netem=netem)
@@ -98,6 +102,7 @@ def cpp_step(name: str, test: str, arguments: str = "", netem: str = "") -> Step
 
 # What every transport is held to, over rc, ud and auto.
 CONFORMANCE = "--rdma=$1@$3,$2@$4 --gtest_filter='*device_*-*Slow*'"
+RC_CONFORMANCE = CONFORMANCE.replace("device_", "device_rc")
 
 
 def build_cpp_tests() -> None:
@@ -123,6 +128,12 @@ ROCE_STEPS = (
     ),
     roce_step("training", "training_roce"),
     cpp_step("conformance", "conformance_test", CONFORMANCE),
+    cpp_step(
+        "conformance, no shared receive queues",
+        "conformance_test",
+        RC_CONFORMANCE,
+        quirks="max_srq=0",
+    ),
     roce_step("every collective, clean and with faults", "matrix"),
     roce_step("RoCE goes away", "failover"),
     cpp_step("queue pairs and datagrams of a device", "verbs_test"),

@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/rc/rc_device.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
 #include "base/check.h"
 
 namespace rocecoll {
+namespace {
+
+// A receive queue holds a request for each message that the peers may send.
+uint32_t CreditsOf(const RdmaLimits& limits, const RcOptions& options) {
+  const uint32_t others = RcStream::ReceivesFor(0);
+  return std::min(options.credits, std::max(limits.max_receive_requests, others) - others);
+}
+
+}  // namespace
 
 RcDevice::RcDevice(std::unique_ptr<RdmaDevice> device, const RcOptions& options)
     : options_(options),
       device_(std::move(device)),
+      credits_(CreditsOf(device_->limits(), options)),
       memory_(*device_),
       receives_(*device_, memory_.frames()) {
   ROCECOLL_CHECK(options.queue_pairs_per_connection >= 1 &&
@@ -34,17 +45,19 @@ bool RcDevice::poll(FastEvent& event) {
       return true;
     }
     // Of a queue pair that is gone.
-    if (completion.kind != WorkCompletion::Kind::kSend) receives_.repost(completion.id);
+    if (completion.kind != WorkCompletion::Kind::kSend) receives_.on_orphaned(completion.id);
   }
   next_ = completed_ = 0;
+  receives_.flush();
   return false;
 }
 
-void RcDevice::remove(uint32_t queue_pair) {
-  by_queue_pair_.erase(queue_pair);
+void RcDevice::remove(const RcStream& stream) {
+  by_queue_pair_.erase(stream.number());
   for (WorkCompletion& completion : std::span(batch_).subspan(next_, completed_ - next_)) {
-    if (completion.queue_pair == queue_pair) completion.queue_pair = kNoQueuePair;
+    if (completion.queue_pair == stream.number()) completion.queue_pair = kNoQueuePair;
   }
+  receives_.empty(stream.queue_pair());
 }
 
 FastPath* RcDevice::release(const FastLease& lease) {

@@ -38,14 +38,18 @@ class RcDevice final : public FastDevice {
   // -- for its paths
   const RcOptions& options() const { return options_; }
   ReceivePool& receives() { return receives_; }
+  // That each of its streams gives its peer; 0: the device's receive queues hold too little.
+  uint32_t credits() const { return credits_; }
   TransportStats& own_stats() { return stats_; }
   std::unique_ptr<RcStream> make_stream(Traffic& traffic);
   void add(uint32_t queue_pair, RcPath& path) { by_queue_pair_.emplace(queue_pair, &path); }
-  void remove(uint32_t queue_pair);
+  // Before the stream's queue pair is destroyed.
+  void remove(const RcStream& stream);
 
  private:
   const RcOptions options_;
   const std::unique_ptr<RdmaDevice> device_;
+  const uint32_t credits_;
   RegisteredMemory memory_;
   ReceivePool receives_;
   TransportStats stats_;

@@ -12,24 +12,34 @@ namespace rocecoll {
 Status RcPath::prepare() {
   Status status;
   if (streams_.empty()) {
+    if (device_.credits() == 0) {
+      return Status(StatusCode::kUnsupported,
+                    "the receive queues of " + device_.description() + " are too short");
+    }
     const uint32_t count = device_.options().queue_pairs_per_connection;
-    const uint32_t receives = count * RcStream::ReceivesFor(device_.options().credits);
+    const uint32_t receives = count * RcStream::ReceivesFor(device_.credits());
     status = device_.receives().reserve(receives);
     if (!status.ok()) return status;
     reserved_receives_ = receives;
     for (uint32_t i = 0; i < count; ++i) streams_.push_back(device_.make_stream(traffic_));
   }
   for (const auto& stream : streams_) {
-    status = stream->prepare();
+    status = prepare(*stream);
     if (!status.ok()) break;
-    device_.add(stream->number(), *this);
   }
   if (!status.ok()) destroy();
   return status;
 }
 
+Status RcPath::prepare(RcStream& stream) {
+  Status status = stream.prepare();
+  if (!status.ok()) return status;
+  device_.add(stream.number(), *this);
+  return device_.receives().fill(stream.queue_pair(), RcStream::ReceivesFor(device_.credits()));
+}
+
 FastPath::Ends RcPath::ends() const {
-  Ends ends{static_cast<uint16_t>(device_.options().credits), {}};
+  Ends ends{static_cast<uint16_t>(device_.credits()), {}};
   for (const auto& stream : streams_) {
     if (stream->prepared()) ends.addresses.push_back(stream->address());
   }
@@ -39,7 +49,7 @@ FastPath::Ends RcPath::ends() const {
 Status RcPath::connect(const Ends& peer) {
   if (peer_credits_ == 0) {
     while (streams_.size() > peer.addresses.size()) {
-      device_.remove(streams_.back()->number());
+      device_.remove(*streams_.back());
       streams_.pop_back();
     }
     peer_credits_ = peer.credits;
@@ -48,8 +58,7 @@ Status RcPath::connect(const Ends& peer) {
     return Status(StatusCode::kNetwork, "the peer offers fewer queue pairs than before");
   }
   for (size_t i = 0; i < streams_.size(); ++i) {
-    const Status status =
-        streams_[i]->connect(peer.addresses[i], device_.options().credits, peer_credits_);
+    const Status status = streams_[i]->connect(peer.addresses[i], device_.credits(), peer_credits_);
     if (!status.ok()) return status;
   }
   return {};
@@ -84,7 +93,7 @@ bool RcPath::drained() const {
 void RcPath::destroy() {
   for (const auto& stream : streams_) {
     if (!stream->prepared()) continue;
-    device_.remove(stream->number());
+    device_.remove(*stream);
     stream->destroy();
   }
 }
@@ -143,6 +152,7 @@ void RcPath::push_write(uint32_t number, const RemoteSlice& to, LocalSlice from)
 }
 
 Status RcPath::pump() {
+  device_.receives().flush();
   for (const auto& stream : streams_) {
     if (Status status = stream->pump(); !status.ok()) return status;
   }
@@ -205,7 +215,11 @@ FastEvent RcPath::on_completion(const WorkCompletion& completion) {
     on_receive(*stream, completion, event);
     return event;
   }
-  if (completion.kind == WorkCompletion::Kind::kSend) stream->on_sent(completion);
+  if (completion.kind == WorkCompletion::Kind::kSend) {
+    stream->on_sent(completion);
+  } else {
+    device_.receives().on_failed(completion.id);
+  }
   if (!succeeded && !stream->failed()) {
     event.kind = FastEvent::Kind::kFailed;
     event.text = completion.text;

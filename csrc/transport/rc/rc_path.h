@@ -80,6 +80,7 @@ class RcPath final : public FastPath {
     size_t parts_landed = 0;
   };
 
+  Status prepare(RcStream& stream);
   RcStream* stream_of(uint32_t queue_pair);
   void on_receive(RcStream& stream, const WorkCompletion& completion, FastEvent& event);
   void on_part_landed(uint32_t number, FastEvent& event);

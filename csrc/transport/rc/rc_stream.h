@@ -57,6 +57,7 @@ class RcStream {
   // A new one; the stream must have none.
   Status prepare();
   bool prepared() const { return queue_pair_ != nullptr; }
+  RdmaQueuePair& queue_pair() const { return *queue_pair_; }
   uint32_t number() const { return queue_pair_->number(); }
   Address address() const { return queue_pair_->address(); }
   // What is still to be sent will be posted from start() on. `credits`: what either end sets aside.

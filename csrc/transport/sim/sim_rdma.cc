@@ -28,6 +28,13 @@ RdmaLimits SimRdmaFabric::DefaultLimits() {
   return limits;
 }
 
+RdmaLimits SimRdmaFabric::OwnReceiveLimits() {
+  RdmaLimits limits = DefaultLimits();
+  limits.shared_receives = false;
+  limits.max_receive_requests = 32;
+  return limits;
+}
+
 std::unique_ptr<RdmaDevice> SimRdmaFabric::add_device(const RdmaLimits& limits) {
   const auto endpoint = static_cast<uint32_t>(slots_.size());
   auto device = std::make_unique<SimRdmaDevice>(*this, endpoint, limits);

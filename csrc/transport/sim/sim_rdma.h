@@ -48,6 +48,8 @@ class SimRdmaFabric {
   ~SimRdmaFabric();
 
   static RdmaLimits DefaultLimits();
+  // Of a device without shared receive queues.
+  static RdmaLimits OwnReceiveLimits();
   // The device of a new endpoint; endpoints are numbered from zero. Destroying it is the death of
   // the process behind it.
   std::unique_ptr<RdmaDevice> add_device(const RdmaLimits& limits = DefaultLimits());

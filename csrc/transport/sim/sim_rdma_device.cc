@@ -51,6 +51,7 @@ Result<std::unique_ptr<RdmaQueuePair>> SimRdmaDevice::create_queue_pair() {
 }
 
 size_t SimRdmaDevice::post_receives(std::span<const ReceiveRequest> batch) {
+  ROCECOLL_CHECK(limits_.shared_receives);
   if (dead()) return 0;
   const size_t room = limits_.max_receive_requests - receives_.size();
   const size_t count = std::min(batch.size(), room);
@@ -134,12 +135,6 @@ std::span<std::byte> SimRdmaDevice::writable(uint32_t remote_key, uint64_t addre
   const size_t offset = address - base;
   if (size > region.size() - offset) return {};
   return region.subspan(offset, size);
-}
-
-ReceiveRequest SimRdmaDevice::take_receive() {
-  const ReceiveRequest request = receives_.front();
-  receives_.pop_front();
-  return request;
 }
 
 void SimRdmaDevice::complete(const WorkCompletion& completion, uint64_t sequence) {

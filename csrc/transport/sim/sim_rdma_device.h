@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulated device: its registered memory, shared receive queue and completion queue.
+// A simulated device: its registered memory, completion queue and, if shared, receive queue.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +60,6 @@ class SimRdmaDevice final : public RdmaDevice {
   bool covers(uint32_t local_key, std::span<const std::byte> memory) const;
   // The memory that a peer's write names, or nothing if it may not write there.
   std::span<std::byte> writable(uint32_t remote_key, uint64_t address, size_t size) const;
-  bool has_receive() const { return !receives_.empty(); }
-  ReceiveRequest take_receive();
   // Queue pairs of peers whose next request needs a receive request, in the order of their turn.
   void add_waiter(const SimRdmaFabric::End& end) { waiters_.push_back(end); }
   void complete(const WorkCompletion& completion, uint64_t sequence);

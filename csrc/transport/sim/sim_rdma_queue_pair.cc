@@ -78,6 +78,36 @@ size_t SimRdmaQueuePair::post(std::span<const SendRequest> batch) {
   return count;
 }
 
+size_t SimRdmaQueuePair::post_receives(std::span<const ReceiveRequest> batch) {
+  ROCECOLL_CHECK(!device_.limits().shared_receives);
+  if (device_.dead()) return 0;
+  if (failed_ && device_.slot().refusals.posts_after_failure) return 0;
+  const size_t room = device_.limits().max_receive_requests - own_receives_.size();
+  const size_t count = std::min(batch.size(), room);
+  own_receives_.insert(own_receives_.end(), batch.begin(),
+                       batch.begin() + static_cast<ptrdiff_t>(count));
+  if (failed_) flush_receives();
+  if (SimRdmaQueuePair* peer = fabric_.find(peer_)) peer->on_receiver_ready();
+  return count;
+}
+
+std::deque<ReceiveRequest>& SimRdmaQueuePair::receives() {
+  return device_.limits().shared_receives ? device_.receives_ : own_receives_;
+}
+
+ReceiveRequest SimRdmaQueuePair::take_receive() {
+  const ReceiveRequest request = receives().front();
+  receives().pop_front();
+  return request;
+}
+
+void SimRdmaQueuePair::flush_receives() {
+  while (!own_receives_.empty()) {
+    complete_receive(own_receives_.front(), {}, 0, CompletionStatus::kFlushed);
+    own_receives_.pop_front();
+  }
+}
+
 void SimRdmaQueuePair::accept(const SendRequest& request) {
   const RdmaLimits limits = device_.limits();
   ROCECOLL_CHECK(request.payload.size() <= limits.max_message_bytes);
@@ -183,7 +213,7 @@ bool SimRdmaQueuePair::execute_next(SimRdmaQueuePair& peer) {
   }
   if (stall_ != Stall::kReceiver) {
     stall(Stall::kReceiver, fabric_.options().receiver_wait);
-    peer.device_.add_waiter(end());
+    if (peer.device_.limits().shared_receives) peer.device_.add_waiter(end());
   }
   return false;
 }
@@ -207,12 +237,12 @@ SimRdmaQueuePair::Verdict SimRdmaQueuePair::serve(const SendRequest& request,
       enter_error(CompletionStatus::kFlushed);
       return Verdict::kAccessDenied;
     }
-    if (immediate && !device_.has_receive()) return Verdict::kNoReceiveRequest;
+    if (immediate && receives().empty()) return Verdict::kNoReceiveRequest;
     std::memmove(into.data(), payload.data(), payload.size());
   }
   if (immediate) {
-    if (!device_.has_receive()) return Verdict::kNoReceiveRequest;
-    complete_receive(device_.take_receive(), request, payload.size(), CompletionStatus::kSuccess);
+    if (receives().empty()) return Verdict::kNoReceiveRequest;
+    complete_receive(take_receive(), request, payload.size(), CompletionStatus::kSuccess);
   }
   fabric_.note(static_cast<uint64_t>(fabric_.queue_.now().time_since_epoch().count()));
   fabric_.note(number_);
@@ -222,8 +252,8 @@ SimRdmaQueuePair::Verdict SimRdmaQueuePair::serve(const SendRequest& request,
 
 SimRdmaQueuePair::Verdict SimRdmaQueuePair::serve_send(const SendRequest& request,
                                                        std::span<const std::byte> payload) {
-  if (!device_.has_receive()) return Verdict::kNoReceiveRequest;
-  const ReceiveRequest receive = device_.take_receive();
+  if (receives().empty()) return Verdict::kNoReceiveRequest;
+  const ReceiveRequest receive = take_receive();
   if (payload.size() > receive.buffer.size() ||
       !device_.covers(receive.local_key, receive.buffer)) {
     complete_receive(receive, request, 0, CompletionStatus::kFailed);
@@ -271,6 +301,7 @@ void SimRdmaQueuePair::enter_error(CompletionStatus first) {
     requests_.pop_front();
     complete_send(request, answered_++, status);
   }
+  flush_receives();
 }
 
 void SimRdmaQueuePair::let_departed_requests_arrive() {

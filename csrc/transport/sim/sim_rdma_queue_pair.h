@@ -30,6 +30,7 @@ class SimRdmaQueuePair final : public RdmaQueuePair {
   Address address() const override;
   Status connect(const Address& peer) override;
   size_t post(std::span<const SendRequest> batch) override;
+  size_t post_receives(std::span<const ReceiveRequest> batch) override;
   void fail() override { enter_error(CompletionStatus::kFlushed); }
 
  private:
@@ -52,6 +53,10 @@ class SimRdmaQueuePair final : public RdmaQueuePair {
   // The other end, if it would serve our requests.
   SimRdmaQueuePair* serving_peer() const;
 
+  // Where its messages are received.
+  std::deque<ReceiveRequest>& receives();
+  ReceiveRequest take_receive();
+  void flush_receives();
   void accept(const SendRequest& request);
   void on_arrival();
   void on_answer();
@@ -83,6 +88,7 @@ class SimRdmaQueuePair final : public RdmaQueuePair {
   const uint32_t number_;
   End peer_;  // number 0: not connected
   bool failed_ = false;
+  std::deque<ReceiveRequest> own_receives_;
   std::deque<Posted> requests_;  // posted, not answered
   // Sequence numbers of the next request to reach each point.
   uint64_t posted_ = 0;

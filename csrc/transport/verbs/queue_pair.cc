@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "transport/verbs/receive_list.h"
 #include "transport/verbs/verbs_error.h"
 
 namespace rocecoll {
@@ -61,6 +62,8 @@ Result<std::unique_ptr<VerbsQueuePair>> VerbsQueuePair::Create(VerbsPort& port,
   wanted.qp_type = IBV_QPT_RC;
   wanted.cap.max_send_wr = queues.max_sends;
   wanted.cap.max_send_sge = 1;
+  wanted.cap.max_recv_wr = queues.max_receives;
+  wanted.cap.max_recv_sge = queues.max_receives > 0 ? 1 : 0;
   wanted.cap.max_inline_data = queues.max_inline_bytes;
   QueuePairHandle handle(ibv_create_qp(port.protection_domain(), &wanted));
   if (handle == nullptr) return port.error("make a queue pair", errno);
@@ -90,8 +93,12 @@ VerbsQueuePair::VerbsQueuePair(VerbsPort& port, const Queues& queues, Completion
 
 VerbsQueuePair::~VerbsQueuePair() {
   // Some devices (mlx5) take a queue pair's completions out of the queue with it, and with those of
-  // receives the only word that entries of the shared receive queue are free again.
-  completions_.set_aside(number());
+  // receives the only word that entries of the shared receive queue are free again. Others go on
+  // flushing receives until it is gone; another queue pair may have its number then.
+  const uint32_t gone = number();
+  completions_.set_aside(gone);
+  queue_pair_.reset();
+  completions_.set_aside(gone);
   --reserve_.living;
   ++reserve_.destroyed;
 }
@@ -187,6 +194,20 @@ size_t VerbsQueuePair::post_list(std::span<const SendRequest> list) {
     Log(Severity::kInfo, port_.error("post a send request", failed).message());
   }
   return refused == nullptr ? 0 : static_cast<size_t>(refused - requests.data());
+}
+
+size_t VerbsQueuePair::post_receives(std::span<const ReceiveRequest> batch) {
+  int failed = 0;
+  const size_t posted = PostReceiveLists(
+      batch,
+      [this](ibv_recv_wr* list, ibv_recv_wr** refused) {
+        return ibv_post_recv(queue_pair_.get(), list, refused);
+      },
+      failed);
+  if (failed != 0 && !failed_) {
+    Log(Severity::kInfo, port_.error("post a receive request", failed).message());
+  }
+  return posted;
 }
 
 void VerbsQueuePair::fail() {

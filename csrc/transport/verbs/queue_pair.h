@@ -24,8 +24,9 @@ class VerbsQueuePair final : public RdmaQueuePair {
  public:
   struct Queues {
     CompletionQueue* completions = nullptr;
-    ibv_srq* receives = nullptr;
+    ibv_srq* receives = nullptr;  // null: one of its own, for `max_receives`
     uint32_t max_sends = 0;
+    uint32_t max_receives = 0;
     uint32_t max_inline_bytes = 0;
   };
   // All that is referred to outlives it. Counts itself in `reserve`.
@@ -39,6 +40,7 @@ class VerbsQueuePair final : public RdmaQueuePair {
   Address address() const override { return ToAddress(own_); }
   Status connect(const Address& peer) override;
   size_t post(std::span<const SendRequest> batch) override;
+  size_t post_receives(std::span<const ReceiveRequest> batch) override;
   void fail() override;
 
   // What the device granted, at least what was asked for.

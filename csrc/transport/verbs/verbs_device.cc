@@ -9,21 +9,21 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
+#include "transport/verbs/receive_list.h"
 #include "transport/verbs/verbs_error.h"
 
 namespace rocecoll {
 namespace {
 
-constexpr uint32_t kMaxSends = 128;      // of a queue pair
-constexpr uint32_t kMaxReceives = 4096;  // of all; 128 peers with 32 credits each
+constexpr uint32_t kMaxSends = 128;  // of a queue pair
+constexpr uint32_t kSharedReceives = 4096;
+constexpr uint32_t kOwnReceives = 32;  // of a queue pair, where the receive queue is not shared
 constexpr uint32_t kFirstQueuePairs = 16;
 constexpr uint32_t kFixedQueuePairs = 512;  // where the completion queue cannot grow: 4.5 MB
 // Control frames fit, and the device's copy stays within a few cache lines.
 constexpr uint32_t kMaxInlineBytes = 256;
-constexpr size_t kListRequests = 32;
 constexpr size_t kPollBatch = 32;
-// The device says which completions are receives, but not of failed ones.
-constexpr uint64_t kReceiveBit = kRequestIdLimit;
 
 uint32_t Capped(uint32_t wanted, int limit) {
   return std::min(wanted, static_cast<uint32_t>(std::max(limit, 1)));
@@ -64,20 +64,39 @@ Status VerbsDevice::prepare() {
   limits_.mtu_bytes = port_->choice().mtu_bytes;
   limits_.max_message_bytes = port_->max_message_bytes();
   limits_.max_send_requests = Capped(kMaxSends, device.max_qp_wr);
-  limits_.max_receive_requests = Capped(kMaxReceives, device.max_srq_wr);
-
-  ibv_srq_init_attr wanted{};
-  wanted.attr.max_wr = limits_.max_receive_requests;
-  wanted.attr.max_sge = 1;
-  receives_.reset(ibv_create_srq(port_->protection_domain(), &wanted));
-  if (receives_ == nullptr) return port_->error("make a shared receive queue", errno);
+  make_receive_queue();
   Status status = make_completion_queue();
   return status.ok() ? grant_sends() : status;
 }
 
+// Shared receive queues are optional: some devices have none, of which a few say so only now.
+void VerbsDevice::make_receive_queue() {
+  const ibv_device_attr& device = port_->attributes();
+  if (device.max_srq > 0) {
+    ibv_srq_init_attr wanted{};
+    wanted.attr.max_wr = Capped(kSharedReceives, device.max_srq_wr);
+    wanted.attr.max_sge = 1;
+    receives_.reset(ibv_create_srq(port_->protection_domain(), &wanted));
+    if (receives_ == nullptr) {
+      Log(Severity::kInfo, port_->error("make a shared receive queue", errno).message() +
+                               "; each queue pair gets a receive queue of its own");
+    }
+  }
+  limits_.shared_receives = receives_ != nullptr;
+  limits_.max_receive_requests = limits_.shared_receives
+                                     ? Capped(kSharedReceives, device.max_srq_wr)
+                                     : Capped(kOwnReceives, device.max_qp_wr);
+}
+
+uint64_t VerbsDevice::completions_of(uint64_t queue_pairs) const {
+  const uint64_t receives = limits_.max_receive_requests;
+  return limits_.shared_receives ? receives + queue_pairs * limits_.max_send_requests
+                                 : queue_pairs * (limits_.max_send_requests + receives);
+}
+
 Status VerbsDevice::make_completion_queue() {
   const auto make = [this](uint32_t queue_pairs) {
-    const uint32_t entries = limits_.max_receive_requests + queue_pairs * limits_.max_send_requests;
+    const auto entries = static_cast<uint32_t>(completions_of(queue_pairs));
     return CompletionQueue::Create(*port_, Capped(entries, port_->attributes().max_cqe));
   };
   auto made = make(kFirstQueuePairs);
@@ -102,7 +121,8 @@ Status VerbsDevice::grant_sends() {
 }
 
 VerbsQueuePair::Queues VerbsDevice::queues() const {
-  return {completions_.get(), receives_.get(), limits_.max_send_requests, asked_inline_bytes_};
+  return {completions_.get(), receives_.get(), limits_.max_send_requests,
+          limits_.shared_receives ? 0 : limits_.max_receive_requests, asked_inline_bytes_};
 }
 
 Result<MemoryRegion> VerbsDevice::register_memory(std::span<std::byte> memory,
@@ -129,7 +149,7 @@ Result<std::unique_ptr<RdmaQueuePair>> VerbsDevice::create_queue_pair() {
 // Every request may fail, and then completes: the completion queue has room for all of them.
 Status VerbsDevice::reserve_completions() {
   const uint64_t queue_pairs = uint64_t{reserve_.living} + reserve_.destroyed + 1;
-  const uint64_t needed = limits_.max_receive_requests + queue_pairs * limits_.max_send_requests;
+  const uint64_t needed = completions_of(queue_pairs);
   if (needed <= completions_->entries()) return {};
   const auto limit = static_cast<uint64_t>(port_->attributes().max_cqe);
   if (needed > limit) {
@@ -143,35 +163,18 @@ Status VerbsDevice::reserve_completions() {
 }
 
 size_t VerbsDevice::post_receives(std::span<const ReceiveRequest> batch) {
-  size_t posted = 0;
-  while (posted < batch.size()) {
-    const auto list = batch.subspan(posted, std::min(kListRequests, batch.size() - posted));
-    const size_t accepted = post_receive_list(list);
-    posted += accepted;
-    if (accepted < list.size()) break;
-  }
-  return posted;
-}
-
-size_t VerbsDevice::post_receive_list(std::span<const ReceiveRequest> list) {
-  std::array<ibv_recv_wr, kListRequests> requests{};
-  std::array<ibv_sge, kListRequests> slices;
-  for (size_t i = 0; i < list.size(); ++i) {
-    ROCECOLL_CHECK(list[i].id < kRequestIdLimit);
-    slices[i] = {reinterpret_cast<uintptr_t>(list[i].buffer.data()),
-                 static_cast<uint32_t>(list[i].buffer.size()), list[i].local_key};
-    requests[i].wr_id = list[i].id | kReceiveBit;
-    requests[i].sg_list = &slices[i];
-    requests[i].num_sge = list[i].buffer.empty() ? 0 : 1;
-    if (i > 0) requests[i - 1].next = &requests[i];
-  }
-  ibv_recv_wr* refused = nullptr;
-  const int failed = ibv_post_srq_recv(receives_.get(), requests.data(), &refused);
-  if (failed == 0) return list.size();
-  if (ErrorNumber(failed) != ENOMEM) {  // which says that the queue is full
+  ROCECOLL_CHECK(limits_.shared_receives);
+  int failed = 0;
+  const size_t posted = PostReceiveLists(
+      batch,
+      [this](ibv_recv_wr* list, ibv_recv_wr** refused) {
+        return ibv_post_srq_recv(receives_.get(), list, refused);
+      },
+      failed);
+  if (failed != 0 && ErrorNumber(failed) != ENOMEM) {  // which says that the queue is full
     port_->health().set_broken(port_->error("post a receive request", failed).message());
   }
-  return refused == nullptr ? 0 : static_cast<size_t>(refused - requests.data());
+  return posted;
 }
 
 size_t VerbsDevice::poll(std::span<WorkCompletion> completions) {

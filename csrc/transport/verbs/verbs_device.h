@@ -32,10 +32,12 @@ class VerbsDevice final : public RdmaDevice {
  private:
   explicit VerbsDevice(std::unique_ptr<VerbsPort> port);
   Status prepare();
+  void make_receive_queue();
+  // Entries that this many queue pairs need.
+  uint64_t completions_of(uint64_t queue_pairs) const;
   Status make_completion_queue();
   Status grant_sends();
   Status reserve_completions();
-  size_t post_receive_list(std::span<const ReceiveRequest> list);
   VerbsQueuePair::Queues queues() const;
 
   std::unique_ptr<VerbsPort> port_;
@@ -43,7 +45,7 @@ class VerbsDevice final : public RdmaDevice {
   RdmaLimits limits_;
   uint32_t asked_inline_bytes_ = 0;
   std::unique_ptr<CompletionQueue> completions_;
-  SharedReceiveQueueHandle receives_;
+  SharedReceiveQueueHandle receives_;  // null: each queue pair has its own
   CompletionReserve reserve_;
 };
 

@@ -124,6 +124,8 @@ std::vector<WorldKind> MakeWorlds() {
   worlds.push_back(OverSimulatedUd("ud_mixed", true));
   const SimRdmaOptions wire{.bytes_per_second = 2e9, .max_jitter = std::chrono::microseconds(20)};
   worlds.push_back(OverSimulatedRdma("rc", {.rdma = wire}));
+  worlds.push_back(OverSimulatedRdma("rc_own_receives",
+                                     {.rdma = wire, .limits = SimRdmaFabric::OwnReceiveLimits()}));
   worlds.push_back({"memory", [](const WorldSpec& spec) {
                       return std::make_unique<MemoryWorld>(spec.nodes, spec.seed,
                                                            ConnectionOf(spec));

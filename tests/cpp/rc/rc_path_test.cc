@@ -71,11 +71,24 @@ class Traffic {
   size_t sent_b_ = 0;
 };
 
+// Over devices that share one receive queue, and over those that have one for each queue pair.
+class RcPath : public testing::TestWithParam<bool> {
+ protected:
+  static RcWorldOptions defaults() {
+    RcWorldOptions options;
+    if (!GetParam()) options.limits = SimRdmaFabric::OwnReceiveLimits();
+    return options;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(ReceiveQueues, RcPath, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Shared" : "Own"; });
+
 // In half of the steps numbers of 32 bits wrap around before the first writes are done.
 uint64_t FirstNumber(int step) { return step % 8 < 4 ? 0 : (uint64_t{1} << 32) - 4; }
 
-TEST(RcPath, RoceCarriesWhatBothHave) {
-  Pair pair;
+TEST_P(RcPath, RoceCarriesWhatBothHave) {
+  Pair pair(defaults());
   Traffic traffic(pair);
   traffic.start();
   EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
@@ -83,9 +96,9 @@ TEST(RcPath, RoceCarriesWhatBothHave) {
   EXPECT_TRUE(Contains(RcWorld::log(), "info: ranks 0 and 1"));
 }
 
-TEST(RcPath, SeveralQueuePairsShareTheWrites) {
+TEST_P(RcPath, SeveralQueuePairsShareTheWrites) {
   for (const uint32_t count : {2u, 3u, 8u}) {
-    RcWorldOptions options;
+    RcWorldOptions options = defaults();
     options.rc.queue_pairs_per_connection = count;
     Pair pair(options);
     Traffic traffic(pair, 3'000'001, 3);
@@ -97,9 +110,9 @@ TEST(RcPath, SeveralQueuePairsShareTheWrites) {
 }
 
 // More writes than credits in one direction, and frames in both.
-TEST(RcPath, FewCreditsAreEnough) {
+TEST_P(RcPath, FewCreditsAreEnough) {
   for (const uint32_t credits : {1u, 2u, 3u, 4u, 5u, 7u}) {
-    RcWorldOptions options;
+    RcWorldOptions options = defaults();
     options.rc.credits = credits;
     Pair pair(options);
     Traffic traffic(pair, 100, 100);
@@ -111,9 +124,9 @@ TEST(RcPath, FewCreditsAreEnough) {
   }
 }
 
-TEST(RcPath, PeerWithoutDeviceIsReachedOverUdp) {
+TEST_P(RcPath, PeerWithoutDeviceIsReachedOverUdp) {
   for (const uint32_t without : {0u, 1u}) {
-    RcWorldOptions options;
+    RcWorldOptions options = defaults();
     options.rc.first_number = FirstNumber(4);
     options.rc.expected = false;
     options.without_device = {without};
@@ -126,8 +139,8 @@ TEST(RcPath, PeerWithoutDeviceIsReachedOverUdp) {
   }
 }
 
-TEST(RcPath, UnprovenPathIsNotUsed) {
-  RcWorldOptions options;
+TEST_P(RcPath, UnprovenPathIsNotUsed) {
+  RcWorldOptions options = defaults();
   Pair pair(options);
   pair.fabric.cut(0, 1);
   Traffic traffic(pair);
@@ -137,8 +150,8 @@ TEST(RcPath, UnprovenPathIsNotUsed) {
   EXPECT_TRUE(Contains(RcWorld::log(), "warning: ranks 0 and 1"));
 }
 
-TEST(RcPath, UnprovenPathIsAnErrorWithoutFailover) {
-  RcWorldOptions options;
+TEST_P(RcPath, UnprovenPathIsAnErrorWithoutFailover) {
+  RcWorldOptions options = defaults();
   options.rc.failover = false;
   Pair pair(options);
   pair.fabric.cut(0, 1);
@@ -149,9 +162,9 @@ TEST(RcPath, UnprovenPathIsAnErrorWithoutFailover) {
   EXPECT_TRUE(why.ends_with("; UDP would, but failover is switched off")) << why;
 }
 
-TEST(RcPath, BrokenQueuePairIsReplaced) {
+TEST_P(RcPath, BrokenQueuePairIsReplaced) {
   for (int step = 0; step < 40; ++step) {
-    RcWorldOptions options;
+    RcWorldOptions options = defaults();
     options.rdma.bytes_per_second = 1e9;
     options.rc.queue_pairs_per_connection = 1 + step % 3;
     options.rc.first_number = FirstNumber(step);
@@ -168,9 +181,9 @@ TEST(RcPath, BrokenQueuePairIsReplaced) {
   }
 }
 
-TEST(RcPath, LostPathGoesOnOverUdp) {
+TEST_P(RcPath, LostPathGoesOnOverUdp) {
   for (int step = 0; step < 40; ++step) {
-    RcWorldOptions options;
+    RcWorldOptions options = defaults();
     options.rdma.bytes_per_second = 1e9;
     options.rc.queue_pairs_per_connection = 1 + step % 3;
     options.rc.first_number = FirstNumber(step);
@@ -191,8 +204,8 @@ TEST(RcPath, LostPathGoesOnOverUdp) {
   EXPECT_TRUE(Contains(RcWorld::log(), "): goes on over UDP: "));
 }
 
-TEST(RcPath, ForeverFailingQueuePairsEndInUdp) {
-  RcWorldOptions options;
+TEST_P(RcPath, ForeverFailingQueuePairsEndInUdp) {
+  RcWorldOptions options = defaults();
   options.rc.max_recoveries = 3;
   Pair pair(options);
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
@@ -206,8 +219,8 @@ TEST(RcPath, ForeverFailingQueuePairsEndInUdp) {
 }
 
 // Nothing says then when the last of their requests is done.
-TEST(RcPath, DevicesThatRefuseRequestsOfFailedQueuePairsRecover) {
-  Pair pair;
+TEST_P(RcPath, DevicesThatRefuseRequestsOfFailedQueuePairsRecover) {
+  Pair pair(defaults());
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
   for (const uint32_t end : {0u, 1u}) pair.fabric.refusals(end).posts_after_failure = true;
   Traffic traffic(pair, 100'000, 20);
@@ -222,8 +235,8 @@ TEST(RcPath, DevicesThatRefuseRequestsOfFailedQueuePairsRecover) {
   EXPECT_EQ(pair.transports[0]->links_on_path(), 1u);
 }
 
-TEST(RcPath, UnregistrableMemoryGoesOverUdp) {
-  Pair pair;
+TEST_P(RcPath, UnregistrableMemoryGoesOverUdp) {
+  Pair pair(defaults());
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
   pair.fabric.refusals(1).registrations = true;
   Traffic traffic(pair, 600'000, 4);
@@ -235,8 +248,8 @@ TEST(RcPath, UnregistrableMemoryGoesOverUdp) {
 }
 
 // The network of the control path fails for longer than the silence that is death.
-TEST(RcPath, WhatComesOverRoceShowsThatThePeerLives) {
-  Pair pair;
+TEST_P(RcPath, WhatComesOverRoceShowsThatThePeerLives) {
+  Pair pair(defaults());
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
   pair.network.set_partition(1, true);
   for (uint64_t i = 0; i < 30; ++i) {
@@ -254,8 +267,8 @@ TEST(RcPath, WhatComesOverRoceShowsThatThePeerLives) {
 }
 
 // As most pairs of a ring are: their ranks send heartbeats over RoCE.
-TEST(RcPath, RanksWithNothingToSayAreNotLostWhereOnlyTheControlPathIsSilent) {
-  Pair pair;
+TEST_P(RcPath, RanksWithNothingToSayAreNotLostWhereOnlyTheControlPathIsSilent) {
+  Pair pair(defaults());
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
   pair.network.wire(0, 1).blocked = true;  // one way first: the other end hears, this one does not
   pair.run_for(seconds(40));
@@ -266,8 +279,8 @@ TEST(RcPath, RanksWithNothingToSayAreNotLostWhereOnlyTheControlPathIsSilent) {
   EXPECT_FALSE(pair.at_a().down.empty()) << "its device sends no heartbeats";
 }
 
-TEST(RcPath, RanksThatHearEachOtherSendNoHeartbeatsOverRoce) {
-  Pair pair;
+TEST_P(RcPath, RanksThatHearEachOtherSendNoHeartbeatsOverRoce) {
+  Pair pair(defaults());
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
   const auto sent_over_roce = [&] { return pair.a->path_stats().back().traffic.packets_sent; };
   ASSERT_TRUE(pair.a->path_stats().back().path == "rc");
@@ -277,8 +290,8 @@ TEST(RcPath, RanksThatHearEachOtherSendNoHeartbeatsOverRoce) {
   EXPECT_EQ(sent_over_roce(), before);
 }
 
-TEST(RcPath, DeadPeerIsNamedSoon) {
-  Pair pair;
+TEST_P(RcPath, DeadPeerIsNamedSoon) {
+  Pair pair(defaults());
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
   const Instant died = pair.queue.now();
   pair.fabric.kill(1);
@@ -290,9 +303,9 @@ TEST(RcPath, DeadPeerIsNamedSoon) {
 }
 
 // All ranks are frozen, at any moment of the handshake, for longer than the proof of RoCE may take.
-TEST(RcPath, APauseOfAllRanksIsNoFailureOfRoce) {
+TEST_P(RcPath, APauseOfAllRanksIsNoFailureOfRoce) {
   for (int step = 0; step < 60; ++step) {
-    RcWorldOptions options;
+    RcWorldOptions options = defaults();
     options.wire.latency = milliseconds(1);
     Pair pair(options);
     pair.run_for(std::chrono::microseconds(100) * step);
@@ -307,9 +320,9 @@ TEST(RcPath, APauseOfAllRanksIsNoFailureOfRoce) {
   }
 }
 
-TEST(RcPath, LeavingDeliversWhatWasAccepted) {
+TEST_P(RcPath, LeavingDeliversWhatWasAccepted) {
   for (const bool early : {false, true}) {
-    Pair pair;
+    Pair pair(defaults());
     if (!early) {
       ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
     }
@@ -326,10 +339,10 @@ TEST(RcPath, LeavingDeliversWhatWasAccepted) {
   }
 }
 
-TEST(RcPath, NothingTouchesMemoryAfterClose) {
+TEST_P(RcPath, NothingTouchesMemoryAfterClose) {
   for (int step = 0; step < 30; ++step) {
     for (const bool in_order : {false, true}) {
-      RcWorldOptions options;
+      RcWorldOptions options = defaults();
       options.rdma.bytes_per_second = 1e9;
       Pair pair(options);
       ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));

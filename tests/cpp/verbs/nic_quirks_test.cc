@@ -21,6 +21,8 @@ struct NicQuirks {
   bool refuses_posts_after_failure = false;  // bnxt_re of rdma-core before 47: EINVAL
   bool purges_completions = false;           // mlx5: those of a destroyed queue pair
   bool keeps_queue_sizes = false;            // no ibv_resize_cq: EOPNOTSUPP
+  bool says_no_shared_receives = false;      // irdma (E810), ionic: max_srq is 0
+  int refuses_shared_receives = 0;           // with this error
   // Seen so far.
   unsigned purged = 0;
   std::vector<int> completion_vectors;  // of completion queues
@@ -82,6 +84,18 @@ ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
 int ibv_destroy_qp(ibv_qp* queue_pair) {
   if (Quirks().purges_completions) rocecoll::Purge(*queue_pair);
   return Real(&ibv_destroy_qp, "ibv_destroy_qp")(queue_pair);
+}
+
+int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
+  const int failed = Real(&ibv_query_device, "ibv_query_device")(context, attributes);
+  if (Quirks().says_no_shared_receives) attributes->max_srq = attributes->max_srq_wr = 0;
+  return failed;
+}
+
+ibv_srq* ibv_create_srq(ibv_pd* domain, ibv_srq_init_attr* attributes) {
+  errno = Quirks().refuses_shared_receives;
+  if (errno != 0) return nullptr;
+  return Real(&ibv_create_srq, "ibv_create_srq")(domain, attributes);
 }
 
 ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* user, ibv_comp_channel* channel,
@@ -165,6 +179,51 @@ TEST_F(NicQuirksTest, ACompletionQueueThatCannotGrowServesHundredsOfQueuePairs) 
     ASSERT_TRUE(made.ok()) << queue_pairs.size() << ": " << made.status().message();
     queue_pairs.push_back(made.take());
   }
+}
+
+TEST_F(NicQuirksTest, WithoutSharedReceiveQueuesEachQueuePairHasItsOwn) {
+  for (const int error : {0, ENOSYS, EOPNOTSUPP, EINVAL, -EOPNOTSUPP}) {
+    Quirks().says_no_shared_receives = error == 0;
+    Quirks().refuses_shared_receives = error;
+    ASSERT_NO_FATAL_FAILURE(connect());
+    ASSERT_FALSE(b_->device->limits().shared_receives) << error;
+    const size_t room = b_->device->limits().max_receive_requests;
+    b_->post_receives(room, 64);
+    std::vector<SendRequest> list;
+    for (uint64_t i = 0; i < room; ++i) {
+      list.push_back(a_->request(SendRequest::Kind::kSend, i * 64, 64, i));
+    }
+    ASSERT_EQ(a_->queue_pair->post(list), room);
+    ASSERT_TRUE(a_->await(room) && b_->await(room));
+    for (size_t i = 0; i < room; ++i) {
+      EXPECT_EQ(b_->completions[i].status, CompletionStatus::kSuccess) << b_->completions[i].text;
+      EXPECT_EQ(b_->completions[i].id, i * 64);
+    }
+  }
+}
+
+TEST_F(NicQuirksTest, AQueuePairsOwnReceivesAreFlushedOrGoneWithIt) {
+  Quirks().says_no_shared_receives = true;
+  ASSERT_NO_FATAL_FAILURE(connect());
+  b_->post_receives(16, 64);
+  const uint32_t failed = b_->queue_pair->number();
+  b_->queue_pair->fail();
+  ASSERT_TRUE(b_->await(16));
+  for (const WorkCompletion& completion : b_->completions) {
+    EXPECT_EQ(completion.kind, WorkCompletion::Kind::kReceive);
+    EXPECT_EQ(completion.status, CompletionStatus::kFlushed) << completion.text;
+    EXPECT_EQ(completion.queue_pair, failed);
+  }
+  for (int cycle = 0; cycle < 50; ++cycle) {
+    b_->queue_pair = b_->make();
+    b_->post_receives(32, 64);
+    b_->queue_pair->fail();
+    b_->queue_pair.reset();
+    WorkCompletion late;
+    while (b_->device->poll({&late, 1}) == 1) EXPECT_EQ(late.queue_pair, kNoQueuePair) << cycle;
+  }
+  EXPECT_TRUE(b_->quiet());
+  EXPECT_TRUE(b_->device->health().ok()) << b_->device->health().message();
 }
 
 TEST_F(NicQuirksTest, CompletionQueuesAreSpreadOverTheInterruptsOfADevice) {

@@ -86,14 +86,17 @@ class RdmaEnd {
     return made.take();
   }
 
-  // `count` receive requests of `bytes` each, one behind the other; ids are their offsets.
+  // `count` receive requests of `bytes` each, one behind the other; ids are their offsets. Where no
+  // receive queue is shared they are the queue pair's.
   void post_receives(size_t count, size_t bytes) {
     std::vector<ReceiveRequest> requests;
     for (size_t i = 0; i < count; ++i) {
       requests.push_back(
           {i * bytes, std::span(memory).subspan(i * bytes, bytes), region.local_key});
     }
-    ASSERT_EQ(device->post_receives(requests), count);
+    ASSERT_EQ(device->limits().shared_receives ? device->post_receives(requests)
+                                               : queue_pair->post_receives(requests),
+              count);
   }
 
   // Until there are `count` completions in all; sleeps on the wait handle between them.

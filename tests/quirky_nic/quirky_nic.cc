@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes the RDMA devices of a program smaller than they are: LD_PRELOAD=quirky_nic.so and, in
+// QUIRKY_NIC, limits such as "max_srq=0 max_cqe=600": at most max_srq_wr, max_cqe, max_qp_wr as the
+// device says, and without being said max_inline_data of a queue pair, as devices do it.
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+int Limit(const char* name, int actual) {
+  const char* limits = std::getenv("QUIRKY_NIC");
+  if (limits == nullptr) return actual;
+  const std::string all = std::string(" ") + limits;
+  const std::string key = std::string(" ") + name + "=";
+  const size_t at = all.find(key);
+  return at == std::string::npos ? actual : std::min(actual, std::atoi(&all[at + key.size()]));
+}
+
+template <typename Function>
+Function* Real(Function* /*type*/, const char* name) {
+  void* found = dlvsym(RTLD_NEXT, name, "IBVERBS_1.1");  // 1.0 has another binary interface
+  if (found == nullptr) std::abort();
+  return reinterpret_cast<Function*>(found);
+}
+
+}  // namespace
+
+int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
+  const int failed = Real(&ibv_query_device, "ibv_query_device")(context, attributes);
+  attributes->max_srq = Limit("max_srq", attributes->max_srq);
+  attributes->max_srq_wr = Limit("max_srq_wr", attributes->max_srq_wr);
+  attributes->max_cqe = Limit("max_cqe", attributes->max_cqe);
+  attributes->max_qp_wr = Limit("max_qp_wr", attributes->max_qp_wr);
+  return failed;
+}
+
+ibv_srq* ibv_create_srq(ibv_pd* domain, ibv_srq_init_attr* wanted) {
+  errno = EOPNOTSUPP;
+  if (Limit("max_srq", 1) == 0) return nullptr;
+  return Real(&ibv_create_srq, "ibv_create_srq")(domain, wanted);
+}
+
+ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* user, ibv_comp_channel* channel,
+                      int vector) {
+  errno = EINVAL;
+  if (entries > Limit("max_cqe", entries)) return nullptr;
+  return Real(&ibv_create_cq, "ibv_create_cq")(context, entries, user, channel, vector);
+}
+
+int ibv_resize_cq(ibv_cq* queue, int entries) {
+  if (entries > Limit("max_cqe", entries)) return EINVAL;
+  return Real(&ibv_resize_cq, "ibv_resize_cq")(queue, entries);
+}
+
+ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* wanted) {
+  const auto asked = static_cast<int>(wanted->cap.max_inline_data);
+  const auto sends = static_cast<int>(wanted->cap.max_send_wr);
+  const auto receives = static_cast<int>(wanted->cap.max_recv_wr);
+  errno = EINVAL;
+  if (asked > Limit("max_inline_data", asked) || sends > Limit("max_qp_wr", sends) ||
+      receives > Limit("max_qp_wr", receives)) {
+    return nullptr;
+  }
+  ibv_qp* made = Real(&ibv_create_qp, "ibv_create_qp")(domain, wanted);
+  if (made != nullptr) {
+    const auto granted = static_cast<int>(wanted->cap.max_inline_data);
+    wanted->cap.max_inline_data = static_cast<uint32_t>(Limit("max_inline_data", granted));
+  }
+  return made;
+}
