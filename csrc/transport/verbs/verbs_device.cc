@@ -17,7 +17,11 @@ namespace rocecoll {
 namespace {
 
 constexpr uint32_t kMaxSends = 128;  // of a queue pair
+constexpr uint32_t kFewestSends = 32;
 constexpr uint32_t kSharedReceives = 4096;
+// Their part of a completion queue, so that neither they nor sends end first: a link has 21
+// receives and 128 sends.
+constexpr int kReceiveShare = 8;
 constexpr uint32_t kOwnReceives = 32;  // of a queue pair, where the receive queue is not shared
 constexpr uint32_t kFirstQueuePairs = 16;
 constexpr uint32_t kFixedQueuePairs = 512;  // where the completion queue cannot grow: 4.5 MB
@@ -74,7 +78,7 @@ void VerbsDevice::make_receive_queue() {
   const ibv_device_attr& device = port_->attributes();
   if (device.max_srq > 0) {
     ibv_srq_init_attr wanted{};
-    wanted.attr.max_wr = Capped(kSharedReceives, device.max_srq_wr);
+    wanted.attr.max_wr = shared_receives();
     wanted.attr.max_sge = 1;
     receives_.reset(ibv_create_srq(port_->protection_domain(), &wanted));
     if (receives_ == nullptr) {
@@ -83,9 +87,13 @@ void VerbsDevice::make_receive_queue() {
     }
   }
   limits_.shared_receives = receives_ != nullptr;
-  limits_.max_receive_requests = limits_.shared_receives
-                                     ? Capped(kSharedReceives, device.max_srq_wr)
-                                     : Capped(kOwnReceives, device.max_qp_wr);
+  limits_.max_receive_requests =
+      limits_.shared_receives ? shared_receives() : Capped(kOwnReceives, device.max_qp_wr);
+}
+
+uint32_t VerbsDevice::shared_receives() const {
+  const ibv_device_attr& device = port_->attributes();
+  return Capped(Capped(kSharedReceives, device.max_srq_wr), device.max_cqe / kReceiveShare);
 }
 
 uint64_t VerbsDevice::completions_of(uint64_t queue_pairs) const {
@@ -108,15 +116,23 @@ Status VerbsDevice::make_completion_queue() {
   return {};
 }
 
-// How much a request may carry inline is known only from a queue pair that was made.
+// How much a request may carry inline is known only from a queue pair that was made, and so is
+// whether one like ours has as many requests as the device says.
 Status VerbsDevice::grant_sends() {
-  for (asked_inline_bytes_ = kMaxInlineBytes;; asked_inline_bytes_ /= 2) {
+  asked_inline_bytes_ = kMaxInlineBytes;
+  while (true) {
     const auto made = VerbsQueuePair::Create(*port_, queues(), reserve_);
     if (made.ok()) {
       limits_.max_inline_bytes = made.value()->max_inline_bytes();
       return {};
     }
-    if (asked_inline_bytes_ == 0) return made.status();
+    if (asked_inline_bytes_ > 0) {
+      asked_inline_bytes_ /= 2;
+    } else if (limits_.max_send_requests / 2 >= kFewestSends) {
+      limits_.max_send_requests /= 2;
+    } else {
+      return made.status();
+    }
   }
 }
 

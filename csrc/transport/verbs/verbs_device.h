@@ -33,6 +33,8 @@ class VerbsDevice final : public RdmaDevice {
   explicit VerbsDevice(std::unique_ptr<VerbsPort> port);
   Status prepare();
   void make_receive_queue();
+  // Requests of a shared receive queue.
+  uint32_t shared_receives() const;
   // Entries that this many queue pairs need.
   uint64_t completions_of(uint64_t queue_pairs) const;
   Status make_completion_queue();

@@ -115,12 +115,12 @@ Result<ibv_mr*> VerbsPort::register_memory(std::span<std::byte> memory, int acce
   };
   MemoryRegionHandle region =
       attempt(access | (relaxed_ordering_ ? IBV_ACCESS_RELAXED_ORDERING : 0));
-  if (region == nullptr && relaxed_ordering_ && errno != ENOMEM) {
+  if (region == nullptr && relaxed_ordering_ && ErrorNumber(errno) != ENOMEM) {
     region = attempt(access);
     if (region != nullptr) relaxed_ordering_ = false;
   }
   const bool for_peers = (access & IBV_ACCESS_REMOTE_WRITE) != 0;
-  if (region == nullptr && errno == EFAULT && !for_peers) {
+  if (region == nullptr && ErrorNumber(errno) == EFAULT && !for_peers) {
     // Read-only memory, such as a mapped file: enough for what is sent from it.
     region = attempt(access & ~IBV_ACCESS_LOCAL_WRITE);
   }

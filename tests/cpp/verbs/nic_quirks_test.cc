@@ -23,6 +23,9 @@ struct NicQuirks {
   bool keeps_queue_sizes = false;            // no ibv_resize_cq: EOPNOTSUPP
   bool says_no_shared_receives = false;      // irdma (E810), ionic: max_srq is 0
   int refuses_shared_receives = 0;           // with this error
+  int max_completions = 0;                   // of a completion queue; 0: as the device says
+  uint32_t max_sends = 0;                    // of a queue pair, although the device says more
+  bool no_inline = false;                    // refuses queue pairs that ask for any
   // Seen so far.
   unsigned purged = 0;
   std::vector<int> completion_vectors;  // of completion queues
@@ -73,7 +76,12 @@ using rocecoll::Quirks;
 using rocecoll::Real;
 
 ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
+  errno = EINVAL;
+  if (Quirks().no_inline && attributes->cap.max_inline_data > 0) return nullptr;
+  const uint32_t most = Quirks().max_sends;
+  if (most > 0 && attributes->cap.max_send_wr > most) return nullptr;
   ibv_qp* made = Real(&ibv_create_qp, "ibv_create_qp")(domain, attributes);
+  if (Quirks().no_inline) attributes->cap.max_inline_data = 0;
   if (made != nullptr && made->context->ops.post_send != rocecoll::PostSend) {
     rocecoll::real_post_send = made->context->ops.post_send;
     made->context->ops.post_send = rocecoll::PostSend;
@@ -89,6 +97,7 @@ int ibv_destroy_qp(ibv_qp* queue_pair) {
 int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
   const int failed = Real(&ibv_query_device, "ibv_query_device")(context, attributes);
   if (Quirks().says_no_shared_receives) attributes->max_srq = attributes->max_srq_wr = 0;
+  if (Quirks().max_completions > 0) attributes->max_cqe = Quirks().max_completions;
   return failed;
 }
 
@@ -101,11 +110,14 @@ ibv_srq* ibv_create_srq(ibv_pd* domain, ibv_srq_init_attr* attributes) {
 ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* user, ibv_comp_channel* channel,
                       int vector) {
   Quirks().completion_vectors.push_back(vector);
+  errno = EINVAL;
+  if (Quirks().max_completions > 0 && entries > Quirks().max_completions) return nullptr;
   return Real(&ibv_create_cq, "ibv_create_cq")(context, entries, user, channel, vector);
 }
 
 int ibv_resize_cq(ibv_cq* queue, int entries) {
   if (Quirks().keeps_queue_sizes) return EOPNOTSUPP;
+  if (Quirks().max_completions > 0 && entries > Quirks().max_completions) return -EINVAL;
   return Real(&ibv_resize_cq, "ibv_resize_cq")(queue, entries);
 }
 
@@ -224,6 +236,31 @@ TEST_F(NicQuirksTest, AQueuePairsOwnReceivesAreFlushedOrGoneWithIt) {
   }
   EXPECT_TRUE(b_->quiet());
   EXPECT_TRUE(b_->device->health().ok()) << b_->device->health().message();
+}
+
+TEST_F(NicQuirksTest, SmallDevicesAreUsedAsFarAsTheyGo) {
+  for (const bool shared : {true, false}) {
+    Quirks().says_no_shared_receives = !shared;
+    Quirks().max_completions = 600;
+    Quirks().max_sends = 40;
+    Quirks().no_inline = true;
+    ASSERT_NO_FATAL_FAILURE(connect());
+    EXPECT_EQ(a_->device->limits().max_inline_bytes, 0u);
+    EXPECT_EQ(a_->device->limits().max_send_requests, 32u);
+    EXPECT_EQ(b_->device->limits().max_receive_requests, shared ? 75u : 32u);
+    b_->post_receives(8, 64);
+    const SendRequest send = a_->request(SendRequest::Kind::kSend, 0, 64, 1);
+    ASSERT_EQ(a_->queue_pair->post({&send, 1}), 1u);
+    ASSERT_TRUE(a_->await(1) && b_->await(1));
+    EXPECT_EQ(b_->completions[0].status, CompletionStatus::kSuccess) << b_->completions[0].text;
+    std::vector<std::unique_ptr<RdmaQueuePair>> others;
+    auto made = a_->device->create_queue_pair();
+    for (; made.ok(); made = a_->device->create_queue_pair()) others.push_back(made.take());
+    EXPECT_GE(others.size(), 7u);
+    const std::string why = made.status().message();
+    EXPECT_NE(why.find("has no room for another queue pair: "), std::string::npos) << why;
+    EXPECT_TRUE(a_->device->health().ok()) << a_->device->health().message();
+  }
 }
 
 TEST_F(NicQuirksTest, CompletionQueuesAreSpreadOverTheInterruptsOfADevice) {
