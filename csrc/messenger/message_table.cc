@@ -64,6 +64,9 @@ void MessageTable::erase(Message& message) {
   *slot = message.next_in_bucket;
   message.in_use = false;
   message.payload.reset();
+  message.slices.clear();
+  message.cleared_bytes = message.written_bytes = 0;
+  message.pieces_under_way = 0;
   message.has_slice = false;
   message.cleared = false;
   free_.push_back(&message);

@@ -31,8 +31,14 @@ struct Message {
   LocalSlice memory;
   uint64_t token = 0;
   Instant posted_at{};
-  // kRecv: our exposed slice. kSend once cleared with a slice, kCleared: the peer's.
-  RemoteSlice slice;
+  // A large message goes in pieces, which its receiver clears in order (PeerChannel). Those that
+  // are at neither end of their way: kRecv: exposed, but the peer has not been told; kSend,
+  // kCleared: the peer's, not written to yet.
+  std::vector<RemoteSlice> slices;
+  uint64_t cleared_bytes =
+      0;  // kRecv: exposed, as far as that has got; kSend, kCleared: by the peer
+  uint64_t written_bytes = 0;     // kSend: given to the link
+  uint32_t pieces_under_way = 0;  // kRecv: exposed, not landed; kSend: with the link
   bool has_slice = false;
   bool cleared = false;  // kSend: the peer has posted its receive
   // kUnexpected

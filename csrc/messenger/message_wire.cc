@@ -49,7 +49,7 @@ std::optional<MessageFrame> ParseMessageFrame(std::span<const std::byte> bytes) 
     frame.payload = reader.ReadBytes(reader.remaining());
   } else if (frame.type == MessageType::kClearToSend && frame.flag) {
     frame.slice = RemoteSlice::load(reader);
-    if (frame.slice.length != frame.length || frame.length == 0) return std::nullopt;
+    if (frame.slice.length > frame.length || frame.slice.length == 0) return std::nullopt;
   }
   if (!reader.ok() || reader.remaining() > 0) return std::nullopt;
   return frame;

@@ -35,8 +35,9 @@ struct Messenger::Impl {
   Impl(Transport& transport, const GroupKey& group, Rank self, SharedVector<Address> addresses,
        const MessengerOptions& options, const TransportLimits& limits)
       : core(transport, group, self, std::move(addresses), options, EagerBytes(limits, options),
-             limits.max_frame_bytes) {
+             limits) {
     ROCECOLL_CHECK(options.eager_credits > 0 && self < core.addresses.size());
+    ROCECOLL_CHECK(limits.max_write_bytes > 0);
     channels.resize(core.addresses.size());
   }
 

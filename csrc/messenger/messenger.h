@@ -3,7 +3,8 @@
 //
 // A message of at most eager_bytes() goes as one frame as soon as it is sent, on credits that bound
 // what a receiver must buffer. A larger one waits until the receiver, having posted its buffer,
-// exposes it and sends clear-to-send; then it is written in place. A sender without credit tells
+// exposes it and sends clear-to-send; then it is written in place, in pieces of at most what the
+// transport takes in one write, a few of which are exposed at a time. A sender without credit tells
 // the receiver so once (STARVED), which then clears its posted small receives to be sent, too: a
 // posted receive always gets its message, whatever unexpected ones are buffered before it.
 //

@@ -25,17 +25,19 @@ struct MessengerCore {
   const SharedVector<Address> addresses;
   const MessengerOptions options;
   const size_t eager_bytes;
+  const size_t piece_bytes;  // of a large message, but for its last piece
 
   MessengerCore(Transport& transport, const GroupKey& group, Rank self,
                 SharedVector<Address> addresses, const MessengerOptions& options,
-                size_t eager_bytes, size_t max_frame_bytes)
+                size_t eager_bytes, const TransportLimits& limits)
       : transport(transport),
         group(group),
         self(self),
         addresses(std::move(addresses)),
         options(options),
         eager_bytes(eager_bytes),
-        frame(max_frame_bytes) {}
+        piece_bytes(limits.max_write_bytes),
+        frame(limits.max_frame_bytes) {}
 
   // Of this rank's own collectives, which are the same towards every peer: a peer that lags, or
   // that has had no message of ours, may be that far behind.

@@ -78,21 +78,28 @@ void PeerChannel::send(Instant now, const Tag& tag, const Fingerprint& fingerpri
   Message& message = post(MessageRole::kSend, now, tag, fingerprint, from, token);
   (small ? small_sends_ : large_sends_).push_back(message);
   core_.unannounced.push_back(message);
-  if (early != nullptr) {
-    MessageFrame frame;
-    frame.type = MessageType::kClearToSend;
-    frame.flag = early->has_slice;
-    frame.tag = tag;
-    frame.length = early->length;
-    frame.fingerprint = early->fingerprint;
-    frame.slice = early->slice;
-    early_clears_.erase(*early);
-    core_.messages.erase(*early);
-    --kept_clears_;
-    on_clear_to_send(frame);
-  }
+  if (early != nullptr) send_cleared_early(tag, *early);
   if (must_announce(message)) announce(message);
   pump();
+}
+
+void PeerChannel::send_cleared_early(const Tag& tag, Message& early) {
+  MessageFrame frame;
+  frame.type = MessageType::kClearToSend;
+  frame.flag = early.has_slice;
+  frame.tag = tag;
+  frame.length = early.length;
+  frame.fingerprint = early.fingerprint;
+  std::vector<RemoteSlice> slices = std::move(early.slices);
+  early_clears_.erase(early);
+  core_.messages.erase(early);
+  --kept_clears_;
+  if (!frame.flag) on_clear_to_send(frame);
+  for (const RemoteSlice& slice : slices) {
+    if (core_.failed()) return;
+    frame.slice = slice;
+    on_clear_to_send(frame);
+  }
 }
 
 void PeerChannel::recv(Instant now, const Tag& tag, const Fingerprint& fingerprint, LocalSlice into,
@@ -105,7 +112,6 @@ void PeerChannel::recv(Instant now, const Tag& tag, const Fingerprint& fingerpri
   if (!ready(now)) return;
   Message& message = post(MessageRole::kRecv, now, tag, fingerprint, into, token);
   if (into.size > core_.eager_bytes) {
-    message.slice = link_->expose(into, message.index);
     message.has_slice = true;
     control_.push_back(message);
   } else {
@@ -152,15 +158,28 @@ void PeerChannel::announce(Message& message) {
 void PeerChannel::on_written(uint32_t index) {
   Message* message = core_.messages.at(index);
   ROCECOLL_CHECK(message != nullptr && message->role == MessageRole::kSend &&
-                 message->peer == peer_ && message->cleared);
-  complete(*message);
+                 message->peer == peer_ && message->pieces_under_way > 0);
+  --message->pieces_under_way;
+  if (message->written_bytes == message->length && message->pieces_under_way == 0) {
+    complete(*message);
+  }
 }
 
 void PeerChannel::on_landed(uint32_t index) {
   Message* message = core_.messages.at(index);
   ROCECOLL_CHECK(message != nullptr && message->role == MessageRole::kRecv &&
-                 message->peer == peer_ && message->has_slice);
-  complete(*message);
+                 message->peer == peer_ && message->pieces_under_way > 0);
+  --message->pieces_under_way;
+  if (message->cleared_bytes < message->length) {
+    if (!decltype(control_)::linked(*message)) control_.push_back(*message);
+    mark_dirty();
+  } else if (message->pieces_under_way == 0) {
+    complete(*message);
+  }
+}
+
+uint64_t PeerChannel::next_piece_bytes(const Message& message) const {
+  return std::min<uint64_t>(core_.piece_bytes, message.length - message.cleared_bytes);
 }
 
 void PeerChannel::on_down() {
@@ -250,7 +269,19 @@ bool PeerChannel::say_listening() {
 
 bool PeerChannel::pump_writes() {
   while (Message* message = writes_.front()) {
-    if (!link_->write(message->slice, message->memory, message->index)) {
+    size_t written = 0;
+    for (const RemoteSlice& to : message->slices) {
+      LocalSlice from = message->memory;
+      from.data += message->written_bytes;
+      from.size = to.length;
+      if (!link_->write(to, from, message->index)) break;
+      message->written_bytes += to.length;
+      ++message->pieces_under_way;
+      ++written;
+    }
+    message->slices.erase(message->slices.begin(),
+                          message->slices.begin() + static_cast<std::ptrdiff_t>(written));
+    if (!message->slices.empty()) {
       mark_dirty();
       return false;
     }
@@ -300,20 +331,40 @@ bool PeerChannel::send_retire(bool answer, std::span<const TagRun> runs) {
 }
 
 bool PeerChannel::send_control(Message& message) {
-  MessageFrame frame;
   const bool receives = message.role == MessageRole::kRecv;
-  if (receives && (message.has_slice || peer_starves_)) {
-    frame.type = MessageType::kClearToSend;
-    frame.flag = message.has_slice;
-    frame.slice = message.slice;
-  } else {
-    frame.type = MessageType::kPending;
-    frame.flag = !receives;
-  }
+  if (receives && message.has_slice) return clear_pieces(message);
+  MessageFrame frame;
+  frame.type = receives && peer_starves_ ? MessageType::kClearToSend : MessageType::kPending;
+  frame.flag = !receives;
   frame.tag = message.tag;
   frame.length = message.length;
   frame.fingerprint = message.fingerprint;
   return send_frame(frame);
+}
+
+// As many as may be under way. A slice stays exposed while there is no room for the frame.
+bool PeerChannel::clear_pieces(Message& message) {
+  MessageFrame frame;
+  frame.type = MessageType::kClearToSend;
+  frame.flag = true;
+  frame.tag = message.tag;
+  frame.length = message.length;
+  frame.fingerprint = message.fingerprint;
+  while (!message.slices.empty() ||
+         (message.cleared_bytes < message.length && message.pieces_under_way < kMaxPieces)) {
+    if (message.slices.empty()) {
+      LocalSlice into = message.memory;
+      into.data += message.cleared_bytes;
+      into.size = next_piece_bytes(message);
+      message.slices.push_back(link_->expose(into, message.index));
+      message.cleared_bytes += into.size;
+      ++message.pieces_under_way;
+    }
+    frame.slice = message.slices.front();
+    if (!send_frame(frame)) return false;
+    message.slices.clear();
+  }
+  return true;
 }
 
 void PeerChannel::end_starvation() {

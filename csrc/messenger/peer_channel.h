@@ -10,6 +10,10 @@
 // Frames arrive in order, so both ends agree on when that period ends; clear-to-sends kept from it
 // are dropped then, since the peer will repeat them on the next STARVED.
 //
+// Pieces: a large message is written in pieces of MessengerCore::piece_bytes (the last one is the
+// rest), for each of which there is a clear-to-send with a slice. Frames arrive in order, so these
+// are the pieces from the first to the last. No more than kMaxPieces of them are exposed at a time.
+//
 // Listening: a rank that receives from any other says LISTENING once, on every link. Its peers then
 // say PENDING for each point-to-point message that has to wait, so that the rank knows of it.
 #pragma once
@@ -60,6 +64,8 @@ class PeerChannel {
   // More than the collectives that an engine has in flight by default; those not reached count
   // extra.
   static constexpr size_t kRecentOfPeer = 16;
+  // Enough to keep the link busy while word of one that has landed is on its way.
+  static constexpr uint32_t kMaxPieces = 8;
 
   // -- posting (peer_channel.cc)
   bool ready(Instant now);
@@ -68,6 +74,8 @@ class PeerChannel {
   Message& post(MessageRole role, Instant now, const Tag& tag, const Fingerprint& fingerprint,
                 LocalSlice memory, uint64_t token);
   void complete(Message& message);
+  uint64_t next_piece_bytes(const Message& message) const;
+  void send_cleared_early(const Tag& tag, Message& early);
   void receive_unexpected(Message& unexpected, const Fingerprint& fingerprint, LocalSlice into,
                           uint64_t token);
 
@@ -78,6 +86,7 @@ class PeerChannel {
   bool send_frame(MessageFrame& frame);
   bool send_eager(const Tag& tag, const Fingerprint& fingerprint, LocalSlice from, bool cleared);
   bool send_control(Message& message);
+  bool clear_pieces(Message& message);
   bool must_return_credits() const;
   void end_starvation();
   void mark_dirty();
@@ -94,8 +103,10 @@ class PeerChannel {
   void keep_unexpected(const MessageFrame& frame);
   void on_clear_to_send(const MessageFrame& frame);
   void keep_cleared(const MessageFrame& frame);
+  // False, with the failure, if it cannot be the slice of the message's next piece.
+  bool take_slice(Message& message, const MessageFrame& frame);
   // The peer has posted the receive of `message`.
-  void clear(Message& message, bool has_slice, const RemoteSlice& slice);
+  void clear(Message& message, bool has_slice);
   void on_starved();
   void on_listening();
   void on_pending(const MessageFrame& frame);

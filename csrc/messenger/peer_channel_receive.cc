@@ -145,23 +145,42 @@ void PeerChannel::on_clear_to_send(const MessageFrame& frame) {
     return;
   }
   if (!check_match(*message, frame)) return;
-  if (message->cleared) {
-    // Repeated in the next period of starvation, while the message itself waits for room.
-    if (frame.flag || message->has_slice) fail_protocol("the same clear-to-send twice");
-    return;
-  }
   if (frame.flag != (message->length > core_.eager_bytes)) {
     fail_protocol("a clear-to-send for another eager limit than this rank's");
     return;
   }
-  clear(*message, frame.flag, frame.slice);
+  // A small one is repeated in the next period of starvation, while it waits for room.
+  if (message->cleared && !frame.flag) return;
+  if (frame.flag && !take_slice(*message, frame)) return;
+  clear(*message, frame.flag);
+}
+
+bool PeerChannel::take_slice(Message& message, const MessageFrame& frame) {
+  const uint64_t expected = next_piece_bytes(message);
+  if (expected == 0) {
+    fail_protocol("the same clear-to-send twice");
+  } else if (frame.slice.length != expected) {
+    fail_protocol("a clear-to-send for a piece of another size than this rank's");
+  } else if (message.slices.size() == kMaxPieces) {
+    fail_protocol("more clear-to-sends for a message than may be under way");
+  } else {
+    message.slices.push_back(frame.slice);
+    message.cleared_bytes += frame.slice.length;
+    return true;
+  }
+  return false;
 }
 
 void PeerChannel::keep_cleared(const MessageFrame& frame) {
   // Outside a period of starvation it is either for a message already sent, or will be repeated.
   if (!frame.flag && !starving_) return;
-  if (core_.messages.find(MessageRole::kCleared, peer_, frame.tag) != nullptr) {
-    if (frame.flag) fail_protocol("the same clear-to-send twice");
+  Message* earlier = core_.messages.find(MessageRole::kCleared, peer_, frame.tag);
+  if (earlier != nullptr) {
+    if (frame.flag && earlier->has_slice && check_match(*earlier, frame)) {
+      take_slice(*earlier, frame);
+    } else if (frame.flag) {
+      fail_protocol("the same clear-to-send twice");
+    }
     return;
   }
   if (kept_clears_ >= core_.options.max_early_clear_to_send) {
@@ -172,19 +191,18 @@ void PeerChannel::keep_cleared(const MessageFrame& frame) {
   kept.fingerprint = frame.fingerprint;
   kept.length = frame.length;
   kept.has_slice = frame.flag;
-  kept.slice = frame.slice;
   if (!frame.flag) early_clears_.push_back(kept);
   ++kept_clears_;
+  if (frame.flag) take_slice(kept, frame);
 }
 
-void PeerChannel::clear(Message& message, bool has_slice, const RemoteSlice& slice) {
+void PeerChannel::clear(Message& message, bool has_slice) {
   core_.unannounced.erase(message);
   control_.erase(message);
-  (has_slice ? large_sends_ : small_sends_).erase(message);
+  if (!message.cleared) (has_slice ? large_sends_ : small_sends_).erase(message);
   message.cleared = true;
   message.has_slice = has_slice;
-  message.slice = slice;
-  (has_slice ? writes_ : cleared_sends_).push_back(message);
+  if (!WaitingList::linked(message)) (has_slice ? writes_ : cleared_sends_).push_back(message);
 }
 
 void PeerChannel::on_starved() {

@@ -136,7 +136,8 @@ class FastDevice {
 
   // For people.
   virtual const std::string& description() const = 0;
-  virtual MemoryDomain& memory() = 0;
+  // Null: any memory will do, so that of the control transport is as good.
+  virtual MemoryDomain* memory() = 0;
   virtual const TransportStats& stats() const = 0;
   virtual std::unique_ptr<FastPath> make_path() = 0;
   // The next thing that has happened. False at the end of a batch, or when all is quiet.

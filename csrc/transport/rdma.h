@@ -24,7 +24,9 @@ struct RdmaLimits {
   size_t mtu_bytes = 0;         // active MTU of the port, capped by the options
   size_t max_inline_bytes = 0;  // payload that a send request can carry in itself
   size_t max_message_bytes = 0;
-  uint32_t max_send_requests = 0;     // outstanding on one queue pair
+  uint64_t max_region_bytes = UINT64_MAX;      // of one registration
+  uint64_t max_registered_bytes = UINT64_MAX;  // of all, as far as is known
+  uint32_t max_send_requests = 0;              // outstanding on one queue pair
   bool shared_receives = true;        // one receive queue for all queue pairs, or one for each
   uint32_t max_receive_requests = 0;  // outstanding in one receive queue
 };

@@ -126,6 +126,9 @@ struct TransportLimits {
   size_t max_frame_bytes = 0;
   // Writes shorter than this gain nothing over frames; the messenger's eager limit is derived.
   size_t preferred_eager_bytes = 0;
+  // Longer messages take several writes, so that a few of these are what the memory of one message
+  // costs: what a device must have registered, and what else would hold up everything in between.
+  size_t max_write_bytes = SIZE_MAX;
 };
 
 struct Event {
@@ -146,13 +149,22 @@ struct Event {
   LinkId incoming;
 };
 
-// Allocates memory that the transport can send from and receive into without extra cost. For
-// transports that need no registration these are plain cache-line-aligned allocations.
+// Allocates memory that the transport can send from and receive into without extra cost, and gets
+// ready to use memory of others. For transports that need no registration the first are plain
+// cache-line-aligned allocations, and the second is nothing.
 class MemoryDomain {
  public:
+  // Less is not worth announcing: copying it costs less.
+  static constexpr size_t kLeastAnnouncedBytes = size_t{1} << 20;
   virtual ~MemoryDomain() = default;
   virtual Result<LocalSlice> allocate(size_t bytes) = 0;
   virtual void free(LocalSlice slab) = 0;
+  // Slices of this memory may be lent with the registration that comes back, until withdraw(), by
+  // when they all have to be back. `writable`: links may expose them, too.
+  virtual RegistrationId announce(std::span<std::byte> /*memory*/, bool /*writable*/) {
+    return kUnregistered;
+  }
+  virtual void withdraw(RegistrationId /*announced*/) {}
 };
 
 struct TransportStats {

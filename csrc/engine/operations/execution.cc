@@ -94,8 +94,37 @@ void Execution::begin(const OperationSpec& spec, Plan plan, const Fingerprint& f
   lanes_running_ = 0;
   const size_t slots = std::min(plan_.lanes, std::max(context_.max_lanes_in_flight, 1u));
   if (lanes_.size() < slots) lanes_.resize(slots);
+  announce_memory();
   lay_out();
   if (spec.staged != nullptr) staging_.begin(spec, context_.rank, plan_.lanes);
+}
+
+// The registration of each piece costs, so all lanes share what is announced here.
+void Execution::announce_memory() {
+  const auto whole = [this](const OperationBuffer& buffer) -> std::span<std::byte> {
+    if (buffer.partition.total() * element_bytes_ < MemoryDomain::kLeastAnnouncedBytes) return {};
+    const Blocks all = Blocks::Run(Buffer::kInput, 0, buffer.partition.blocks());
+    const Extent extent = Measure(buffer.partition, all);
+    if (extent.segments != 1) return {};
+    return {static_cast<std::byte*>(buffer.data) + extent.first.offset * element_bytes_,
+            extent.elements * element_bytes_};
+  };
+  const auto announce = [this](std::span<std::byte> memory, bool writable) {
+    return memory.empty() ? kUnregistered : context_.memory.announce(memory, writable);
+  };
+  const bool gives_output = GivesOutput(spec_->collective, context_.rank == spec_->root);
+  const auto input = whole(spec_->input);
+  const auto output = whole(spec_->output);
+  output_memory_ = announce(output, !gives_output);
+  const bool in_output = !input.empty() && input.data() >= output.data() &&
+                         input.data() + input.size() <= output.data() + output.size();
+  input_memory_ = in_output ? output_memory_ : announce(input, /*writable=*/false);
+}
+
+void Execution::withdraw_memory() {
+  if (input_memory_ != output_memory_) context_.memory.withdraw(input_memory_);
+  context_.memory.withdraw(output_memory_);
+  input_memory_ = output_memory_ = kUnregistered;
 }
 
 bool Execution::has_private_output() const {
@@ -143,14 +172,14 @@ size_t Execution::message_scratch(const Transfer& transfer, const Extent& extent
 }
 
 void Execution::bind(Lane& lane) {
-  const auto bind_user = [&](Buffer which, const OperationBuffer& from) {
+  const auto bind_user = [&](Buffer which, const OperationBuffer& from, RegistrationId memory) {
     buffer(lane, which) = {static_cast<std::byte*>(from.data),
                            AsSeenBy(plan_.program, *spec_, which, context_.rank,
                                     LanePartition(*spec_, from.partition, lane.index, plan_.lanes)),
-                           kUnregistered};
+                           memory};
   };
-  bind_user(Buffer::kInput, spec_->input);
-  bind_user(Buffer::kOutput, spec_->output);
+  bind_user(Buffer::kInput, spec_->input, input_memory_);
+  bind_user(Buffer::kOutput, spec_->output, output_memory_);
   BoundBuffer& input = buffer(lane, Buffer::kInput);
   BoundBuffer& output = buffer(lane, Buffer::kOutput);
   if (spec_->collective == Collective::kBarrier) {
@@ -369,6 +398,7 @@ void Execution::end() {
     lane.scratch = {};
     lane.running = false;
   }
+  withdraw_memory();
   plan_ = {};
   lanes_running_ = 0;
   if (staging_.active()) staging_.end();

@@ -26,6 +26,7 @@ namespace rocecoll {
 struct ExecutionContext {
   Messenger& messenger;
   ScratchPool& scratch;
+  MemoryDomain& memory;
   Rank rank = 0;
   uint32_t ranks = 1;
   uint32_t max_lanes_in_flight = 1;
@@ -79,6 +80,8 @@ class Execution {
     size_t total() const { return work + output + input + step; }
   };
 
+  void announce_memory();
+  void withdraw_memory();
   void lay_out();
   size_t step_scratch(const Lane& lane) const;
   size_t message_scratch(const Transfer& transfer, const Extent& extent) const;
@@ -109,6 +112,9 @@ class Execution {
   uint64_t tag_operation_ = 0;
   uint64_t token_base_ = 0;
   size_t element_bytes_ = 1;
+  // Of the caller's memory, if it is worth that; equal where the input is a part of the output.
+  RegistrationId input_memory_ = kUnregistered;
+  RegistrationId output_memory_ = kUnregistered;
   ScratchLayout layout_;
   LaneStaging staging_;
   uint32_t next_lane_ = 0;

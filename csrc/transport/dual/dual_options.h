@@ -35,6 +35,7 @@ struct DualOptions {
   uint64_t first_number = 0;
   // Of a frame; every faster path of one kind takes the same.
   size_t max_frame_bytes = 4096;
+  size_t max_write_bytes = SIZE_MAX;  // likewise
   // Whether a faster path to this process is worth an attempt: the same at both ends. To others
   // links are those of the control transport. None: to everybody.
   std::function<bool(const Address&)> reaches = nullptr;

@@ -24,6 +24,7 @@ TransportLimits Least(const TransportLimits& a, const TransportLimits& b) {
   TransportLimits least;
   least.max_frame_bytes = std::min(a.max_frame_bytes, b.max_frame_bytes);
   least.preferred_eager_bytes = std::min(a.preferred_eager_bytes, b.preferred_eager_bytes);
+  least.max_write_bytes = std::min(a.max_write_bytes, b.max_write_bytes);
   return least;
 }
 
@@ -61,13 +62,19 @@ bool DualTransport::reaches(const Address& peer) const {
 TransportLimits DualTransport::limits_towards(std::span<const Address> peers) const {
   TransportLimits limits;
   limits.max_frame_bytes = limits.preferred_eager_bytes = context_.options.max_frame_bytes;
+  const bool any = !context_.options.reaches || peers.empty() ||
+                   std::ranges::any_of(peers, context_.options.reaches);
+  if (any) limits.max_write_bytes = context_.options.max_write_bytes;
+  const TransportLimits control = control_->limits_towards(peers);
+  limits.max_write_bytes = std::min(limits.max_write_bytes, control.max_write_bytes);
   const bool all = !context_.options.reaches ||
                    (!peers.empty() && std::ranges::all_of(peers, context_.options.reaches));
-  return all ? limits : Least(limits, control_->limits_towards(peers));
+  return all ? limits : Least(limits, control);
 }
 
 MemoryDomain& DualTransport::memory() {
-  return device_ == nullptr ? control_->memory() : device_->memory();
+  MemoryDomain* of_device = device_ == nullptr ? nullptr : device_->memory();
+  return of_device == nullptr ? control_->memory() : *of_device;
 }
 
 TransportStats DualTransport::stats() const {

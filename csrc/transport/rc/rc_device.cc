@@ -60,6 +60,16 @@ void RcDevice::remove(const RcStream& stream) {
   receives_.empty(stream.queue_pair());
 }
 
+void RcDevice::wait_for_memory(RcPath& path) {
+  if (std::ranges::find(short_of_memory_, &path) == short_of_memory_.end()) {
+    short_of_memory_.push_back(&path);
+  }
+}
+
+void RcDevice::on_memory_back() {
+  for (RcPath* path : std::exchange(short_of_memory_, {})) path->link->mark_dirty();
+}
+
 FastPath* RcDevice::release(const FastLease& lease) {
   receives_.repost(lease.id);
   const auto found = by_queue_pair_.find(static_cast<uint32_t>(lease.stream));

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "transport/dual/dual_transport.h"
 #include "transport/fast_path.h"
@@ -25,7 +26,7 @@ class RcDevice final : public FastDevice {
   RcDevice(std::unique_ptr<RdmaDevice> device, const RcOptions& options);
 
   const std::string& description() const override { return device_->description(); }
-  RegisteredMemory& memory() override { return memory_; }
+  MemoryDomain* memory() override { return &memory_; }
   const TransportStats& stats() const override { return stats_; }
   std::unique_ptr<FastPath> make_path() override { return std::make_unique<RcPath>(*this); }
   bool poll(FastEvent& event) override;
@@ -37,6 +38,7 @@ class RcDevice final : public FastDevice {
 
   // -- for its paths
   const RcOptions& options() const { return options_; }
+  RegisteredMemory& registered_memory() { return memory_; }
   ReceivePool& receives() { return receives_; }
   // That each of its streams gives its peer; 0: the device's receive queues hold too little.
   uint32_t credits() const { return credits_; }
@@ -45,6 +47,12 @@ class RcDevice final : public FastDevice {
   void add(uint32_t queue_pair, RcPath& path) { by_queue_pair_.emplace(queue_pair, &path); }
   // Before the stream's queue pair is destroyed.
   void remove(const RcStream& stream);
+  // A number of its own for a link, never 0.
+  uint64_t number_link() { return ++links_; }
+  // No memory to send from is to be had for now: the path is pumped again once some is back.
+  void wait_for_memory(RcPath& path);
+  void on_memory_back();
+  void forget(RcPath& path) { std::erase(short_of_memory_, &path); }
 
  private:
   const RcOptions options_;
@@ -54,6 +62,8 @@ class RcDevice final : public FastDevice {
   ReceivePool receives_;
   TransportStats stats_;
   std::unordered_map<uint32_t, RcPath*> by_queue_pair_;
+  std::vector<RcPath*> short_of_memory_;
+  uint64_t links_ = 0;
   std::array<WorkCompletion, 64> batch_;
   size_t next_ = 0;       // of the batch
   size_t completed_ = 0;  // in the batch

@@ -10,10 +10,13 @@ namespace rocecoll {
 
 struct RcOptions : DualOptions {
   static constexpr size_t kMaxFrameBytes = 4088;
+  // Each fits into a block of registered memory, whatever else can be registered.
+  static constexpr size_t kMaxWriteBytes = size_t{256} << 10;
 
   RcOptions()
       : DualOptions{.words = {"RoCE", "queue pair", "memory cannot be registered", "UDP"},
-                    .max_frame_bytes = kMaxFrameBytes} {}
+                    .max_frame_bytes = kMaxFrameBytes,
+                    .max_write_bytes = kMaxWriteBytes} {}
 
   // Large writes are cut into as many contiguous parts, one queue pair each. More than one helps
   // where a bond or ECMP spreads flows.

@@ -8,6 +8,13 @@
 
 namespace rocecoll {
 
+RcPath::RcPath(RcDevice& device) : device_(device), number_(device.number_link()) {}
+
+RcPath::~RcPath() {
+  device_.forget(*this);
+  give_up();
+}
+
 // All streams have a queue pair afterwards, or none has.
 Status RcPath::prepare() {
   Status status;
@@ -18,7 +25,8 @@ Status RcPath::prepare() {
     }
     const uint32_t count = device_.options().queue_pairs_per_connection;
     const uint32_t receives = count * RcStream::ReceivesFor(device_.credits());
-    status = device_.receives().reserve(receives);
+    status = device_.registered_memory().reserve();
+    if (status.ok()) status = device_.receives().reserve(receives);
     if (!status.ok()) return status;
     reserved_receives_ = receives;
     for (uint32_t i = 0; i < count; ++i) streams_.push_back(device_.make_stream(traffic_));
@@ -155,6 +163,7 @@ Status RcPath::pump() {
   device_.receives().flush();
   for (const auto& stream : streams_) {
     if (Status status = stream->pump(); !status.ok()) return status;
+    if (stream->waits_for_memory()) device_.wait_for_memory(*this);
   }
   return {};
 }
@@ -166,15 +175,16 @@ std::vector<uint32_t> RcPath::take_written() {
       numbers.push_back(write->number);
       const auto found = writes_.find(write->number);
       ROCECOLL_CHECK(found != writes_.end());
-      device_.memory().give_back(found->second->lease);
+      device_.registered_memory().give_back(found->second->lease);
       writes_.erase(found);
     }
   }
+  if (!numbers.empty()) device_.on_memory_back();
   return numbers;
 }
 
 Result<RemoteSlice> RcPath::expose(uint32_t number, LocalSlice into) {
-  auto lease = device_.memory().lend_for_write(into);
+  auto lease = device_.registered_memory().lend_for_write(into, number_);
   if (!lease.ok()) return lease.status();
   const Exposure& exposure = exposures_[number] = {into, lease.take(), 0};
   return RemoteSlice{reinterpret_cast<uint64_t>(exposure.lease.data), into.size,
@@ -185,17 +195,18 @@ bool RcPath::take_back(uint32_t number) {
   const auto found = exposures_.find(number);
   if (found == exposures_.end()) return true;
   const bool untouched = found->second.parts_landed == 0;
-  device_.memory().give_back(found->second.lease);
+  device_.registered_memory().give_back(found->second.lease);
   exposures_.erase(found);
   return untouched;
 }
 
 void RcPath::forget_lent() {
   for (const auto& stream : streams_) stream->forget_writes();
-  for (auto& [number, write] : writes_) device_.memory().give_back(write->lease);
-  for (auto& [number, exposure] : exposures_) device_.memory().give_back(exposure.lease);
+  for (auto& [number, write] : writes_) device_.registered_memory().give_back(write->lease);
+  for (auto& [number, exposure] : exposures_) device_.registered_memory().give_back(exposure.lease);
   writes_.clear();
   exposures_.clear();
+  device_.on_memory_back();
 }
 
 RcStream* RcPath::stream_of(uint32_t queue_pair) {
@@ -280,8 +291,8 @@ void RcPath::on_part_landed(uint32_t number, FastEvent& event) {
   if (++exposure.parts_landed < PartCount(exposure.into.size, streams_.size())) return;
   device_.own_stats().bytes_received += exposure.into.size;
   traffic_.bytes_received += exposure.into.size;
-  device_.memory().land(exposure.lease, exposure.into);
-  device_.memory().give_back(exposure.lease);
+  device_.registered_memory().land(exposure.lease, exposure.into);
+  device_.registered_memory().give_back(exposure.lease);
   exposures_.erase(found);
   event.kind = FastEvent::Kind::kLanded;
 }

@@ -34,8 +34,8 @@ inline size_t PartBegin(size_t bytes, size_t count, size_t index) {
 
 class RcPath final : public FastPath {
  public:
-  explicit RcPath(RcDevice& device) : device_(device) {}
-  ~RcPath() override { give_up(); }
+  explicit RcPath(RcDevice& device);
+  ~RcPath() override;
 
   Status prepare() override;
   Ends ends() const override;
@@ -86,6 +86,7 @@ class RcPath final : public FastPath {
   void on_part_landed(uint32_t number, FastEvent& event);
 
   RcDevice& device_;
+  const uint64_t number_;  // among the links of the device
   Traffic traffic_;
   std::vector<std::unique_ptr<RcStream>> streams_;
   uint32_t reserved_receives_ = 0;

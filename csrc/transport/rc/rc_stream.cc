@@ -173,6 +173,8 @@ Status RcStream::add_part_request(Message& message) {
   RcWrite& write = *message.write;
   if (!write.lease.held) {
     auto lease = memory_.lend_for_read(write.from);
+    waits_for_memory_ = !lease.ok() && memory_.lent_for_read() > 0;
+    if (waits_for_memory_) return {};
     if (!lease.ok()) return lease.status();
     write.lease = lease.take();
   }
@@ -205,6 +207,7 @@ Status RcStream::post_batch() {
 }
 
 Status RcStream::pump() {
+  waits_for_memory_ = false;
   if (!started_ || failed_) return {};
   while (next_ < messages_.size() && send_credits_ > 0 && room() > kSpareRequests) {
     Message& message = messages_[next_];
@@ -214,6 +217,7 @@ Status RcStream::pump() {
       batch_.clear();
       return status;
     }
+    if (waits_for_memory_) break;
     if (message.requested != 0) ++next_;
     if (batch_.size() < kBatch) continue;
     if (Status status = post_batch(); !status.ok()) return status;

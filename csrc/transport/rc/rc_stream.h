@@ -80,6 +80,8 @@ class RcStream {
   void push_part(RcWrite& write, size_t offset, size_t size);
   // Posts what credits and the send queue allow. Not ok if the stream cannot go on.
   Status pump();
+  // The next write found no memory that the device can read, but some is in use.
+  bool waits_for_memory() const { return waits_for_memory_; }
   // Has a completion of the newest request asked for, so that empty() tells the truth soon.
   void request_acknowledgement() { wants_acknowledgement_ = true; }
   // Sends a message that means nothing, once there is a credit for it.
@@ -172,6 +174,7 @@ class RcStream {
   bool drained_ = false;
   bool wants_acknowledgement_ = false;
   bool wants_heartbeat_ = false;
+  bool waits_for_memory_ = false;
 };
 
 }  // namespace rocecoll

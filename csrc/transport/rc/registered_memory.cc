@@ -11,6 +11,8 @@ namespace rocecoll {
 namespace {
 
 constexpr size_t kPoolLimitBytes = size_t{64} << 20;  // each
+// One that takes longer holds up everything else: at 1 ms for a MiB, 16 ms.
+constexpr size_t kLargestRegistrationBytes = size_t{16} << 20;
 
 }  // namespace
 
@@ -18,7 +20,8 @@ RegisteredMemory::RegisteredMemory(RdmaDevice& device)
     : device_(device),
       frames_(device, RemoteAccess::kNone, kPoolLimitBytes),
       sources_(device, RemoteAccess::kNone, kPoolLimitBytes),
-      targets_(device, RemoteAccess::kWrite, kPoolLimitBytes) {}
+      targets_(device, RemoteAccess::kWrite, kPoolLimitBytes),
+      chunks_(device) {}
 
 RegisteredMemory::~RegisteredMemory() {
   for (const auto& [id, allocation] : allocations_) {
@@ -35,11 +38,15 @@ Result<LocalSlice> RegisteredMemory::allocate(size_t bytes) {
   }
   Allocation allocation;
   allocation.data = data;
-  // Without registration it is memory like the user's: copied, or registered when lent.
-  auto region = device_.register_memory({data, size}, RemoteAccess::kWrite);
-  allocation.registered = region.ok();
-  if (region.ok()) allocation.region = region.value();
   const RegistrationId id = next_id_++;
+  // Without registration it is memory like the user's.
+  if (size <= ChunkCache::kLargestRegionBytes) {
+    auto region = device_.register_memory({data, size}, RemoteAccess::kWrite);
+    allocation.registered = region.ok();
+    if (region.ok()) allocation.region = region.value();
+  } else {
+    chunks_.announce(id, {data, size}, RemoteAccess::kWrite);
+  }
   allocations_.emplace(id, allocation);
   return LocalSlice{data, bytes, id};
 }
@@ -48,15 +55,36 @@ void RegisteredMemory::free(LocalSlice slab) {
   const auto found = allocations_.find(slab.registration);
   ROCECOLL_CHECK(found != allocations_.end() && found->second.data == slab.data);
   if (found->second.registered) device_.deregister(found->second.region);
+  chunks_.withdraw(slab.registration);
   ::operator delete(found->second.data, kPage);
   allocations_.erase(found);
 }
 
+Status RegisteredMemory::reserve() {
+  if (!reserve_) reserve_ = sources_.take(BlockPool::kLargestBytes);
+  return reserve_ ? Status() : sources_.refusal();
+}
+
+bool RegisteredMemory::lend_reserve(LocalSlice slice, Lease& lease) {
+  if (!reserve_ || reserve_lent_ || slice.size > reserve_.size) return false;
+  reserve_lent_ = true;
+  lease.block = reserve_;
+  lease.data = reserve_.data;
+  lease.local_key = reserve_.local_key;
+  lease.held = true;
+  return true;
+}
+
+RegistrationId RegisteredMemory::announce(std::span<std::byte> memory, bool writable) {
+  if (memory.size() < kLeastAnnouncedBytes) return kUnregistered;
+  const RegistrationId id = next_id_++;
+  chunks_.announce(id, memory, writable ? RemoteAccess::kWrite : RemoteAccess::kNone);
+  return id;
+}
+
 bool RegisteredMemory::lend_own(LocalSlice slice, Lease& lease) const {
-  if (slice.registration == kUnregistered) return false;
   const auto found = allocations_.find(slice.registration);
-  ROCECOLL_CHECK(found != allocations_.end());
-  if (!found->second.registered) return false;
+  if (found == allocations_.end() || !found->second.registered) return false;
   lease.data = slice.data;
   lease.local_key = found->second.region.local_key;
   lease.remote_key = found->second.region.remote_key;
@@ -67,13 +95,14 @@ bool RegisteredMemory::lend_own(LocalSlice slice, Lease& lease) const {
 Result<RegisteredMemory::Lease> RegisteredMemory::lend(LocalSlice slice, BlockPool& pool,
                                                        RemoteAccess access) {
   Lease lease;
-  if (lend_own(slice, lease)) return lease;
   if (slice.size <= BlockPool::kLargestBytes) lease.block = pool.take(slice.size);
   if (lease.block) {
     lease.data = lease.block.data;
     lease.local_key = lease.block.local_key;
     lease.remote_key = lease.block.remote_key;
     lease.writable = access == RemoteAccess::kWrite;
+  } else if (slice.size > kLargestRegistrationBytes) {
+    return Status(StatusCode::kNetwork, std::to_string(slice.size) + " bytes at once are too many");
   } else {
     auto region = device_.register_memory({slice.data, slice.size}, access);
     if (!region.ok()) return region.status();
@@ -87,15 +116,38 @@ Result<RegisteredMemory::Lease> RegisteredMemory::lend(LocalSlice slice, BlockPo
   return lease;
 }
 
+void RegisteredMemory::use(ChunkCache::Chunk& chunk, LocalSlice slice, Lease& lease) {
+  lease.data = slice.data;
+  lease.local_key = chunk.region.local_key;
+  lease.remote_key = chunk.region.remote_key;
+  lease.chunk = &chunk;
+  lease.held = true;
+}
+
 Result<RegisteredMemory::Lease> RegisteredMemory::lend_for_read(LocalSlice from) {
-  auto lease = lend(from, sources_, RemoteAccess::kNone);
-  if (lease.ok() && lease.value().block) {
-    std::memcpy(lease.value().block.data, from.data, from.size);
+  Lease lease;
+  if (!lend_own(from, lease)) {
+    if (ChunkCache::Chunk* chunk = chunks_.lend_for_read(from); chunk != nullptr) {
+      use(*chunk, from, lease);
+    } else {
+      auto copied = lend(from, sources_, RemoteAccess::kNone);
+      if (!copied.ok() && !lend_reserve(from, lease)) return copied.status();
+      if (copied.ok()) lease = copied.value();
+      if (lease.block) std::memcpy(lease.block.data, from.data, from.size);
+    }
   }
+  lease.for_read = true;
+  ++lent_for_read_;
   return lease;
 }
 
-Result<RegisteredMemory::Lease> RegisteredMemory::lend_for_write(LocalSlice into) {
+Result<RegisteredMemory::Lease> RegisteredMemory::lend_for_write(LocalSlice into, uint64_t link) {
+  Lease lease;
+  if (lend_own(into, lease)) return lease;
+  if (ChunkCache::Chunk* chunk = chunks_.lend_for_write(into, link); chunk != nullptr) {
+    use(*chunk, into, lease);
+    return lease;
+  }
   return lend(into, targets_, RemoteAccess::kWrite);
 }
 
@@ -106,7 +158,13 @@ void RegisteredMemory::land(const Lease& lease, LocalSlice into) const {
 void RegisteredMemory::give_back(Lease& lease) {
   if (!lease.held) return;
   if (lease.registered) device_.deregister(lease.region);
-  if (lease.block) (lease.writable ? targets_ : sources_).give_back(lease.block);
+  if (lease.chunk != nullptr) chunks_.give_back(*lease.chunk);
+  if (lease.block && lease.block.data == reserve_.data) {
+    reserve_lent_ = false;
+  } else if (lease.block) {
+    (lease.writable ? targets_ : sources_).give_back(lease.block);
+  }
+  if (lease.for_read) --lent_for_read_;
   lease = {};
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes memory usable by an RDMA device, in the cheapest safe way: what this domain has allocated
-// is registered already; small slices are copied through registered blocks; large ones are
-// registered for as long as they are lent. Nothing is cached by address: memory may be unmapped and
-// its addresses used again without anybody telling.
+// is registered already; announced memory is registered in chunks, until it is withdrawn; other
+// slices are copied through registered blocks, or registered while they are lent where they are too
+// large for one. Nothing is cached by address: memory may be unmapped and its addresses used again
+// without anybody telling.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <unordered_map>
 
 #include "transport/rc/block_pool.h"
+#include "transport/rc/chunk_cache.h"
 #include "transport/rdma.h"
 #include "transport/transport.h"
 
@@ -22,10 +24,12 @@ class RegisteredMemory final : public MemoryDomain {
     std::byte* data = nullptr;
     uint32_t local_key = 0;
     uint32_t remote_key = 0;
-    BlockPool::Block block;  // set if the slice is copied
-    MemoryRegion region;     // set if it was registered for this lease
+    BlockPool::Block block;              // set if the slice is copied
+    ChunkCache::Chunk* chunk = nullptr;  // set if it is a part of announced memory
+    MemoryRegion region;                 // set if it was registered for this lease
     bool registered = false;
     bool writable = false;  // by the peer
+    bool for_read = false;
     bool held = false;
   };
 
@@ -34,14 +38,23 @@ class RegisteredMemory final : public MemoryDomain {
 
   Result<LocalSlice> allocate(size_t bytes) override;
   void free(LocalSlice slab) override;
+  RegistrationId announce(std::span<std::byte> memory, bool writable) override;
+  void withdraw(RegistrationId announced) override { chunks_.withdraw(announced); }
 
-  // For the device to read; the bytes are as they are now.
+  // Sets a block aside for reading, once: then a refusal to lend_for_read() while lent_for_read()
+  // is above 0 passes by itself, and there is none while it is 0.
+  Status reserve();
+  // For the device to read, at most BlockPool::kLargestBytes of what is not announced; the bytes
+  // are as they are now.
   Result<Lease> lend_for_read(LocalSlice from);
-  // For the peer to write into. Bytes that went to a copy reach `into` by land().
-  Result<Lease> lend_for_write(LocalSlice into);
+  // For the peer of that link to write into. Bytes that went to a copy reach `into` by land().
+  Result<Lease> lend_for_write(LocalSlice into, uint64_t link);
   void land(const Lease& lease, LocalSlice into) const;
   // The device must not be using it any more. Idempotent.
   void give_back(Lease& lease);
+
+  // Leases for reading that are not back.
+  size_t lent_for_read() const { return lent_for_read_; }
 
   // Blocks that the peer cannot write to, for frames.
   BlockPool& frames() { return frames_; }
@@ -55,6 +68,8 @@ class RegisteredMemory final : public MemoryDomain {
 
   // What needs no work: memory of this domain.
   bool lend_own(LocalSlice slice, Lease& lease) const;
+  static void use(ChunkCache::Chunk& chunk, LocalSlice slice, Lease& lease);
+  bool lend_reserve(LocalSlice slice, Lease& lease);
   // Through a block of the pool if the slice is small, else registered as a whole.
   Result<Lease> lend(LocalSlice slice, BlockPool& pool, RemoteAccess access);
 
@@ -62,6 +77,10 @@ class RegisteredMemory final : public MemoryDomain {
   BlockPool frames_;
   BlockPool sources_;
   BlockPool targets_;
+  BlockPool::Block reserve_;
+  bool reserve_lent_ = false;
+  ChunkCache chunks_;
+  size_t lent_for_read_ = 0;
   std::unordered_map<RegistrationId, Allocation> allocations_;
   RegistrationId next_id_ = kUnregistered + 1;
 };

@@ -14,7 +14,6 @@
 #include "base/descriptor.h"
 #include "base/status.h"
 #include "transport/fast_path.h"
-#include "transport/plain_memory.h"
 #include "transport/shm/doorbell.h"
 #include "transport/shm/host_socket.h"
 #include "transport/shm/peer_process.h"
@@ -31,7 +30,7 @@ class ShmDevice final : public FastDevice {
   ~ShmDevice() override;
 
   const std::string& description() const override { return description_; }
-  MemoryDomain& memory() override { return memory_; }
+  MemoryDomain* memory() override { return nullptr; }
   const TransportStats& stats() const override { return stats_; }
   std::unique_ptr<FastPath> make_path() override;
   bool poll(FastEvent& event) override;
@@ -72,7 +71,6 @@ class ShmDevice final : public FastDevice {
   HostSocket socket_;
   Doorbell doorbell_;
   Descriptor wait_;  // epoll: the socket, and the ends of processes
-  PlainMemoryDomain memory_;
   TransportStats stats_;
 
   std::vector<ShmPath*> paths_;  // by slot

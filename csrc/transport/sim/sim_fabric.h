@@ -27,6 +27,7 @@ struct SimFabricOptions {
   Duration detection_delay = std::chrono::milliseconds(1);  // from kill() until the peers know
   size_t max_frame_bytes = 8 * 1024;
   size_t preferred_eager_bytes = 8 * 1024;
+  size_t max_write_bytes = SIZE_MAX;
   uint32_t max_queued_frames = 256;  // per link and direction, until polled by the peer
   uint32_t max_queued_writes = 256;  // until written
 };

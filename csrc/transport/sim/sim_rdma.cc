@@ -59,6 +59,10 @@ void SimRdmaFabric::kill(uint32_t endpoint) { slots_.at(endpoint).dead = true; }
 
 SimRdmaRefusals& SimRdmaFabric::refusals(uint32_t endpoint) { return slots_.at(endpoint).refusals; }
 
+SimRdmaRegistrations& SimRdmaFabric::registrations(uint32_t endpoint) {
+  return slots_.at(endpoint).registrations;
+}
+
 std::vector<uint32_t> SimRdmaFabric::queue_pairs(uint32_t endpoint) const {
   const SimRdmaDevice* device = slots_.at(endpoint).device;
   return device == nullptr ? std::vector<uint32_t>{} : device->queue_pairs();

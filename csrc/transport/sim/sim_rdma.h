@@ -41,6 +41,15 @@ struct SimRdmaRefusals {
   bool posts_after_failure = false;
 };
 
+// What a device has registered.
+struct SimRdmaRegistrations {
+  uint64_t calls = 0;
+  uint64_t bytes_asked = 0;  // of all calls
+  uint64_t largest_bytes = 0;
+  uint64_t bytes = 0;  // now
+  uint64_t most_bytes = 0;
+};
+
 class SimRdmaFabric {
  public:
   // `queue` outlives the fabric, the fabric outlives its devices.
@@ -63,6 +72,7 @@ class SimRdmaFabric {
   // The endpoint's process dies: its device sends, serves, lands and reports nothing any more.
   void kill(uint32_t endpoint);
   SimRdmaRefusals& refusals(uint32_t endpoint);
+  SimRdmaRegistrations& registrations(uint32_t endpoint);
   // Queue pairs of the endpoint, by number, oldest first.
   std::vector<uint32_t> queue_pairs(uint32_t endpoint) const;
   // An internal error of one end: its oldest outstanding request fails, the others are flushed.
@@ -87,6 +97,7 @@ class SimRdmaFabric {
     bool dead = false;
     bool port_up = true;
     SimRdmaRefusals refusals;
+    SimRdmaRegistrations registrations;
     Instant port_free{};  // when the last byte handed to the port will have left
   };
   struct Flight {

@@ -23,7 +23,10 @@ SimRdmaDevice::~SimRdmaDevice() {
 Result<MemoryRegion> SimRdmaDevice::register_memory(std::span<std::byte> memory,
                                                     RemoteAccess access) {
   if (memory.empty()) return Status(StatusCode::kInvalidArgument, "no memory to register");
-  if (dead() || slot().refusals.registrations) {
+  SimRdmaRegistrations& registrations = slot().registrations;
+  const bool too_many = memory.size() > limits_.max_region_bytes ||
+                        memory.size() + registrations.bytes > limits_.max_registered_bytes;
+  if (dead() || slot().refusals.registrations || too_many) {
     return Status(StatusCode::kNetwork,
                   description_ + " cannot register " + std::to_string(memory.size()) +
                       " bytes: the locked-memory limit is reached; raise ulimit -l");
@@ -33,11 +36,19 @@ Result<MemoryRegion> SimRdmaDevice::register_memory(std::span<std::byte> memory,
   const uint32_t remote_key = next_key_ + 1;
   next_key_ += 2;
   regions_[local_key] = {memory, remote_key, access};
+  ++registrations.calls;
+  registrations.bytes_asked += memory.size();
+  registrations.bytes += memory.size();
+  registrations.largest_bytes = std::max<uint64_t>(registrations.largest_bytes, memory.size());
+  registrations.most_bytes = std::max(registrations.most_bytes, registrations.bytes);
   return MemoryRegion{local_key, local_key, remote_key};
 }
 
 void SimRdmaDevice::deregister(const MemoryRegion& region) {
-  ROCECOLL_CHECK(regions_.erase(region.local_key) == 1);
+  const auto found = regions_.find(region.local_key);
+  ROCECOLL_CHECK(found != regions_.end());
+  slot().registrations.bytes -= found->second.memory.size();
+  regions_.erase(found);
 }
 
 Result<std::unique_ptr<RdmaQueuePair>> SimRdmaDevice::create_queue_pair() {

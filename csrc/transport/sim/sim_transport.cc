@@ -10,7 +10,8 @@
 namespace rocecoll {
 
 TransportLimits SimTransport::limits() const {
-  return {fabric_.options().max_frame_bytes, fabric_.options().preferred_eager_bytes};
+  const SimFabricOptions& options = fabric_.options();
+  return {options.max_frame_bytes, options.preferred_eager_bytes, options.max_write_bytes};
 }
 
 Address SimTransport::address() const {

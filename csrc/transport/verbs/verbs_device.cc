@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "transport/verbs/locked_memory.h"
 #include "transport/verbs/receive_list.h"
 #include "transport/verbs/verbs_error.h"
 
@@ -67,6 +68,8 @@ Status VerbsDevice::prepare() {
   const ibv_device_attr& device = port_->attributes();
   limits_.mtu_bytes = port_->choice().mtu_bytes;
   limits_.max_message_bytes = port_->max_message_bytes();
+  limits_.max_region_bytes = device.max_mr_size;
+  limits_.max_registered_bytes = ReadLockedMemoryLimit().bytes;
   limits_.max_send_requests = Capped(kMaxSends, device.max_qp_wr);
   make_receive_queue();
   Status status = make_completion_queue();

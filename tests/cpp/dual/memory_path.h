@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "transport/fast_path.h"
-#include "transport/plain_memory.h"
 #include "transport/sim/event_queue.h"
 
 namespace rocecoll {
@@ -41,7 +40,7 @@ class MemoryDevice final : public FastDevice {
   explicit MemoryDevice(MemoryFabric& fabric) : fabric_(fabric) {}
 
   const std::string& description() const override { return description_; }
-  MemoryDomain& memory() override { return memory_; }
+  MemoryDomain* memory() override { return nullptr; }
   const TransportStats& stats() const override { return stats_; }
   std::unique_ptr<FastPath> make_path() override;
   bool poll(FastEvent& event) override {
@@ -87,7 +86,6 @@ class MemoryDevice final : public FastDevice {
   };
   MemoryFabric& fabric_;
   const std::string description_ = "the memory of this process";
-  PlainMemoryDomain memory_;
   TransportStats stats_;
   std::deque<Entry> events_;  // polled ones stay until their lease is back
   size_t next_ = 0;
