@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "conformance/world_cluster.h"
+#include "dual/memory_world.h"
 #include "rc/rc_world.h"
 #include "transport/rc/chunk_cache.h"
 
@@ -180,6 +181,23 @@ TEST(Registration, LanesOfAnOperationShareTheRegistrationOfItsMemory) {
       EXPECT_EQ(after.bytes, before[rank].bytes);
     }
   }
+}
+
+// Ranks of one host reach each other through its memory, which needs no registration.
+TEST(Registration, ScratchIsRegisteredAlsoBesideSharedMemory) {
+  EventQueue queue;
+  SimNetwork network(queue, 1, {});
+  SimRdmaFabric devices(queue);
+  MemoryFabric memory(queue);
+  auto udp = std::make_unique<DatagramTransport>(network.add_endpoint(), ConnectionOptions());
+  auto rc = MakeRcTransport(std::move(udp), devices.add_device(), RcOptions()).take();
+  const auto both = DualTransport::Make(std::move(rc), std::make_unique<MemoryDevice>(memory),
+                                        MemoryWorld::Options(), "")
+                        .take();
+  const LocalSlice scratch = both->memory().allocate(1 << 16).take();
+  EXPECT_EQ(devices.registrations(0).bytes, 1u << 16);
+  both->memory().free(scratch);
+  EXPECT_EQ(devices.registrations(0).bytes, 0u);
 }
 
 }  // namespace
