@@ -68,8 +68,9 @@ class FastPath {
   virtual bool failed() const = 0;
   virtual bool drained() const = 0;
   virtual void destroy() = 0;
-  // The path is not used any more: destroys, gives back what was lent, and returns the frames that
-  // the peer does not have, oldest first.
+  // The control path carries the link now: destroys, gives back what was lent, and returns the
+  // frames that the peer does not have, oldest first. The path is as new afterwards, at both ends:
+  // its messages are numbered from the beginning.
   virtual std::vector<WireBytes> give_up() = 0;
   // For people; `in_use` is the link's to say.
   virtual PathStats stats() const = 0;

@@ -41,6 +41,7 @@ struct DualContext {
   std::vector<const Link*> finished;         // the control links of those to be destroyed
   size_t links_off_path = 0;                 // that the control path serves, also while they begin
   std::unordered_set<DualLink*> with_timer;  // links with a deadline
+  Instant earliest_timer = kNever;           // none of them is due before
   std::vector<DualLink*> dirty;              // to be pumped
   std::deque<DualPendingEvent> events;
   std::vector<WireBytes> held;                // events lend from these

@@ -15,6 +15,11 @@ constexpr Duration kDrainTime = std::chrono::seconds(1);
 // Failures further apart than this do not add up.
 constexpr Duration kRecoveryMemory = std::chrono::seconds(60);
 
+// Asking for the same again will not help.
+bool IsFinal(const Status& status) {
+  return status.code() == StatusCode::kUnsupported || status.code() == StatusCode::kInvalidArgument;
+}
+
 }  // namespace
 
 std::string DualLink::pair_text() const {
@@ -33,17 +38,16 @@ void DualLink::announce(const std::string& text, bool warning) {
 void DualLink::begin_generation(uint32_t generation) {
   generation_ = generation;
   if (peer_offer_ && peer_offer_->generation != generation) peer_offer_.reset();
+  if (peer_verdict_ && peer_verdict_->generation != generation) peer_verdict_.reset();
   ready_ = false;
   our_verdict_.reset();
-  peer_verdict_.reset();
+  retry_.on_attempt(context_.now);
+  if (on_control_) returning_in_ = generation;
   set_phase(Phase::kOffering);
-  if (!context_.usable()) {
-    broken_ = context_.unusable;
-  } else if (!closed_ && recoveries_ <= context_.options.max_recoveries) {
-    if (const Status status = path_->prepare(); !status.ok()) broken_ = status.message();
-  }
+  set_deadline(kNever);
   DualOffer offer;
   offer.generation = generation;
+  offer.outlook = prepare_path();
   if (path_ != nullptr) {
     offer.received = path_->received();
     offer.ends = path_->ends();
@@ -54,36 +58,57 @@ void DualLink::begin_generation(uint32_t generation) {
   if (peer_offer_) meet();
 }
 
+// Returns what an offer of nothing is to say.
+DualOutlook DualLink::prepare_path() {
+  const DualOutlook may_change = returns() ? DualOutlook::kAskAgain : DualOutlook::kFinal;
+  if (!context_.usable()) {
+    broken_ = context_.unusable;
+    return returns() ? DualOutlook::kWillOffer : DualOutlook::kFinal;
+  }
+  if (closed_ || final_) return DualOutlook::kFinal;
+  if (!on_control_ && recoveries_ > context_.options.max_recoveries) return may_change;
+  if (const Status status = path_->prepare(); !status.ok()) {
+    broken_ = status.message();
+    final_ = IsFinal(status);
+  }
+  return final_ ? DualOutlook::kFinal : may_change;
+}
+
 void DualLink::on_offer(DualOffer offer) {
   if (offer.generation == generation_ && phase_ == Phase::kOffering && !peer_offer_) {
     peer_offer_ = std::move(offer);
     meet();
     return;
   }
-  const bool next = offer.generation == generation_ + 1;
-  if (next && (phase_ == Phase::kFast || phase_ == Phase::kDraining)) {
-    const std::string reason = offer.reason.empty()
-                                   ? "the peer's " + context_.options.words.link + " failed"
-                                   : offer.reason;
+  // Else it was on its way when we gave this attempt up.
+  if (offer.generation != generation_ + 1) return;
+  const std::string reason =
+      offer.reason.empty() ? "the peer's " + context_.options.words.link + " failed" : offer.reason;
+  if (phase_ == Phase::kFast || phase_ == Phase::kDraining || phase_ == Phase::kControl) {
     peer_offer_ = std::move(offer);
-    if (phase_ == Phase::kFast) break_path(reason);
   }
-  // Else it was on its way when we gave the path up for this link.
+  if (phase_ == Phase::kFast) break_path(reason);
+  if (phase_ == Phase::kControl) begin_generation(generation_ + 1);
 }
 
 // Both ends have made their offers.
 void DualLink::meet() {
   const DualOffer& offer = *peer_offer_;
-  if (generation_ > 0 && path_ != nullptr && !path_->acknowledge(offer.received)) {
+  if (resuming_ && !path_->acknowledge(offer.received)) {
     go_down(Status(StatusCode::kNetwork, "the peer has received messages that were never sent"));
     return;
   }
+  resuming_ = false;
   take_written();
-  if (!offered_ || offer.ends.addresses.empty()) {
-    carry_over_control(offered_ ? "the peer says: " + offer.reason : broken_);
+  const bool nothing = offer.ends.addresses.empty();
+  peer_outlook_ = nothing ? offer.outlook : DualOutlook::kAskAgain;
+  if (!offered_ || nothing || peer_verdict_) {
+    const std::string& reason = peer_verdict_ ? peer_verdict_->reason : offer.reason;
+    carry_over_control(offered_ ? "the peer says: " + reason : broken_);
     return;
   }
   if (const Status status = path_->connect(offer.ends); !status.ok()) {
+    final_ = IsFinal(status);
     on_path_failure(status.message());
     return;
   }
@@ -110,6 +135,11 @@ void DualLink::say_verdict(bool proved, const std::string& reason) {
 }
 
 void DualLink::on_verdict(const DualVerdict& verdict) {
+  if (phase_ == Phase::kDraining) {
+    // The peer has given the next generation up already.
+    if (verdict.generation == generation_ + 1 && !verdict.proved) peer_verdict_ = verdict;
+    return;
+  }
   if (verdict.generation != generation_ || peer_verdict_) return;
   if (phase_ != Phase::kOffering && phase_ != Phase::kProving) return;
   peer_verdict_ = verdict;
@@ -127,34 +157,74 @@ void DualLink::conclude() {
 void DualLink::carry_over_path() {
   set_phase(Phase::kFast);
   set_deadline(kNever);
+  retry_.on_carried(context_.now);
+  move_owed_ = move_owed_ || std::exchange(on_control_, false);
   if (path_->failed()) {
     break_path(broken_);
     return;
   }
   path_->start();
   if (closed_) path_->request_acknowledgement();
-  announce(path_->carrier(), false);
+  announce_return();
   mark_dirty();
 }
 
+void DualLink::announce_return() {
+  if (closed_ || !std::exchange(fell_, false)) {
+    announce(path_->carrier(), false);
+    return;
+  }
+  const auto tenths = (context_.now - fell_at_) / std::chrono::milliseconds(100);
+  Log(Severity::kInfo, pair_text() + ": again " + path_->carrier() + ", after " +
+                           std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) +
+                           " s over " + context_.options.words.control);
+}
+
+// The generation has come to nothing.
 void DualLink::carry_over_control(const std::string& reason) {
-  const bool first = generation_ == 0;
   const DualOptions& options = context_.options;
-  if (!closed_ && !options.failover && (options.expected || !first)) {
+  if (on_control_) {
+    announce("stays on " + options.words.control + ": " + reason, false);
+  } else if (!closed_ && !options.failover && (options.expected || generation_ > 0)) {
     go_down(Status(StatusCode::kNetwork, options.words.path + " does not carry " + pair_text() +
                                              ": " + reason + "; " + options.words.control +
                                              " would, but failover is switched off"));
     return;
+  } else {
+    announce_fall(reason);
   }
+  leave_path();
   set_phase(Phase::kControl);
   set_deadline(kNever);
-  announce((first ? "" : "goes on over ") + options.words.control + ": " + reason,
-           options.expected || !first);
+  if (returns() && context_.usable() && peer_outlook_ == DualOutlook::kAskAgain) {
+    set_deadline(retry_.next_after(context_.now));
+  }
+  mark_dirty();
+}
+
+void DualLink::announce_fall(const std::string& reason) {
+  const DualOptions& options = context_.options;
+  if (generation_ == 0) {
+    announce(options.words.control + ": " + reason, options.expected);
+    return;
+  }
+  fell_at_ = context_.now;
+  fell_ = falls_.count(context_.now);
+  if (!fell_ || closed_) return;
+  Log(Severity::kWarning,
+      pair_text() + ": goes on over " + options.words.control + ": " + reason + falls_.text());
+}
+
+// What the faster path was given goes over the control path.
+void DualLink::leave_path() {
+  move_owed_ = false;
   if (path_ != nullptr) {
     std::vector<WireBytes> frames = path_->give_up();
+    ROCECOLL_CHECK(frames.empty() || sent_of_frame_ == 0);
     waiting_frames_.insert(waiting_frames_.begin(), std::make_move_iterator(frames.begin()),
                            std::make_move_iterator(frames.end()));
   }
+  if (std::exchange(on_control_, true)) return;
   new_writes_.clear();
   control_writes_.clear();
   for (const auto& [number, write] : writes_) {
@@ -163,7 +233,13 @@ void DualLink::carry_over_control(const std::string& reason) {
   for (auto& [number, exposure] : exposures_) {
     if (!exposure.on_control) expose_on_control(number, exposure);
   }
-  mark_dirty();
+}
+
+// Whether an attempt to have the faster path carry may be worth it at some later time.
+bool DualLink::returns() const {
+  const DualOptions& options = context_.options;
+  return options.returns && options.failover && path_ != nullptr && !closed_ && !final_ &&
+         peer_outlook_ != DualOutlook::kFinal;
 }
 
 // The path, or its device, does not work.
@@ -177,8 +253,8 @@ void DualLink::on_path_failure(const std::string& reason) {
   path_->fail();
   if (our_verdict_) return;  // the peer's verdict decides: carry_over_path() sees the failure
   say_verdict(false, reason);
-  if (phase_ == Phase::kOffering && generation_ > 0 && !peer_offer_) {
-    offered_ = false;  // only the peer's offer tells what of the last generation to repeat
+  if (resuming_) {
+    offered_ = false;
   } else {
     carry_over_control(reason);
   }
@@ -186,6 +262,8 @@ void DualLink::on_path_failure(const std::string& reason) {
 
 void DualLink::break_path(const std::string& reason) {
   broken_ = reason;
+  resuming_ = true;
+  retry_.on_broken(context_.now);
   if (context_.now - last_break_ > kRecoveryMemory) recoveries_ = 0;
   last_break_ = context_.now;
   ++recoveries_;

@@ -2,6 +2,7 @@
 // The owner's side of a link: what Link promises, and what the faster path does for it.
 #include "transport/dual/dual_link.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -19,6 +20,7 @@ DualLink::DualLink(DualContext& context, Link& control, const Address& peer)
       control_(&control),
       id_(control.id()),
       peer_text_(peer.text()),
+      retry_(LinkIdHash{}(id_)),
       path_(context.device == nullptr ? nullptr : context.device->make_path()),
       next_write_(static_cast<uint32_t>(context.options.first_number)),
       next_exposure_(next_write_ + 1) {
@@ -44,6 +46,7 @@ void DualLink::set_deadline(Instant deadline) {
     context_.with_timer.erase(this);
   } else {
     context_.with_timer.insert(this);
+    context_.earliest_timer = std::min(context_.earliest_timer, deadline);
   }
 }
 
@@ -76,10 +79,9 @@ bool DualLink::send_frame(std::span<const std::byte> frame) {
   ROCECOLL_CHECK(!closed_ && !frame.empty() && frame.size() <= context_.options.max_frame_bytes);
   if (phase_ == Phase::kDown) return true;
   mark_dirty();
-  if (waiting_frames_.empty()) {
+  if (waiting_frames_.empty() && !move_owed_) {
     if (phase_ == Phase::kFast) return path_->push_frame(frame);
-    if (phase_ == Phase::kControl && control_queue_.empty() &&
-        frame.size() < context_.max_control_frame_bytes) {
+    if (on_control_ && control_queue_.empty() && frame.size() < context_.max_control_frame_bytes) {
       return send_over_control(frame);
     }
   }
@@ -94,8 +96,10 @@ bool DualLink::write(const RemoteSlice& to, LocalSlice from, uint32_t token) {
   if (writes_.size() == kMaxPendingWrites) return false;
   const uint32_t number = next_write_++;
   writes_[number] = {to, from, token};
-  (phase_ == Phase::kControl || OnControlPath(to) ? control_writes_ : new_writes_)
-      .push_back(number);
+  // Into a slice, perhaps, that the faster path had exposed before it was given up.
+  const bool over_control =
+      on_control_ || OnControlPath(to) || exposed_by_peer_.contains(ExposedNumber(to));
+  (over_control ? control_writes_ : new_writes_).push_back(number);
   mark_dirty();
   return true;
 }
@@ -108,7 +112,7 @@ RemoteSlice DualLink::expose(LocalSlice into, uint32_t token) {
   Exposure& exposure = exposures_[number] = {into, token, std::nullopt};
   const RemoteSlice nowhere{0, into.size, uint64_t{number} << 32};
   if (phase_ == Phase::kDown) return nowhere;
-  if (phase_ != Phase::kControl && context_.usable()) {
+  if (!on_control_ && context_.usable()) {
     const Result<RemoteSlice> slice = path_->expose(number, into);
     if (slice.ok()) return slice.value();
     const DualWords& words = context_.options.words;
@@ -141,6 +145,7 @@ void DualLink::unexpose(const RemoteSlice& slice) {
 void DualLink::go_down(Status why) {
   if (phase_ == Phase::kDown) return;
   if (path_ != nullptr) path_->fail();
+  drop_early_frames();
   set_phase(Phase::kDown);
   set_deadline(kNever);
   down_ = std::move(why);
@@ -160,6 +165,12 @@ void DualLink::abandon_lent_memory() {
   control_writes_.clear();
 }
 
+bool DualLink::lent_to_control() const {
+  return std::ranges::any_of(writes_, [](const auto& entry) { return entry.second.on_control; }) ||
+         std::ranges::any_of(exposures_,
+                             [](const auto& entry) { return entry.second.on_control.has_value(); });
+}
+
 void DualLink::destroy_path() {
   if (path_ != nullptr) path_->destroy();
 }
@@ -172,6 +183,7 @@ void DualLink::close(const Status& why) {
     if (pending.lease && context_.device->release(*pending.lease) != nullptr) mark_dirty();
     return true;
   });
+  drop_early_frames();
   if (why.ok() && phase_ != Phase::kDown) {
     close_in_good_order();
   } else {
@@ -184,8 +196,10 @@ void DualLink::close(const Status& why) {
 void DualLink::close_in_good_order() {
   const bool lent = !writes_.empty() || !exposures_.empty();
   const bool undecided = (phase_ == Phase::kOffering || phase_ == Phase::kProving) && !our_verdict_;
-  if (lent && phase_ == Phase::kControl) {
+  const bool at_first = undecided && generation_ == 0;
+  if (lent && (on_control_ || lent_to_control())) {
     // Only its end takes memory back from the control path.
+    on_control_ = on_control_ || at_first;
     pump_control_queue();
     pump_control_frames();
     abandon_lent_memory();
@@ -197,7 +211,7 @@ void DualLink::close_in_good_order() {
     abandon_lent_memory();
     if (carried) break_path("this rank leaves");
   }
-  if (undecided && generation_ == 0) {
+  if (at_first || (undecided && on_control_)) {
     say_verdict(false, "the peer leaves");
     carry_over_control("this rank leaves");
   } else if (undecided && lent) {
@@ -216,7 +230,7 @@ void DualLink::close_control(const Status& why) {
 void DualLink::finish_closing() {
   if (!closing() || !waiting_frames_.empty()) return;
   const bool all_acknowledged = phase_ == Phase::kFast && path_->empty();
-  if (phase_ != Phase::kControl && !all_acknowledged) return;
+  if (!on_control_ && !all_acknowledged) return;
   if (all_acknowledged && !goodbye_said_) {
     say(WriteGoodbye(path_->pushed()));
     goodbye_said_ = true;
@@ -234,9 +248,15 @@ void DualLink::on_device_down() {
   }
 }
 
+void DualLink::on_device_up() {
+  if (phase_ == Phase::kControl && returns()) set_deadline(retry_.soon(context_.now));
+}
+
 void DualLink::on_timer() {
   set_deadline(kNever);
-  if (held_down_) {
+  if (phase_ == Phase::kControl) {
+    if (returns() && context_.usable()) begin_generation(generation_ + 1);
+  } else if (held_down_) {
     go_down(*std::exchange(held_down_, std::nullopt));
   } else if (phase_ == Phase::kProving) {
     on_path_failure("no answer over " + context_.options.words.path + " within " +
@@ -276,11 +296,7 @@ void DualLink::on_path(const FastEvent& event) {
       }
       break;
     case FastEvent::Kind::kFrame:
-      if (closed_ || phase_ == Phase::kDown) {
-        context_.device->release(event.lease);
-      } else {
-        context_.events.push_back({{Event::Kind::kFrame, this, 0, event.frame, {}}, event.lease});
-      }
+      on_path_frame(event);
       break;
     case FastEvent::Kind::kLanded: {
       const auto found = exposures_.find(event.number);
@@ -306,6 +322,22 @@ void DualLink::on_path(const FastEvent& event) {
   }
 }
 
+void DualLink::on_path_frame(const FastEvent& event) {
+  if (closed_ || phase_ == Phase::kDown) {
+    context_.device->release(event.lease);
+    return;
+  }
+  (peer_moved() ? context_.events : early_frames_)
+      .push_back({{Event::Kind::kFrame, this, 0, event.frame, {}}, event.lease});
+}
+
+void DualLink::drop_early_frames() {
+  for (const DualPendingEvent& early : early_frames_) {
+    if (context_.device->release(*early.lease) != nullptr) mark_dirty();
+  }
+  early_frames_.clear();
+}
+
 void DualLink::take_written() {
   if (path_ == nullptr) return;
   for (const uint32_t number : path_->take_written()) {
@@ -314,6 +346,14 @@ void DualLink::take_written() {
     emit(Event::Kind::kWritten, found->second.token);
     writes_.erase(found);
   }
+}
+
+// The control path's last frame has gone. False: it has no room for the word of that.
+bool DualLink::move() {
+  if (!move_owed_) return true;
+  if (!control_queue_.empty() || sent_of_frame_ > 0) return false;
+  move_owed_ = !control_->send_frame(WriteMoved(returning_in_));
+  return !move_owed_;
 }
 
 void DualLink::pump_path() {
@@ -330,8 +370,8 @@ void DualLink::pump_path() {
 bool DualLink::pump() {
   if (control_ == nullptr || phase_ == Phase::kDown) return true;
   bool all_said = pump_control_queue();
-  if (phase_ == Phase::kFast) pump_path();
-  if (phase_ == Phase::kControl) all_said = all_said && pump_control_frames();
+  all_said = all_said && pump_control_frames() && move();
+  if (phase_ == Phase::kFast && !move_owed_) pump_path();
   all_said = pump_control_writes() && all_said;
   finish_closing();
   return all_said || control_ == nullptr;

@@ -6,9 +6,15 @@
 // faster one does not. A *generation* is one attempt to have that one carry: both ends tell what
 // they have received and the addresses of fresh ends (OFFER), connect them (READY), send a probe
 // over them, and say whether it has come through (VERDICT). The faster path carries if both offered
-// ends and both proved them; else the control path does, for the rest of the link's life. When the
-// faster path fails both sides drain theirs and begin the next generation, in which what the peer
-// has not received goes out again.
+// ends and both proved them; else the control path does. When the faster path fails both sides
+// drain theirs and begin the next generation, in which what the peer has not received goes out
+// again.
+//
+// A link that the control path carries tries the faster path again (DualRetry): either end begins
+// another generation, while the control path goes on. Once both have proved it each end ends the
+// frame that it has begun, says over the control path that it has MOVED, and sends further frames
+// over the faster one; what comes from there waits until the peer's MOVED is here. Writes and
+// exposed slices stay with the path that they have begun on.
 //
 // After close() in good order the object goes on in the background until finished().
 #pragma once
@@ -21,7 +27,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/tally.h"
 #include "transport/dual/dual_context.h"
+#include "transport/dual/dual_retry.h"
 #include "transport/dual/dual_wire.h"
 #include "transport/fast_path.h"
 #include "transport/transport.h"
@@ -63,6 +71,7 @@ class DualLink final : public Link {
   void on_pause(Duration length) { deadline_ += length; }
   // The device went down: the faster path no longer carries this link.
   void on_device_down();
+  void on_device_up();
   // Down has been polled.
   void set_status() { status_ = down_; }
   // Sends what can be sent. False: something waits for room in the control path, try again after
@@ -84,7 +93,7 @@ class DualLink final : public Link {
     kOffering,  // until the peer's offer has come
     kProving,   // until both verdicts are known
     kFast,
-    kControl,
+    kControl,  // until a further attempt, if there is any
     kDown,
   };
   struct Write {
@@ -106,11 +115,15 @@ class DualLink final : public Link {
   void emit(Event::Kind kind, uint32_t token);
   void expose_on_control(uint32_t number, Exposure& exposure);
   void abandon_lent_memory();
+  bool lent_to_control() const;
   void close_in_good_order();
   void finish_closing();
   void close_control(const Status& why);  // the link is finished()
   void go_down(Status why);
+  bool move();
   void pump_path();
+  void on_path_frame(const FastEvent& event);
+  void drop_early_frames();
   void take_written();
 
   // -- dual_link_control.cc: what goes over the control path
@@ -122,9 +135,13 @@ class DualLink final : public Link {
   void on_control_frame(std::span<const std::byte> frame);
   void on_control_down(const Status& why);
   void on_peer_frame(std::span<const std::byte> frame);
+  void on_peer_moved(uint32_t generation);
+  // What the faster path brings has nothing to wait for.
+  bool peer_moved() const { return peer_moved_in_ >= returning_in_; }
 
   // -- dual_handshake.cc: generations
   void begin_generation(uint32_t generation);
+  DualOutlook prepare_path();
   void on_offer(DualOffer offer);
   void meet();
   void on_ready(uint32_t generation);
@@ -134,6 +151,10 @@ class DualLink final : public Link {
   void conclude();
   void carry_over_path();
   void carry_over_control(const std::string& reason);
+  void leave_path();
+  bool returns() const;
+  void announce_return();
+  void announce_fall(const std::string& reason);
   void on_path_failure(const std::string& reason);
   void break_path(const std::string& reason);
   void continue_draining();
@@ -151,7 +172,18 @@ class DualLink final : public Link {
   Phase phase_ = Phase::kOffering;
   uint32_t generation_ = 0;
   uint32_t recoveries_ = 0;
-  std::string broken_;  // why the faster path failed or is not there
+  std::string broken_;       // why the faster path failed or is not there
+  bool on_control_ = false;  // the control path carries, also during an attempt
+  bool resuming_ = false;    // the peer's offer is to tell what of the last generation to repeat
+  bool final_ = false;       // this end will never offer anything
+  DualOutlook peer_outlook_ = DualOutlook::kAskAgain;
+  DualRetry retry_;
+  Tally falls_;                 // from the faster path to the control path
+  Instant fell_at_{};           // the last time
+  bool fell_ = false;           // and people were told of it, but of no return yet
+  bool move_owed_ = false;      // MOVED is to be said before anything goes over the faster path
+  uint32_t returning_in_ = 0;   // the last generation that began on the control path
+  uint32_t peer_moved_in_ = 0;  // the last generation of which the peer has said MOVED
   std::optional<DualOffer> peer_offer_;
   bool offered_ = false;  // the faster path, by us, in this generation
   bool ready_ = false;    // the peer is connected
@@ -164,7 +196,8 @@ class DualLink final : public Link {
   Instant last_break_{};
   Instant deadline_ = kNever;
 
-  const std::unique_ptr<FastPath> path_;  // null without a device
+  const std::unique_ptr<FastPath> path_;       // null without a device
+  std::deque<DualPendingEvent> early_frames_;  // until the peer's MOVED; its credits bound them
   std::deque<WireBytes> control_queue_;
   std::deque<WireBytes> waiting_frames_;  // of the owner, for whichever path
   WireBytes assembling_;                  // a frame that comes in pieces

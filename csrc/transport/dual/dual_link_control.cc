@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a link sends and receives over its control path.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -40,10 +41,11 @@ bool DualLink::send_over_control(std::span<const std::byte> frame) {
   return control_->send_frame(whole);
 }
 
-// In pieces where the control path's frames are shorter than ours.
+// In pieces where the control path's frames are shorter than ours. A frame that has been begun here
+// ends here.
 bool DualLink::pump_control_frames() {
   const size_t piece_bytes = context_.max_control_frame_bytes - 1;
-  while (!waiting_frames_.empty()) {
+  while (!waiting_frames_.empty() && (on_control_ || sent_of_frame_ > 0)) {
     const WireBytes& frame = waiting_frames_.front();
     while (sent_of_frame_ < frame.size()) {
       const size_t size = std::min(piece_bytes, frame.size() - sent_of_frame_);
@@ -127,7 +129,7 @@ void DualLink::on_control_frame(std::span<const std::byte> frame) {
       if (auto offer = ParseOffer(frame)) return on_offer(std::move(*offer));
       return malformed("OFFER");
     case ControlType::kReady:
-      if (const auto generation = ParseReady(frame)) return on_ready(*generation);
+      if (const auto generation = ParseGeneration(frame)) return on_ready(*generation);
       return malformed("READY");
     case ControlType::kVerdict:
       if (const auto verdict = ParseVerdict(frame)) return on_verdict(*verdict);
@@ -148,6 +150,12 @@ void DualLink::on_control_frame(std::span<const std::byte> frame) {
         return;
       }
       return malformed("GOODBYE");
+    case ControlType::kMoved:
+      if (const auto generation = ParseGeneration(frame);
+          generation && *generation <= generation_) {
+        return on_peer_moved(*generation);
+      }
+      return malformed("MOVED");
   }
   malformed("an unknown message");
 }
@@ -165,6 +173,14 @@ void DualLink::on_peer_frame(std::span<const std::byte> frame) {
     return;
   }
   context_.events.push_back({{Event::Kind::kFrame, this, 0, whole, {}}, std::nullopt});
+}
+
+// May be late: said while the path broke again, it says nothing of the generations that follow.
+void DualLink::on_peer_moved(uint32_t generation) {
+  peer_moved_in_ = generation;
+  if (!peer_moved()) return;
+  std::ranges::move(early_frames_, std::back_inserter(context_.events));
+  early_frames_.clear();
 }
 
 void DualLink::on_control_down(const Status& why) {

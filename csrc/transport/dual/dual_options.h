@@ -30,6 +30,9 @@ struct DualOptions {
   Duration proof_timeout = std::chrono::seconds(3);
   // How often one link's path is made anew after an error before it counts as broken.
   uint32_t max_recoveries = 8;
+  // Whether a link that the control path carries tries the faster one again, for as long as both
+  // ends have a device and failover is on.
+  bool returns = false;
   // Of messages and, modulo 2^32, of writes and slices, at both ends: the protocol says 0. Tests
   // begin where a long life would lead.
   uint64_t first_number = 0;

@@ -168,10 +168,18 @@ void DualTransport::check_health() {
   const Status& health = health_.health();
   context_.unusable = health.message();
   if (!changed) return;
-  Log(health.ok() ? Severity::kInfo : Severity::kWarning,
-      device_->description() + (health.ok() ? " works again" : ": " + health.message()));
-  if (health.ok()) return;
-  for (const auto& [control, link] : links_) link->on_device_down();
+  if (!health.ok() && downs_.count(context_.now)) {
+    Log(Severity::kWarning, device_->description() + ": " + health.message() + downs_.text());
+  } else if (health.ok() && downs_.told()) {
+    Log(Severity::kInfo, device_->description() + " works again");
+  }
+  for (const auto& [control, link] : links_) {
+    if (health.ok()) {
+      link->on_device_up();
+    } else {
+      link->on_device_down();
+    }
+  }
 }
 
 bool DualTransport::sends_heartbeats() const {
@@ -183,9 +191,15 @@ void DualTransport::run_timers() {
     heartbeats_due_ = context_.now + DualLink::kHeartbeatInterval;
     for (const auto& [control, link] : links_) link->heartbeat_if_silent();
   }
+  if (context_.now < context_.earliest_timer) return;
+  context_.earliest_timer = kNever;
   std::vector<DualLink*> due;
   for (DualLink* link : context_.with_timer) {
-    if (link->deadline() <= context_.now) due.push_back(link);
+    if (link->deadline() <= context_.now) {
+      due.push_back(link);
+    } else {
+      context_.earliest_timer = std::min(context_.earliest_timer, link->deadline());
+    }
   }
   for (DualLink* link : due) link->on_timer();
 }
@@ -242,8 +256,7 @@ bool DualTransport::lingering() const {
 
 Instant DualTransport::next_deadline() const {
   if (!context_.events.empty() || !context_.dirty.empty() || !lent_.empty()) return context_.now;
-  Instant next = control_->next_deadline();
-  for (const DualLink* link : context_.with_timer) next = std::min(next, link->deadline());
+  const Instant next = std::min(control_->next_deadline(), context_.earliest_timer);
   return sends_heartbeats() ? std::min(next, heartbeats_due_) : next;
 }
 

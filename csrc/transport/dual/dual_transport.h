@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/pause_detector.h"
+#include "base/tally.h"
 #include "transport/dual/dual_context.h"
 #include "transport/dual/dual_link.h"
 #include "transport/dual/dual_options.h"
@@ -81,6 +82,7 @@ class DualTransport final : public Transport {
   PauseDetector pauses_;       // between calls of poll()
   bool armed_ = false;         // the driver may have slept since the last poll()
   HealthWatch health_;
+  Tally downs_;  // of the device
   JoinedWait wait_;
 };
 

@@ -64,7 +64,7 @@ WireBytes WriteOffer(const DualOffer& offer) {
   for (const Address& address : offer.ends.addresses) {
     control.add(static_cast<uint8_t>(address.bytes().size())).add_bytes(address.bytes());
   }
-  if (offer.ends.addresses.empty()) control.add_reason(offer.reason);
+  if (offer.ends.addresses.empty()) control.add(offer.outlook).add_reason(offer.reason);
   return control.take();
 }
 
@@ -81,16 +81,32 @@ std::optional<DualOffer> ParseOffer(std::span<const std::byte> frame) {
     if (size == 0 || size > Address::kMaxBytes) return std::nullopt;
     offer.ends.addresses.emplace_back(reader.ReadBytes(size), "");
   }
-  if (streams == 0) offer.reason = ReadReason(reader);
+  if (streams == 0) {
+    const auto outlook = reader.Read<uint8_t>();
+    if (outlook > static_cast<uint8_t>(DualOutlook::kWillOffer)) return std::nullopt;
+    offer.outlook = static_cast<DualOutlook>(outlook);
+    offer.reason = ReadReason(reader);
+  }
   if (!Complete(reader) || (streams > 0 && offer.ends.credits == 0)) return std::nullopt;
   return offer;
 }
 
-WireBytes WriteReady(uint32_t generation) {
-  return Control(ControlType::kReady).add(uint8_t{0}).add(uint16_t{0}).add(generation).take();
+namespace {
+
+WireBytes WriteGeneration(ControlType type, uint32_t generation) {
+  return Control(type).add(uint8_t{0}).add(uint16_t{0}).add(generation).take();
 }
 
-std::optional<uint32_t> ParseReady(std::span<const std::byte> frame) {
+}  // namespace
+
+WireBytes WriteReady(uint32_t generation) {
+  return WriteGeneration(ControlType::kReady, generation);
+}
+WireBytes WriteMoved(uint32_t generation) {
+  return WriteGeneration(ControlType::kMoved, generation);
+}
+
+std::optional<uint32_t> ParseGeneration(std::span<const std::byte> frame) {
   ByteReader reader = Body(frame);
   const bool zero = reader.Read<uint8_t>() == 0 && reader.Read<uint16_t>() == 0;
   const auto generation = reader.Read<uint32_t>();

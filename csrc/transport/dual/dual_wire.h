@@ -5,11 +5,12 @@
 //   PIECE, FRAME   a part of the owner's frame that is not, or that is, its last
 //   OFFER          1 type, 1 streams (0: control path only), 2 credits, 4 generation, then for
 //                  each of 8 streams 8 messages received; for each of the former 1 size and the
-//                  address of our end; the rest is the reason when there are none
+//                  address of our end; when there are none 1 outlook, and the rest is the reason
 //   READY          1 type, 3 zero, 4 generation: our ends answer yours
 //   VERDICT        1 type, 1 proved, 2 zero, 4 generation, then why not
 //   EXPOSED        1 type, 3 zero, 4 number of the slice, 24 the slice on the control path
 //   GOODBYE        1 type, 7 zero, 8 messages sent on the first stream
+//   MOVED          1 type, 3 zero, 4 generation: further frames come over the faster path
 #pragma once
 
 #include <cstddef>
@@ -30,15 +31,24 @@ enum class ControlType : uint8_t {
   kVerdict = 5,
   kExposed = 6,
   kGoodbye = 7,
+  kMoved = 8,
 };
 
 // Longer reasons are cut.
 inline constexpr size_t kMaxReasonBytes = 200;
 
+// Of an end that offers nothing.
+enum class DualOutlook : uint8_t {
+  kFinal = 0,      // it never will
+  kAskAgain = 1,   // it may, when it is asked again
+  kWillOffer = 2,  // it will tell by an offer of its own: its device is down
+};
+
 struct DualOffer {
   uint32_t generation = 0;
   FastPath::Counts received{};
   FastPath::Ends ends;  // none: only the control path, for this reason
+  DualOutlook outlook = DualOutlook::kAskAgain;
   std::string reason;
 };
 
@@ -56,7 +66,9 @@ struct DualExposed {
 WireBytes WriteOffer(const DualOffer& offer);
 std::optional<DualOffer> ParseOffer(std::span<const std::byte> frame);
 WireBytes WriteReady(uint32_t generation);
-std::optional<uint32_t> ParseReady(std::span<const std::byte> frame);
+WireBytes WriteMoved(uint32_t generation);
+// Of READY and MOVED.
+std::optional<uint32_t> ParseGeneration(std::span<const std::byte> frame);
 WireBytes WriteVerdict(const DualVerdict& verdict);
 std::optional<DualVerdict> ParseVerdict(std::span<const std::byte> frame);
 WireBytes WriteExposed(const DualExposed& exposed);

@@ -15,6 +15,7 @@ struct RcOptions : DualOptions {
 
   RcOptions()
       : DualOptions{.words = {"RoCE", "queue pair", "memory cannot be registered", "UDP"},
+                    .returns = true,
                     .max_frame_bytes = kMaxFrameBytes,
                     .max_write_bytes = kMaxWriteBytes} {}
 

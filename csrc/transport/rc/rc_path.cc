@@ -114,6 +114,7 @@ std::vector<WireBytes> RcPath::give_up() {
   }
   forget_lent();
   streams_.clear();
+  peer_credits_ = 0;
   if (reserved_receives_ > 0) device_.receives().release(std::exchange(reserved_receives_, 0));
   return frames;
 }

@@ -160,8 +160,8 @@ std::vector<WireBytes> ShmPath::give_up() {
   for (Message& message : messages_) {
     if (!message.is_write) frames.push_back(std::move(message.saved));
   }
-  first_ += messages_.size();
   messages_.clear();
+  first_ = received_ = device_.options().first_number;
   forget_lent();
   return frames;
 }

@@ -75,6 +75,8 @@ class SimRdmaFabric {
   SimRdmaRegistrations& registrations(uint32_t endpoint);
   // Queue pairs of the endpoint, by number, oldest first.
   std::vector<uint32_t> queue_pairs(uint32_t endpoint) const;
+  // Of all endpoints, since the beginning.
+  uint32_t queue_pairs_made() const { return next_number_ - kFirstNumber; }
   // An internal error of one end: its oldest outstanding request fails, the others are flushed.
   void break_queue_pair(uint32_t endpoint, uint32_t number);
 
@@ -121,7 +123,8 @@ class SimRdmaFabric {
   Random random_;
   std::vector<Slot> slots_;
   std::set<std::pair<uint32_t, uint32_t>> cuts_;  // lower endpoint first
-  uint32_t next_number_ = 17;                     // 0 and 1 are special in InfiniBand
+  static constexpr uint32_t kFirstNumber = 17;    // 0 and 1 are special in InfiniBand
+  uint32_t next_number_ = kFirstNumber;
   // Events of a destroyed fabric, should the queue run on, must not touch it.
   std::shared_ptr<bool> alive_;
   uint64_t digest_ = 0xcbf29ce484222325ull;

@@ -138,8 +138,8 @@ class MemoryPath final : public FastPath {
     for (Message& message : messages_) {
       if (!message.write) frames.push_back(std::move(message.frame));
     }
-    first_ += messages_.size();
     messages_.clear();
+    first_ = received_ = 0;
     forget_lent();
     return frames;
   }

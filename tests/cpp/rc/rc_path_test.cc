@@ -1,75 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which path carries an RC link, and what survives when it changes.
-#include "rc/rc_world.h"
+#include "rc/rc_pair.h"
 
 namespace rocecoll {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-// Two ranks with one link.
-struct Pair : RcWorld {
-  explicit Pair(const RcWorldOptions& options = {}, uint32_t count = 2) : RcWorld(count, options) {
-    a = open(0, 1);
-    b = open(1, 0);
-  }
-  LinkRecord& at_a() { return at(0, a); }
-  LinkRecord& at_b() { return at(1, b); }
-  Link* a = nullptr;
-  Link* b = nullptr;
-};
-
-// Frames and writes in flight in both directions; checks that each comes once, in order, bit-exact.
-class Traffic {
- public:
-  explicit Traffic(Pair& pair, size_t write_bytes = 100'000, uint32_t writes = 8)
-      : pair_(pair), write_bytes_(write_bytes), writes_(writes) {
-    for (uint32_t i = 0; i < writes; ++i) {
-      source_.push_back(RandomBytes(write_bytes, i));
-      target_.emplace_back(write_bytes);
-    }
-    for (uint32_t i = 0; i < writes; ++i) {
-      slices_.push_back(pair.b->expose({target_[i].data(), write_bytes, kUnregistered}, 100 + i));
-    }
-  }
-  void start() {
-    for (uint32_t i = 0; i < writes_; ++i) {
-      EXPECT_TRUE(pair_.a->write(slices_[i], {source_[i].data(), write_bytes_, kUnregistered}, i));
-    }
-  }
-  // Sends frames as far as there is room; true when all have come and all writes are done.
-  bool done() {
-    send(*pair_.a, sent_a_);
-    send(*pair_.b, sent_b_);
-    return pair_.at_b().frames.size() == kFrames && pair_.at_a().frames.size() == kFrames &&
-           pair_.at_a().written.size() == writes_ && pair_.at_b().landed.size() == writes_;
-  }
-  void check() {
-    EXPECT_TRUE(target_ == source_);
-    for (const auto* record : {&pair_.at_a(), &pair_.at_b()}) {
-      ASSERT_EQ(record->frames.size(), kFrames);
-      for (size_t i = 0; i < kFrames; ++i) EXPECT_EQ(record->frames[i], Frame(i)) << i;
-      EXPECT_TRUE(record->down.empty());
-    }
-  }
-
- private:
-  static constexpr size_t kFrames = 300;
-  static Bytes Frame(size_t i) { return RandomBytes(1 + i * 37 % RcOptions::kMaxFrameBytes, i); }
-  static void send(Link& link, size_t& sent) {
-    while (sent < kFrames && link.send_frame(Frame(sent))) ++sent;
-  }
-
-  Pair& pair_;
-  const size_t write_bytes_;
-  const uint32_t writes_;
-  std::vector<Bytes> source_;
-  std::vector<Bytes> target_;
-  std::vector<RemoteSlice> slices_;
-  size_t sent_a_ = 0;
-  size_t sent_b_ = 0;
-};
 
 // Over devices that share one receive queue, and over those that have one for each queue pair.
 class RcPath : public testing::TestWithParam<bool> {
@@ -84,12 +21,9 @@ class RcPath : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(ReceiveQueues, RcPath, testing::Bool(),
                          [](const auto& info) { return info.param ? "Shared" : "Own"; });
 
-// In half of the steps numbers of 32 bits wrap around before the first writes are done.
-uint64_t FirstNumber(int step) { return step % 8 < 4 ? 0 : (uint64_t{1} << 32) - 4; }
-
 TEST_P(RcPath, RoceCarriesWhatBothHave) {
   Pair pair(defaults());
-  Traffic traffic(pair);
+  CheckedTraffic traffic(pair);
   traffic.start();
   EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
   traffic.check();
@@ -101,7 +35,7 @@ TEST_P(RcPath, SeveralQueuePairsShareTheWrites) {
     RcWorldOptions options = defaults();
     options.rc.queue_pairs_per_connection = count;
     Pair pair(options);
-    Traffic traffic(pair, 3'000'001, 3);
+    CheckedTraffic traffic(pair, 3'000'001, 3);
     traffic.start();
     EXPECT_TRUE(pair.run([&] { return traffic.done(); })) << count;
     traffic.check();
@@ -115,7 +49,7 @@ TEST_P(RcPath, FewCreditsAreEnough) {
     RcWorldOptions options = defaults();
     options.rc.credits = credits;
     Pair pair(options);
-    Traffic traffic(pair, 100, 100);
+    CheckedTraffic traffic(pair, 100, 100);
     traffic.start();
     EXPECT_TRUE(pair.run([&] { return traffic.done(); })) << credits;
     traffic.check();
@@ -131,7 +65,7 @@ TEST_P(RcPath, PeerWithoutDeviceIsReachedOverUdp) {
     options.rc.expected = false;
     options.without_device = {without};
     Pair pair(options);
-    Traffic traffic(pair);
+    CheckedTraffic traffic(pair);
     traffic.start();
     EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
     traffic.check();
@@ -143,7 +77,7 @@ TEST_P(RcPath, UnprovenPathIsNotUsed) {
   RcWorldOptions options = defaults();
   Pair pair(options);
   pair.fabric.cut(0, 1);
-  Traffic traffic(pair);
+  CheckedTraffic traffic(pair);
   traffic.start();
   EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
   traffic.check();
@@ -170,7 +104,7 @@ TEST_P(RcPath, BrokenQueuePairIsReplaced) {
     options.rc.first_number = FirstNumber(step);
     Pair pair(options);
     ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
-    Traffic traffic(pair);
+    CheckedTraffic traffic(pair);
     traffic.start();
     pair.run([&] { return traffic.done(); }, std::chrono::microseconds(3 + 20 * step));
     pair.fabric.break_queue_pair(step % 2, pair.queue_pair(step % 2));
@@ -190,7 +124,7 @@ TEST_P(RcPath, LostPathGoesOnOverUdp) {
     options.wire.loss = step % 2 == 0 ? 0 : 0.02;
     Pair pair(options);
     ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
-    Traffic traffic(pair);
+    CheckedTraffic traffic(pair);
     traffic.start();
     pair.run([&] { return traffic.done(); }, std::chrono::microseconds(3 + 20 * step));
     if (step % 4 < 2) {
@@ -223,7 +157,7 @@ TEST_P(RcPath, DevicesThatRefuseRequestsOfFailedQueuePairsRecover) {
   Pair pair(defaults());
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
   for (const uint32_t end : {0u, 1u}) pair.fabric.refusals(end).posts_after_failure = true;
-  Traffic traffic(pair, 100'000, 20);
+  CheckedTraffic traffic(pair, 100'000, 20);
   traffic.start();
   for (uint32_t i = 0; i < 4; ++i) {
     ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; })) << i;
@@ -239,7 +173,7 @@ TEST_P(RcPath, UnregistrableMemoryGoesOverUdp) {
   Pair pair(defaults());
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
   pair.fabric.refusals(1).registrations = true;
-  Traffic traffic(pair, 600'000, 4);
+  CheckedTraffic traffic(pair, 600'000, 4);
   traffic.start();
   EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
   traffic.check();

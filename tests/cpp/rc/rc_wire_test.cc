@@ -20,7 +20,10 @@ DualOffer SomeOffer(size_t queue_pairs) {
   for (size_t i = 0; i < queue_pairs; ++i) {
     offer.ends.addresses.push_back(SomeAddress(static_cast<uint8_t>(i), 1 + i * 9));
   }
-  if (queue_pairs == 0) offer.reason = "no device";
+  if (queue_pairs == 0) {
+    offer.outlook = DualOutlook::kWillOffer;
+    offer.reason = "no device";
+  }
   return offer;
 }
 
@@ -33,12 +36,18 @@ TEST(RcWire, OffersTravelWhole) {
     EXPECT_EQ(got->ends.credits, sent.ends.credits);
     EXPECT_EQ(got->received, sent.received);
     EXPECT_TRUE(got->ends.addresses == sent.ends.addresses);
+    EXPECT_EQ(got->outlook, sent.outlook);
     EXPECT_EQ(got->reason, sent.reason);
   }
+  WireBytes unknown = WriteOffer(SomeOffer(0));
+  const std::string reason = SomeOffer(0).reason;
+  unknown[unknown.size() - reason.size() - 1] = std::byte{3};
+  EXPECT_FALSE(ParseOffer(unknown)) << "an outlook that does not exist";
 }
 
 TEST(RcWire, SmallMessagesTravelWhole) {
-  EXPECT_EQ(ParseReady(WriteReady(9)), 9u);
+  EXPECT_EQ(ParseGeneration(WriteReady(9)), 9u);
+  EXPECT_EQ(ParseGeneration(WriteMoved(8)), 8u);
   EXPECT_EQ(ParseGoodbye(WriteGoodbye(uint64_t{1} << 50)), uint64_t{1} << 50);
   const auto verdict = ParseVerdict(WriteVerdict({3, false, std::string(500, 'x')}));
   ASSERT_TRUE(verdict);
@@ -62,7 +71,8 @@ TEST(RcWire, OtherLengthsAreRefused) {
     EXPECT_FALSE(parse(longer));
   };
   refuse_all(WriteOffer(SomeOffer(3)), ParseOffer);
-  refuse_all(WriteReady(1), ParseReady);
+  refuse_all(WriteReady(1), ParseGeneration);
+  refuse_all(WriteMoved(1), ParseGeneration);
   refuse_all(WriteExposed({5, {1, 2, 3}}), ParseExposed);
   refuse_all(WriteGoodbye(1), ParseGoodbye);
 }
