@@ -49,6 +49,7 @@ SLURM = Launcher(
 )
 
 LAUNCHERS = (OPEN_MPI, PMI, SLURM)
+LOCAL_RANKS = (TORCH_LOCAL_RANK, *(one.local_rank for one in LAUNCHERS))
 LOCAL_SIZES = (TORCH_LOCAL_SIZE, *(one.local_size for one in LAUNCHERS if one.local_size))
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rocecoll import launcher_names
+from rocecoll import accelerators, launcher_names
 
 if TYPE_CHECKING:
     from rocecoll._core import Option
@@ -229,7 +229,13 @@ def runtime_settings(
     chosen = {name: settings[name] for name, option in table().items() if option.of_runtime}
     if chosen["spin_us"] is None and (local_ranks or all_ranks) > _cores():
         chosen["spin_us"] = 0.0
-    return chosen | {"host": host, "local_ranks": local_ranks}
+    rank = local_rank()
+    return chosen | {
+        "host": host,
+        "local_ranks": local_ranks,
+        "local_rank": rank or 0,
+        "accelerator": accelerators.pci_address(os.environ.get(accelerators.VISIBLE), rank),
+    }
 
 
 def _cores() -> int:
@@ -326,3 +332,12 @@ def local_ranks() -> int:
         if value.isdigit() and int(value) > 0:
             return int(value)
     return 0
+
+
+def local_rank() -> int | None:
+    """Place among the ranks of this machine; None where no launcher tells."""
+    for name in launcher_names.LOCAL_RANKS:
+        value = os.environ.get(name, "")
+        if value.isdigit():
+            return int(value)
+    return None

@@ -24,6 +24,8 @@ Result<const NetworkPlugin*> Plugin(const RuntimeOptions& options) {
 RdmaOptions Rdma(const RuntimeOptions& options) {
   RdmaOptions rdma = options.rdma;
   rdma.host = options.host;
+  // Who wants a program that plays a device says so.
+  rdma.software = options.transport != "auto";
   return rdma;
 }
 

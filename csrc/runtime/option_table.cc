@@ -162,8 +162,7 @@ std::vector<Option> RoceOptions() {
                   "commas; =NAME for exactly one, ^NAME to exclude"),
           ROCECOLL_FIELD(rdma.hca), "",
           "RDMA devices that rc, ud and auto may use, e.g. mlx5_0:1,mlx5_1 or ^rxe0; empty: the "
-          "one on "
-          "the route to the others"),
+          "fastest and nearest, by the ranks of a host in turn"),
       AutoRow("ib_gid_index", Integer(0, 255), ROCECOLL_FIELD(rdma.gid_index), "",
               "entry of the port's GID table; auto: RoCE v2 with the address of the interface"),
       Row("ib_tc", Integer(0, 255), ROCECOLL_FIELD(rdma.traffic_class), "",
@@ -228,6 +227,10 @@ std::vector<Option> InternalOptions() {
           "address that peers use, and whose interface RoCE prefers"),
       Row("local_ranks", Integer(0, 1 << 20), ROCECOLL_FIELD(local_ranks), "",
           "ranks of this host, 0: not known"),
+      Row("local_rank", Integer(0, 1 << 20), ROCECOLL_FIELD(rdma.local_rank), "",
+          "place among the ranks of this host, which take its RoCE ports in turn"),
+      Row("accelerator", AnyText("a PCI address"), ROCECOLL_FIELD(rdma.accelerator), "",
+          "device of this rank, whose nearest RoCE port it takes; empty: not known"),
       Row("plugin", AnyText("a path"), ROCECOLL_FIELD(plugin), "", "the plug-in for RoCE"),
       AutoRow("heartbeat_interval", Number(0.001, 86400),
               ROCECOLL_FIELD(connection.heartbeat_interval), "s", "silence before a ping"),

@@ -78,7 +78,7 @@ def show_port(port: RdmaPort, verdict: Verdict | None, console: Console) -> None
     if port.numa_node is not None:
         facts.append(f"NUMA node {port.numa_node}")
     console.print(f"{port.device} port {port.port}: {', '.join(filter(None, facts))}")
-    chosen = verdict is not None and verdict.text == "chosen"
+    chosen = verdict is not None and verdict.chosen
     if port.gids:
         table = Table(box=None, pad_edge=False)
         table.add_column("")
@@ -95,5 +95,5 @@ def show_port(port: RdmaPort, verdict: Verdict | None, console: Console) -> None
     if verdict is None:
         console.print("  rocecoll does not see it: libibverbs has no provider for it, see remarks")
     else:
-        mtu = "" if verdict.rdma_mtu_bytes is None else f", RDMA MTU {verdict.rdma_mtu_bytes}"
-        console.print(f"  {'* ' if chosen else ''}rocecoll: {verdict.text}{mtu}")
+        mtu = "" if verdict.rdma_mtu_bytes is None else f"RDMA MTU {verdict.rdma_mtu_bytes}, "
+        console.print(f"  {'* ' if chosen else ''}rocecoll: {mtu}{verdict.text}")

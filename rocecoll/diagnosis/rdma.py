@@ -45,7 +45,7 @@ def judge_ports(devices: Devices, needed: bool, character_devices: bool) -> list
     findings = []
     for port in devices.ports:
         findings.append(_judge_port(port, verdict_on(port, devices.verdicts), character_devices))
-    if not any(verdict.text == "chosen" for verdict in devices.verdicts):
+    if not any(verdict.chosen for verdict in devices.verdicts):
         findings.append(lack)
     return findings
 

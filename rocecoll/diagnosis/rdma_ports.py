@@ -43,7 +43,7 @@ class RdmaPort:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What rocecoll says of a port: "chosen", "usable" or why it is neither."""
+    """What rocecoll says of a port: "chosen" or "usable", and for whom, or why it is neither."""
 
     device: str
     port: int
@@ -51,6 +51,10 @@ class Verdict:
     gid_address: str | None
     rdma_mtu_bytes: int | None
     text: str
+
+    @property
+    def chosen(self) -> bool:
+        return self.text.partition(":")[0] == "chosen"
 
 
 def read_ports(sysfs: Path = SYSFS) -> list[RdmaPort]:

@@ -30,7 +30,7 @@ def try_roce(
     """What all have found out, the same on every rank; all call it, after the tests of UDP."""
     table = Table(store, rank, len(members))
     transport = settings["transport"] if needs_port(settings) else "auto"
-    port = find_port(settings, members[rank].address)
+    port = find_port(settings | {"transport": transport}, members[rank].address)
     with contextlib.ExitStack() as stack:
         end = None
         if not port.lack:
@@ -65,7 +65,7 @@ def find_port(settings: options.Settings, address: str) -> RocePort:
     described = _core.describe_devices(options.runtime_settings(settings, address, local_ranks=1))
     verdicts, remarks = parse_verdicts(described)
     for verdict in verdicts:
-        if verdict.text == "chosen":
+        if verdict.chosen:
             name = f"{verdict.device} port {verdict.port}, GID {verdict.gid_index}"
             return RocePort(name, verdict.gid_address or "", "")
     lacks = [f"{verdict.device} port {verdict.port} {verdict.text}" for verdict in verdicts]

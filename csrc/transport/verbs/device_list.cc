@@ -120,14 +120,7 @@ std::optional<Gid> ToGid(const sockaddr* address) {
   return gid;
 }
 
-}  // namespace
-
-std::vector<DeviceInfo> ListDevices() {
-  std::vector<DeviceInfo> devices;
-  for (ibv_device* device : VerbsDeviceList()) devices.push_back(ReadDevice(device));
-  return devices;
-}
-
+// The interface that has this numeric address; 0 if none has.
 uint32_t FindInterface(const std::string& host) {
   const std::optional<Gid> wanted = ParseGid(host);
   ifaddrs* all = nullptr;
@@ -138,6 +131,26 @@ uint32_t FindInterface(const std::string& host) {
   }
   freeifaddrs(all);
   return index;
+}
+
+}  // namespace
+
+std::vector<DeviceInfo> ListDevices() {
+  std::vector<DeviceInfo> devices;
+  for (ibv_device* device : VerbsDeviceList()) {
+    DeviceInfo& info = devices.emplace_back(ReadDevice(device));
+    info.place = ReadNicPlace(kSysfs, info.name);
+    for (PortInfo& port : info.ports) {
+      port.speed_gbit_s = ReadPortSpeed(kSysfs, info.name, port.number);
+    }
+  }
+  return devices;
+}
+
+ProcessPlace PlaceThisProcess(const RdmaOptions& options) {
+  ProcessPlace place = ReadProcessPlace(kSysfs, options);
+  place.host_interface = FindInterface(options.host);
+  return place;
 }
 
 Result<ContextHandle> OpenDevice(const std::string& name) {

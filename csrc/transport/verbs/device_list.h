@@ -14,8 +14,8 @@ namespace rocecoll {
 
 // Every device with its ports and GIDs; a device that cannot be opened says why.
 std::vector<DeviceInfo> ListDevices();
-// The interface that has this numeric address; 0 if none has.
-uint32_t FindInterface(const std::string& host);
+// Where the process of these options computes, and the interface that has its address.
+ProcessPlace PlaceThisProcess(const RdmaOptions& options);
 // kNetwork if it is gone or refuses.
 Result<ContextHandle> OpenDevice(const std::string& name);
 

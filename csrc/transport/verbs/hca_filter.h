@@ -22,6 +22,8 @@ class HcaFilter {
 
   // Where the port stands in the order of preference, 0 first; empty if it is left out.
   std::optional<size_t> rank(std::string_view device, uint32_t port) const;
+  // Some are asked for, not only excluded.
+  bool names_devices() const { return !items_.empty() && !excludes_; }
 
  private:
   struct Item {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "transport/verbs/hca_filter.h"
+#include "transport/verbs/port_deal.h"
 
 namespace rocecoll {
 namespace {
@@ -14,6 +15,8 @@ namespace {
 constexpr size_t kMinMtuBytes = 256;
 constexpr size_t kMaxMtuBytes = 4096;
 constexpr uint32_t kMaxGidIndex = 255;  // ibv_ah_attr has 8 bits for it
+
+using HostMerit = std::tuple<bool, bool, bool>;
 
 // What the choice goes by, read from the options.
 struct Wish {
@@ -23,15 +26,14 @@ struct Wish {
   int gid_index = -1;
   std::string hca;
   size_t max_mtu_bytes = kMaxMtuBytes;
+  bool software = true;
 };
 
 // A usable port, or in `problem` why it is not.
-struct Candidate {
+struct Judgement {
   std::string problem;
   PortChoice choice;
-  // Compared as a whole, larger is better: see the top of the header.
-  std::tuple<bool, bool, bool, bool> merit;
-  size_t rank = 0;  // in the option `hca`, smaller is better
+  PortCandidate candidate;
 };
 
 std::string ToText(GidType type) {
@@ -63,6 +65,7 @@ Result<Wish> ReadOptions(const RdmaOptions& options, uint32_t host_interface) {
   wish.hca = options.hca;
   wish.host_interface = host_interface;
   wish.gid_index = options.gid_index;
+  wish.software = options.software || wish.filter.names_devices();
   if (!options.host.empty()) {
     wish.host = ParseGid(options.host);
     if (!wish.host) return RefuseOption("host \"" + options.host + "\"", "a numeric IP address");
@@ -87,13 +90,18 @@ Result<Wish> ReadOptions(const RdmaOptions& options, uint32_t host_interface) {
   return wish;
 }
 
-std::tuple<bool, bool, bool, bool> Merit(const Wish& wish, const GidEntry& entry) {
+HostMerit MeritForHost(const Wish& wish, const GidEntry& entry) {
   const bool own = wish.host == entry.gid;
   const bool on_interface =
       wish.host_interface != 0 && entry.interface_index == wish.host_interface;
-  const bool global = !entry.gid.is_link_local();
   const bool family = entry.gid.is_ipv4() == (!wish.host || wish.host->is_ipv4());
-  return {own, on_interface, global, family};
+  return {own, on_interface, family};
+}
+
+// Compared as a whole, larger is better: see the top of the header.
+std::tuple<bool, bool, bool, bool> Merit(const Wish& wish, const GidEntry& entry) {
+  const auto [own, on_interface, family] = MeritForHost(wish, entry);
+  return {own, on_interface, !entry.gid.is_link_local(), family};
 }
 
 std::string ListGids(const PortInfo& port) {
@@ -116,12 +124,15 @@ const GidEntry* BestGid(const Wish& wish, const PortInfo& port) {
   return best;
 }
 
-Candidate Judge(const Wish& wish, const DeviceInfo& device, const PortInfo& port) {
-  Candidate judged;
-  const std::optional<size_t> rank = wish.filter.rank(device.name, port.number);
+Judgement Judge(const Wish& wish, const DeviceInfo& device, const PortInfo& port) {
+  Judgement judged;
+  const std::optional<size_t> entry = wish.filter.rank(device.name, port.number);
   const GidEntry* gid = BestGid(wish, port);
-  if (!rank) {
+  if (!entry) {
     judged.problem = "left out by the devices asked for, \"" + wish.hca + "\"";
+  } else if (device.place.software && !wish.software) {
+    judged.problem =
+        "is Soft-RoCE, a program that plays a NIC; ROCECOLL_IB_HCA=" + device.name + " takes it";
   } else if (!port.ethernet) {
     judged.problem = "is InfiniBand; RoCE needs an Ethernet port";
   } else if (!port.active) {
@@ -133,31 +144,31 @@ Candidate Judge(const Wish& wish, const DeviceInfo& device, const PortInfo& port
     judged.problem =
         "has no RoCE v2 GID; " + ListGids(port) + "; give its network interface an IP address";
   } else {
-    judged.choice = {device.name, port.number, *gid, std::min(port.mtu_bytes, wish.max_mtu_bytes)};
-    judged.merit = Merit(wish, *gid);
-    judged.rank = *rank;
+    judged.choice = {device.name, port.number, *gid, std::min(port.mtu_bytes, wish.max_mtu_bytes),
+                     ""};
+    judged.candidate = {.device = device.name,
+                        .port = port.number,
+                        .speed_gbit_s = port.speed_gbit_s,
+                        .place = device.place,
+                        .entry = *entry,
+                        .routed = !gid->gid.is_link_local(),
+                        .host_merit = MeritForHost(wish, *gid)};
   }
   return judged;
 }
 
-// The best of the usable ones, or null.
-const Candidate* Best(const std::vector<Candidate>& candidates) {
-  const Candidate* best = nullptr;
-  for (const Candidate& candidate : candidates) {
-    if (!candidate.problem.empty()) continue;
-    if (best == nullptr || candidate.merit > best->merit ||
-        (candidate.merit == best->merit && candidate.rank < best->rank)) {
-      best = &candidate;
-    }
-  }
-  return best;
-}
-
-std::vector<Candidate> JudgeAll(const Wish& wish, const std::vector<DeviceInfo>& devices) {
-  std::vector<Candidate> all;
+// One for each port, in the order of the devices.
+std::vector<Judgement> JudgeAll(const Wish& wish, const std::vector<DeviceInfo>& devices,
+                                const RdmaOptions& options, const ProcessPlace& process) {
+  std::vector<Judgement> all;
   for (const DeviceInfo& device : devices) {
     for (const PortInfo& port : device.ports) all.push_back(Judge(wish, device, port));
   }
+  std::vector<PortCandidate*> usable;
+  for (Judgement& judged : all) {
+    if (judged.problem.empty()) usable.push_back(&judged.candidate);
+  }
+  DealPorts(usable, process, {options.local_rank, wish.filter.names_devices()});
   return all;
 }
 
@@ -167,22 +178,24 @@ std::string NoDevice() {
          "a NIC, Soft-RoCE makes one: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0";
 }
 
-std::string Lines(const Wish& wish, const std::vector<DeviceInfo>& devices) {
-  const std::vector<Candidate> candidates = JudgeAll(wish, devices);
-  const Candidate* best = Best(candidates);
-  const Candidate* next = candidates.data();
+std::string Line(const Judgement& judged) {
+  const PortCandidate& candidate = judged.candidate;
+  const std::string words = candidate.words.empty() ? "" : ": " + candidate.words;
+  return ToText(judged.choice) + ", MTU " + std::to_string(judged.choice.mtu_bytes) +
+         (candidate.chosen ? ": chosen" : ": usable") + words;
+}
+
+std::string Lines(const std::vector<DeviceInfo>& devices,
+                  const std::vector<Judgement>& judgements) {
+  const Judgement* next = judgements.data();
   std::string text;
   const auto add = [&text](const std::string& line) { text += (text.empty() ? "" : "\n") + line; };
   for (const DeviceInfo& device : devices) {
     if (!device.problem.empty()) add(device.name + ": " + device.problem);
     for (const PortInfo& port : device.ports) {
-      const Candidate& judged = *next++;
-      if (judged.problem.empty()) {
-        add(ToText(judged.choice) + ", MTU " + std::to_string(judged.choice.mtu_bytes) +
-            (&judged == best ? ": chosen" : ": usable"));
-      } else {
-        add(device.name + " port " + std::to_string(port.number) + ": " + judged.problem);
-      }
+      const Judgement& judged = *next++;
+      const std::string name = device.name + " port " + std::to_string(port.number);
+      add(judged.problem.empty() ? Line(judged) : name + ": " + judged.problem);
     }
   }
   return text;
@@ -195,22 +208,26 @@ std::string ToText(const PortChoice& choice) {
 }
 
 Result<PortChoice> ChoosePort(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
-                              uint32_t host_interface) {
-  const Result<Wish> wish = ReadOptions(options, host_interface);
+                              const ProcessPlace& process) {
+  const Result<Wish> wish = ReadOptions(options, process.host_interface);
   if (!wish.ok()) return wish.status();
   if (devices.empty()) return Status(StatusCode::kUnsupported, NoDevice());
-  const std::vector<Candidate> candidates = JudgeAll(wish.value(), devices);
-  const Candidate* best = Best(candidates);
-  if (best != nullptr) return best->choice;
+  std::vector<Judgement> all = JudgeAll(wish.value(), devices, options, process);
+  for (Judgement& judged : all) {
+    if (!judged.candidate.chosen) continue;
+    judged.choice.why = judged.candidate.words;
+    return judged.choice;
+  }
   return Status(StatusCode::kUnsupported,
-                "no port of an RDMA device is usable:\n" + Lines(wish.value(), devices));
+                "no port of an RDMA device is usable:\n" + Lines(devices, all));
 }
 
 std::string DescribePorts(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
-                          uint32_t host_interface) {
-  const Result<Wish> wish = ReadOptions(options, host_interface);
+                          const ProcessPlace& process) {
+  const Result<Wish> wish = ReadOptions(options, process.host_interface);
   if (!wish.ok()) return wish.status().message();
-  return devices.empty() ? NoDevice() : Lines(wish.value(), devices);
+  if (devices.empty()) return NoDevice();
+  return Lines(devices, JudgeAll(wish.value(), devices, options, process));
 }
 
 }  // namespace rocecoll

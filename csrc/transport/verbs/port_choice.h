@@ -2,10 +2,10 @@
 // Which port of which device, and which entry of its GID table. Pure functions over what was read
 // from the devices (device_list.h), so that every constellation is tested without a device.
 //
-// Usable is an active Ethernet port with a RoCE v2 entry. Preferred are, in this order: the port
-// and entry with this process's own address; one on the interface of that address; a global address
-// before a link-local one; one of the same family. Then the order of the option `hca`, then the
-// order of the devices. The index of an entry says nothing: entries come and go with addresses.
+// Usable is an active Ethernet port with a RoCE v2 entry; which of several a process takes is in
+// port_deal.h. Of a port's entries are preferred, in this order: the one with this process's own
+// address; one on the interface of that address; a global address before a link-local one; one of
+// the same family. The index of an entry says nothing: entries come and go with addresses.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "transport/rdma.h"
 #include "transport/verbs/gid.h"
+#include "transport/verbs/nic_place.h"
 
 namespace rocecoll {
 
@@ -34,6 +35,7 @@ struct PortInfo {
   std::string state;  // in words
   bool ethernet = true;
   size_t mtu_bytes = 0;        // the active one
+  uint32_t speed_gbit_s = 0;   // 0: not known
   std::vector<GidEntry> gids;  // the entries that are in use
 };
 
@@ -41,6 +43,7 @@ struct DeviceInfo {
   std::string name;
   std::string problem;  // why it cannot be used at all; empty: it can
   std::vector<PortInfo> ports;
+  NicPlace place = {};
 };
 
 struct PortChoice {
@@ -48,18 +51,19 @@ struct PortChoice {
   uint8_t port = 1;
   GidEntry gid;
   size_t mtu_bytes = 0;  // capped by the options
+  std::string why;       // this one, where others are usable
 };
 
 // "mlx5_0 port 1, GID 3 (192.0.2.1, RoCE v2)".
 std::string ToText(const PortChoice& choice);
 
-// `host_interface` has the address options.host; 0: not known. kInvalidArgument for options that no
-// device could meet; kUnsupported, with every port and what is wrong with it, if none is usable.
+// kInvalidArgument for options that no device could meet; kUnsupported, with every port and what is
+// wrong with it, if none is usable.
 Result<PortChoice> ChoosePort(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
-                              uint32_t host_interface);
+                              const ProcessPlace& process);
 
-// One line for each port: what it is, or why it is not usable; the chosen one says so.
+// One line for each port: what it is, or why it is not usable; the chosen one says so, and why.
 std::string DescribePorts(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
-                          uint32_t host_interface);
+                          const ProcessPlace& process);
 
 }  // namespace rocecoll

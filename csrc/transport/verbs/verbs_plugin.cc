@@ -9,7 +9,7 @@ namespace rocecoll {
 namespace {
 
 std::string DescribeDevices(const RdmaOptions& options) {
-  return DescribePorts(ListDevices(), options, FindInterface(options.host));
+  return DescribePorts(ListDevices(), options, PlaceThisProcess(options));
 }
 
 constexpr NetworkPlugin kPlugin{

@@ -33,8 +33,11 @@ void PrepareForFork() {
 
 Result<std::unique_ptr<VerbsPort>> VerbsPort::Open(const RdmaOptions& options) {
   PrepareForFork();
-  Result<PortChoice> choice = ChoosePort(ListDevices(), options, FindInterface(options.host));
+  Result<PortChoice> choice = ChoosePort(ListDevices(), options, PlaceThisProcess(options));
   if (!choice.ok()) return choice.status();
+  if (!choice.value().why.empty()) {
+    Log(Severity::kInfo, ToText(choice.value()) + " is chosen: " + choice.value().why);
+  }
   Result<ContextHandle> context = OpenDevice(choice.value().device);
   if (!context.ok()) return context.status();
   std::unique_ptr<VerbsPort> port(new VerbsPort(options, choice.take(), context.take()));

@@ -25,7 +25,8 @@ DeviceInfo Device(const std::string& name, std::vector<GidEntry> gids) {
 // What ChoosePort() takes, as "device:port:index", or the refusal.
 std::string Choose(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
                    uint32_t host_interface = 0) {
-  const Result<PortChoice> choice = ChoosePort(devices, options, host_interface);
+  const Result<PortChoice> choice =
+      ChoosePort(devices, options, {.host_interface = host_interface});
   if (!choice.ok()) return choice.status().message();
   return choice.value().device + ":" + std::to_string(choice.value().port) + ":" +
          std::to_string(choice.value().gid.index);
@@ -131,12 +132,12 @@ TEST(PortChoice, TakesTheActiveEthernetPort) {
 }
 
 TEST(PortChoice, SaysThatThereIsNoDeviceAndWhatToDo) {
-  const Result<PortChoice> none = ChoosePort({}, {}, 0);
+  const Result<PortChoice> none = ChoosePort({}, {}, {});
   ASSERT_EQ(none.status().code(), StatusCode::kUnsupported);
   for (const char* word : {"no RDMA device", "rdma-core", "/dev/infiniband", "rdma link add"}) {
     EXPECT_NE(none.status().message().find(word), std::string::npos) << word;
   }
-  EXPECT_EQ(DescribePorts({}, {}, 0), none.status().message());
+  EXPECT_EQ(DescribePorts({}, {}, {}), none.status().message());
 }
 
 TEST(PortChoice, DescribesEveryPort) {
@@ -145,16 +146,16 @@ TEST(PortChoice, DescribesEveryPort) {
   down.ports[0].state = "DOWN";
   EXPECT_EQ(DescribePorts(
                 {Device("a", {Entry(1, "192.0.2.1")}), Device("b", {Entry(4, "192.0.2.2")}), down},
-                {.host = "192.0.2.2", .max_mtu_bytes = 1500}, 0),
-            "a port 1, GID 1 (192.0.2.1, RoCE v2), MTU 1024: usable\n"
-            "b port 1, GID 4 (192.0.2.2, RoCE v2), MTU 1024: chosen\n"
+                {.host = "192.0.2.2", .max_mtu_bytes = 1500}, {}),
+            "a port 1, GID 1 (192.0.2.1, RoCE v2), MTU 1024: usable: for local ranks 1, 3, 5, ...\n"
+            "b port 1, GID 4 (192.0.2.2, RoCE v2), MTU 1024: chosen: for local ranks 0, 2, 4, ...\n"
             "c port 1: is not active (DOWN); bring its network interface up");
 }
 
 TEST(PortChoice, CapsTheMtuAtAPowerOfTwo) {
   const std::vector<DeviceInfo> devices{Device("d", {Entry(1, "192.0.2.1")})};
   const auto mtu = [&](size_t limit) {
-    return ChoosePort(devices, {.max_mtu_bytes = limit}, 0).value().mtu_bytes;
+    return ChoosePort(devices, {.max_mtu_bytes = limit}, {}).value().mtu_bytes;
   };
   EXPECT_EQ(mtu(256), 256u);
   EXPECT_EQ(mtu(1500), 1024u);
@@ -175,7 +176,7 @@ TEST(PortChoice, RefusesOptionsThatNoDeviceCouldMeet) {
   RdmaOptions bad_mtu{.max_mtu_bytes = 255};
   for (const RdmaOptions& options :
        {bad_host, bad_hca, bad_level, bad_timeout, bad_retries, bad_mtu}) {
-    const Status status = ChoosePort({}, options, 0).status();
+    const Status status = ChoosePort({}, options, {}).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.message();
     EXPECT_NE(status.message().find("accepted"), std::string::npos) << status.message();
   }

@@ -23,7 +23,7 @@ namespace rocecoll {
 inline std::vector<std::string> UsableDevices() {
   std::vector<std::string> names;
   for (const DeviceInfo& device : ListDevices()) {
-    if (ChoosePort({device}, {}, 0).ok()) names.push_back(device.name);
+    if (ChoosePort({device}, {}, {}).ok()) names.push_back(device.name);
   }
   return names;
 }
@@ -32,7 +32,7 @@ inline std::vector<std::string> UsableDevices() {
 inline std::string NoDevices(size_t wanted) {
   if (UsableDevices().size() >= wanted) return "";
   return "needs " + std::to_string(wanted) +
-         " usable RDMA device(s): " + DescribePorts(ListDevices(), {}, 0);
+         " usable RDMA device(s): " + DescribePorts(ListDevices(), {}, {});
 }
 
 // What scripts/softroce does to packets between two devices; empty: nothing.

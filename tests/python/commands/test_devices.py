@@ -85,7 +85,7 @@ def test_the_core_marks_what_it_takes(tmp_path: Path) -> None:
     marked = [line.split() for line in lines if line.lstrip().startswith("*")]
     assert ["*", "eth0", "192.0.2.1", "up", "9000", "100000", "on", "?"] in marked
     assert ["*", "3", "::ffff:192.0.2.1", "RoCE", "v2", "192.0.2.1", "ens1f0np0"] in marked
-    assert "  * rocecoll: chosen, RDMA MTU 4096" in lines
+    assert "  * rocecoll: RDMA MTU 4096, chosen" in lines
     assert "  rocecoll: is not active (PORT_DOWN); bring its network interface up" in lines
 
 
