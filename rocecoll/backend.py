@@ -11,7 +11,7 @@ import torch.distributed
 import rocecoll
 from rocecoll import announcements, debug_output, options
 from rocecoll.interfaces import choose_interface
-from rocecoll.records import make_record
+from rocecoll.records import make_record, roce_ranks, roce_summary
 from rocecoll.rendezvous import meet, store_of_members, summary, tell_failure
 from rocecoll.runtime import shared_runtime, warn_of_ignored
 
@@ -42,10 +42,14 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         process=runtime.process,
         agreed=options.agreed(settings),
         version=rocecoll.__version__,
+        roce_port=runtime.roce_port,
+        roce_problem=runtime.roce_problem,
     )
     meeting = meet(store, own, group.group_id, group.timeout)
     if own.rank == 0:  # the others know the same
         line = summary(meeting, group.group_id, options.carriers(settings))
+        if told := roce_summary(meeting.records, options.shares_memory(settings)):
+            line += f"; {told}"
         logging.getLogger("rocecoll").info("%s", line)
     return make_backend(
         runtime=runtime,
@@ -54,6 +58,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         rank=group.group_rank,
         addresses=list(meeting.addresses),
         processes=[record.process for record in meeting.records],
+        roce=roce_ranks(meeting.records, options.shares_memory(settings)),
         known_as=[record.address for record in meeting.records],
         global_ranks=list(group.global_ranks_in_group),
         hosts=list(meeting.hosts),

@@ -209,7 +209,12 @@ def how_to_agree(names: Sequence[str]) -> str:
 
 def carriers(settings: Settings) -> str:
     """In words: the transport, and whether shared memory is used within a host."""
-    return str(settings["transport"]) + (", shared memory" if settings["shm"] else "")
+    return str(settings["transport"]) + (", shared memory" if shares_memory(settings) else "")
+
+
+def shares_memory(settings: Settings) -> bool:
+    """Between ranks of one host."""
+    return bool(settings["shm"])
 
 
 def replaced_backends() -> frozenset[str]:

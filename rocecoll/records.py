@@ -12,6 +12,7 @@ import ipaddress
 import json
 import secrets
 import socket
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,7 +36,8 @@ class RendezvousError(RuntimeError):
 class Record:
     """`address` is "host:port" with the host that other machines are to use, `process` the random
     number by which the process behind it is told from one that has the address later. `options`
-    are the texts of those that all ranks must have alike.
+    are the texts of those that all ranks must have alike. `roce_port` is the port that it has
+    opened for RoCE, else `roce_problem` says why none.
     """
 
     rank: int
@@ -48,6 +50,8 @@ class Record:
     options: dict[str, str]
     version: str
     nonce: str
+    roce_port: str
+    roce_problem: str
     protocol: int = PROTOCOL
 
     @property
@@ -104,7 +108,14 @@ def _digest(facts: Sequence[str]) -> str:
 
 
 def make_record(
-    rank: int, ranks: int, address: str, process: int, agreed: Mapping[str, str], version: str
+    rank: int,
+    ranks: int,
+    address: str,
+    process: int,
+    agreed: Mapping[str, str],
+    version: str,
+    roce_port: str = "",
+    roce_problem: str = "",
 ) -> Record:
     return Record(
         rank=rank,
@@ -117,15 +128,20 @@ def make_record(
         options=dict(agreed),
         version=version,
         nonce=secrets.token_hex(8),
+        roce_port=roce_port,
+        roce_problem=_in_one_line(roce_problem),
     )
 
 
 def make_failure(rank: int, error: Exception) -> Failure:
     """The first words of `error`, in one line."""
-    words = " ".join(str(error).split()) or type(error).__name__
-    if len(words) > _REASON_CHARACTERS:
-        words = words[:_REASON_CHARACTERS] + " ..."
+    words = _in_one_line(str(error)) or type(error).__name__
     return Failure(rank, socket.gethostname(), words)
+
+
+def _in_one_line(text: str) -> str:
+    words = " ".join(text.split())
+    return words[:_REASON_CHARACTERS] + " ..." if len(words) > _REASON_CHARACTERS else words
 
 
 def to_text(told: Record | Failure) -> str:
@@ -230,6 +246,41 @@ def _check_hosts(records: Sequence[Record], prefix: str) -> None:
                 "each host has for itself: on all ranks, name the interface or the network that "
                 "joins the hosts, e.g. ROCECOLL_SOCKET_IFNAME=eth0 or 10.0.0.0/8"
             )
+
+
+def roce_ranks(records: Sequence[Record], share_memory: bool) -> list[bool]:
+    """By rank: it has RoCE, and there is another that has it, too, and shares no memory with it."""
+    hosts = {_place(record, share_memory) for record in records if record.roce_port}
+    return [bool(record.roce_port) and len(hosts) > 1 for record in records]
+
+
+def roce_summary(records: Sequence[Record], share_memory: bool) -> str:
+    """How many pairs of ranks may use RoCE, and who has none and why; nothing where nobody has."""
+    usable = roce_ranks(records, share_memory)
+    if not any(usable):
+        return ""
+    having = [record for record, can in zip(records, usable, strict=True) if can]
+    count, pairs = _pairs(having, share_memory), _pairs(records, share_memory)
+    told = f"RoCE for {count} of {pairs} pairs" + (" between hosts" if share_memory else "")
+    without: dict[str, list[int]] = {}
+    for record in records:
+        if not record.roce_port:
+            without.setdefault(record.roce_problem, []).append(record.rank)
+    for problem, ranks in list(without.items())[:_VALUES_SHOWN]:
+        told += f"; rank{'s' if len(ranks) > 1 else ''} {spans(ranks)} on UDP: {problem}"
+    more = len(without) - _VALUES_SHOWN
+    return told + (f"; and {more} more reasons" if more > 0 else "")
+
+
+def _place(record: Record, share_memory: bool) -> str:
+    """Ranks with different ones talk over the network."""
+    return record.host_id if share_memory else record.nonce
+
+
+def _pairs(records: Sequence[Record], share_memory: bool) -> int:
+    """Of ranks that talk over the network."""
+    together = Counter(_place(record, share_memory) for record in records)
+    return (len(records) ** 2 - sum(count**2 for count in together.values())) // 2
 
 
 def list_ranks(ranks: Sequence[int]) -> str:

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/open_transport.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/log.h"
@@ -62,7 +65,17 @@ Result<std::unique_ptr<DatagramPort>> OpenUdPort(const RuntimeOptions& options) 
   return WithFaults(port.take(), faults);
 }
 
+// Most machines have none, and need no plug-in to know that.
+bool HasRdmaDevices() {
+  std::error_code error;
+  std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
+  return !error && devices != std::filesystem::directory_iterator();
+}
+
 Result<std::unique_ptr<RdmaDevice>> OpenDevice(const RuntimeOptions& options) {
+  if (options.transport == "auto" && options.plugin.empty() && !HasRdmaDevices()) {
+    return Status(StatusCode::kUnsupported, "there is no RDMA device");
+  }
   const auto plugin = Plugin(options);
   if (!plugin.ok()) return plugin.status();
   return plugin.value()->open_rdma_device(Rdma(options));
@@ -108,10 +121,11 @@ Result<std::unique_ptr<Transport>> WithSharedMemory(std::unique_ptr<Transport> n
 }
 
 // The device comes before the socket: what cannot work takes no port.
-Result<std::unique_ptr<Transport>> OpenUd(const RuntimeOptions& options) {
+Result<std::unique_ptr<Transport>> OpenUd(const RuntimeOptions& options, RoceUse& roce) {
   auto ud = OpenUdPort(options);
   if (!ud.ok()) return NotHere(options, ud.status());
-  Log(Severity::kInfo, "RoCE port: " + ud.value()->address().text());
+  roce.port = ud.value()->address().text();
+  Log(Severity::kInfo, "RoCE port: " + roce.port);
   auto udp = OpenUdpPort(options);
   if (!udp.ok()) return udp.status();
   FailoverOptions failover;
@@ -121,7 +135,22 @@ Result<std::unique_ptr<Transport>> OpenUd(const RuntimeOptions& options) {
   return OverPort(both.take(), options);
 }
 
-Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options) {
+// Links to the others are those of the network as it is without RoCE.
+DualOptions::ReachedPeers ReachedOverRoce(const RuntimeOptions& options, bool has_device) {
+  return [shm = options.shm, automatic = options.transport == "auto",
+          has_device](const Address& peer) {
+    if (shm && OnThisHost(peer)) return false;
+    if (!automatic || peer.roce() == Roce::kUnknown) return true;
+    return has_device && peer.roce() == Roce::kUsable;
+  };
+}
+
+bool AnyPairMayHaveRoce(std::span<const Address> group) {
+  return std::ranges::count_if(group,
+                               [](const Address& one) { return one.roce() != Roce::kNone; }) > 1;
+}
+
+Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options, RoceUse& roce) {
   const bool expected = options.transport == "rc";
   auto device = OpenDevice(options);
   const std::string why_not = Reason(device.status());
@@ -132,24 +161,32 @@ Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options) {
     Log(code == StatusCode::kUnsupported ? Severity::kInfo : Severity::kWarning,
         "no RoCE in this process, only UDP: " + why_not);
   }
-  if (device.ok()) Log(Severity::kInfo, "RoCE port: " + device.value()->description());
+  if (device.ok()) {
+    roce.port = device.value()->description();
+    Log(Severity::kInfo, "RoCE port: " + roce.port);
+  } else {
+    roce.problem = why_not;
+  }
   auto udp = OpenUdpPort(options);
   if (!udp.ok()) return udp.status();
   RcOptions rc = options.rc;
   rc.expected = expected;
-  if (options.shm) rc.reaches = [](const Address& peer) { return !OnThisHost(peer); };
-  return AsTransport(MakeRcTransport(OverPort(udp.take(), options),
-                                     device.ok() ? device.take() : nullptr, rc, why_not));
+  if (options.shm || !expected) rc.reaches = ReachedOverRoce(options, device.ok());
+  if (!expected) rc.concerns = AnyPairMayHaveRoce;
+  auto control = std::make_unique<DatagramTransport>(
+      udp.take(), options.connection, device.ok() ? options.roce_peer_timeout : std::nullopt);
+  return AsTransport(
+      MakeRcTransport(std::move(control), device.ok() ? device.take() : nullptr, rc, why_not));
 }
 
-Result<std::unique_ptr<Transport>> OpenNetwork(const RuntimeOptions& options) {
+Result<std::unique_ptr<Transport>> OpenNetwork(const RuntimeOptions& options, RoceUse& roce) {
   const std::string& name = options.transport;
   if (name != "udp" && name != "ud" && name != "rc" && name != "auto") {
     return Status(StatusCode::kInvalidArgument, "rocecoll: there is no transport \"" + name +
                                                     "\"; there are udp, ud, rc and auto");
   }
-  if (name == "ud") return OpenUd(options);
-  if (name != "udp") return OpenRc(options);
+  if (name == "ud") return OpenUd(options, roce);
+  if (name != "udp") return OpenRc(options, roce);
   auto udp = OpenUdpPort(options);
   if (!udp.ok()) return udp.status();
   return OverPort(udp.take(), options);
@@ -157,8 +194,10 @@ Result<std::unique_ptr<Transport>> OpenNetwork(const RuntimeOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> OpenTransport(const RuntimeOptions& options) {
-  auto network = OpenNetwork(options);
+Result<std::unique_ptr<Transport>> OpenTransport(const RuntimeOptions& options, RoceUse* roce) {
+  RoceUse found;
+  auto network = OpenNetwork(options, found);
+  if (roce != nullptr) *roce = std::move(found);
   if (!network.ok() || !options.shm) return network;
   return WithSharedMemory(network.take());
 }

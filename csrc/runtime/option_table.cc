@@ -132,8 +132,9 @@ std::vector<Option> GeneralOptions() {
           "faults to inject into what is sent, for tests, e.g. loss=0.05,seed=1"),
       AutoRow("peer_timeout", Number(0.1, 86400), ROCECOLL_FIELD(connection.peer_timeout), "s",
               "silence after which another rank counts as lost; auto: " +
-                  DefaultText(ROCECOLL_FIELD(connection.peer_timeout), "s") + " s over udp, else " +
-                  TextOf(Load(kRocePeerTimeout, "s")) + " s"),
+                  DefaultText(ROCECOLL_FIELD(connection.peer_timeout), "s") +
+                  " s over UDP alone, " + TextOf(Load(kRocePeerTimeout, "s")) +
+                  " s where RoCE may carry"),
       AutoRow("spin_us", Number(0, 1e6), ROCECOLL_FIELD(progress.spin_time), "us",
               "busy polling before a wait blocks; auto: " +
                   DefaultText(ROCECOLL_FIELD(progress.spin_time), "us") +
@@ -294,8 +295,11 @@ Result<RuntimeOptions> MakeRuntimeOptions(const OptionValues& values) {
     return std::holds_alternative<std::monostate>(read[name]);
   };
   ConnectionOptions& connection = options.connection;
-  if (is_auto("peer_timeout") && options.transport != "udp") {
-    connection.peer_timeout = kRocePeerTimeout;
+  if (is_auto("peer_timeout")) {
+    if (options.transport == "rc" || options.transport == "ud") {
+      connection.peer_timeout = kRocePeerTimeout;
+    }
+    options.roce_peer_timeout = kRocePeerTimeout;
   }
   if (is_auto("heartbeat_interval")) {
     connection.heartbeat_interval =

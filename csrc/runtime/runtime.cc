@@ -29,11 +29,11 @@ Status Named(const Status& status) {
 
 }  // namespace
 
-Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options) {
+Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options, RoceUse* roce) {
   try {
     const Status room = RequireOpenFiles(kOpenFiles + options.local_ranks);
     if (!room.ok()) return Named(room);
-    auto transport = OpenTransport(options);
+    auto transport = OpenTransport(options, roce);
     if (!transport.ok()) return Named(transport.status());
     ProgressOptions progress = options.progress;
     progress.final_linger = options.connection.peer_timeout + kLingerMargin;

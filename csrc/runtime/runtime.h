@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,13 +35,22 @@ struct RuntimeOptions {
   RcOptions rc;                      // but for `expected`; ud has the same `failover`
   std::string plugin;                // path; empty: librocecoll_verbs.so beside the core library
   ConnectionOptions connection;
+  // Under auto, of peers that RoCE may carry; none: that of `connection`.
+  std::optional<Duration> roce_peer_timeout;
   MessengerOptions messenger;
   EngineOptions engine;
   ProgressOptions progress;
 };
 
+// What a process can say of its RoCE to those who want to know before they talk to it.
+struct RoceUse {
+  std::string port;     // that it has opened; empty: none
+  std::string problem;  // why none, where one was looked for
+};
+
 // Not the process's one, which runtime_owner.h has: tests run several ranks in one process.
-Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options);
+Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options,
+                                               RoceUse* roce = nullptr);
 // "192.0.2.1:4000" or "[2001:db8::1]:4000" to what Transport::open takes. Whatever carries the
 // data, a process is reached at its UDP port.
 Result<Address> ParseAddress(std::string_view text);

@@ -6,11 +6,12 @@
 namespace rocecoll {
 
 Runtime::Runtime(const RuntimeOwner& owner, std::unique_ptr<Progress> progress,
-                 OptionValues settings, RuntimeOptions options)
+                 OptionValues settings, RuntimeOptions options, RoceUse roce)
     : owner_(&owner),
       progress_(std::move(progress)),
       settings_(std::move(settings)),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      roce_(std::move(roce)) {}
 
 bool Runtime::forked() const { return owner_ != &RuntimeOwner::instance(); }
 
@@ -32,9 +33,11 @@ Result<std::shared_ptr<Runtime>> RuntimeOwner::start(const OptionValues& setting
   if (!options.ok()) return options.status();
   if (runtime_ != nullptr) runtime_->progress().shutdown();
   runtime_.reset();  // before the new one starts, which may want the same port
-  auto progress = StartRuntime(options.value());
+  RoceUse roce;
+  auto progress = StartRuntime(options.value(), &roce);
   if (!progress.ok()) return progress.status();
-  runtime_ = std::make_shared<Runtime>(*this, progress.take(), settings, options.take());
+  runtime_ =
+      std::make_shared<Runtime>(*this, progress.take(), settings, options.take(), std::move(roce));
   return runtime_;
 }
 

@@ -21,7 +21,7 @@ class RuntimeOwner;
 class Runtime {
  public:
   Runtime(const RuntimeOwner& owner, std::unique_ptr<Progress> progress, OptionValues settings,
-          RuntimeOptions options);
+          RuntimeOptions options, RoceUse roce);
   // In a forked child nothing is torn down: the progress thread did not come along, and a lock may
   // have been held by it.
   ~Runtime();
@@ -31,12 +31,14 @@ class Runtime {
   Progress& progress() const { return *progress_; }
   const OptionValues& settings() const { return settings_; }
   const RuntimeOptions& options() const { return options_; }  // the same
+  const RoceUse& roce() const { return roce_; }
 
  private:
   const RuntimeOwner* const owner_;
   std::unique_ptr<Progress> progress_;
   const OptionValues settings_;
   const RuntimeOptions options_;
+  const RoceUse roce_;
 };
 
 // Thread safe.

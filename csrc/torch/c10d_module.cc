@@ -59,9 +59,9 @@ void ShutDown() {
 c10::intrusive_ptr<Backend> MakeBackend(
     const std::shared_ptr<Runtime>& runtime, const std::string& name, const std::string& key,
     Rank rank, const std::vector<std::string>& addresses, const std::vector<uint64_t>& processes,
-    const std::vector<std::string>& known_as, const std::vector<Rank>& global_ranks,
-    const std::vector<uint32_t>& hosts, std::chrono::milliseconds timeout,
-    const std::string& algorithms, const Options& chosen) {
+    const std::vector<bool>& roce, const std::vector<std::string>& known_as,
+    const std::vector<Rank>& global_ranks, const std::vector<uint32_t>& hosts,
+    std::chrono::milliseconds timeout, const std::string& algorithms, const Options& chosen) {
   if (key.size() != GroupKey::kWireBytes) throw py::value_error("a group's key has 16 bytes");
   auto table = ParseAlgorithms(algorithms);
   if (!table) throw py::value_error("unknown collective among the algorithms");
@@ -71,11 +71,15 @@ c10::intrusive_ptr<Backend> MakeBackend(
   ByteReader key_bytes(std::as_bytes(std::span(key)));
   group.key = GroupKey::load(key_bytes);
   group.rank = rank;
-  if (processes.size() != addresses.size()) throw py::value_error("not one process an address");
+  if (processes.size() != addresses.size() || roce.size() != addresses.size()) {
+    throw py::value_error("not one process, and whether it has RoCE, an address");
+  }
   std::vector<Address> reached;
   reached.reserve(addresses.size());
   for (size_t i = 0; i < addresses.size(); ++i) {
-    reached.push_back(ValueOrRaise(ParseAddress(addresses[i])).of_process(processes[i]));
+    reached.push_back(ValueOrRaise(ParseAddress(addresses[i]))
+                          .of_process(processes[i])
+                          .with_roce(roce[i] ? Roce::kUsable : Roce::kNone));
   }
   group.addresses = std::move(reached);
   group.known_as = known_as;
@@ -101,7 +105,9 @@ PYBIND11_MODULE(_c10d, module) {
                              [](const Runtime& r) { return ProgressOf(r).address().text(); })
       .def_property_readonly("process",
                              [](const Runtime& r) { return ProgressOf(r).address().process(); })
-      .def_property_readonly("settings", &Runtime::settings);
+      .def_property_readonly("settings", &Runtime::settings)
+      .def_property_readonly("roce_port", [](const Runtime& r) { return r.roce().port; })
+      .def_property_readonly("roce_problem", [](const Runtime& r) { return r.roce().problem; });
   module.def("require_room_for_a_group", &RequireRoomForAGroup);
   module.def("start_runtime", &Start, py::arg("settings"), unlocked);
   module.def("shut_down", &ShutDown, unlocked);
@@ -118,8 +124,8 @@ PYBIND11_MODULE(_c10d, module) {
       .def("perform_nocolor_split", [](Backend&, const py::object& /*device*/) {});
   module.def("make_backend", &MakeBackend, py::kw_only(), py::arg("runtime"), py::arg("name"),
              py::arg("key"), py::arg("rank"), py::arg("addresses"), py::arg("processes"),
-             py::arg("known_as"), py::arg("global_ranks"), py::arg("hosts"), py::arg("timeout"),
-             py::arg("algorithms"), py::arg("options"));
+             py::arg("roce"), py::arg("known_as"), py::arg("global_ranks"), py::arg("hosts"),
+             py::arg("timeout"), py::arg("algorithms"), py::arg("options"));
   BindRecorder(module);
 }
 

@@ -13,6 +13,10 @@
 
 namespace rocecoll {
 
+// What is known of the process at an address: whether RoCE may carry what goes there. Where that is
+// not known the two ends find out by an attempt; what is known, both know.
+enum class Roce : uint8_t { kUnknown, kUsable, kNone };
+
 class Address {
  public:
   static constexpr size_t kMaxBytes = 64;
@@ -36,6 +40,13 @@ class Address {
     address.process_ = process;
     return address;
   }
+  Roce roce() const { return roce_; }
+  Address with_roce(Roce roce) const {
+    Address address = *this;
+    address.roce_ = roce;
+    return address;
+  }
+  // Of the place alone.
   friend bool operator==(const Address& a, const Address& b) {
     return a.size_ == b.size_ && a.bytes_ == b.bytes_;
   }
@@ -45,6 +56,7 @@ class Address {
   uint8_t size_ = 0;
   std::string text_;
   uint64_t process_ = 0;
+  Roce roce_ = Roce::kUnknown;
 };
 
 }  // namespace rocecoll

@@ -30,9 +30,11 @@ void AddCounts(TransportStats& total, const Connection& connection) {
 }  // namespace
 
 DatagramTransport::DatagramTransport(std::unique_ptr<DatagramPort> port,
-                                     const ConnectionOptions& options)
+                                     const ConnectionOptions& options,
+                                     std::optional<Duration> roce_peer_timeout)
     : port_(std::move(port)),
       options_(options),
+      roce_peer_timeout_(roce_peer_timeout),
       port_limits_(port_->limits()),
       outgoing_notices_(*port_, stats_),
       batch_(*port_, stats_),
@@ -72,6 +74,7 @@ Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
   const Result<PeerHandle> handle = port_->add_peer(peer);
   if (!handle.ok()) return handle.status();
   ConnectionOptions options = options_;
+  if (roce_peer_timeout_ && peer.roce() != Roce::kNone) options.peer_timeout = *roce_peer_timeout_;
   options.max_datagram_bytes = port_->peer_limit(handle.value());
   options.min_datagram_bytes = port_limits_.min_datagram_bytes;
   options.guaranteed_datagram_bytes = port_->guaranteed_bytes(peer);

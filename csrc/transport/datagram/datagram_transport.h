@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,8 +31,10 @@ namespace rocecoll {
 class DatagramTransport final : public Transport {
  public:
   static constexpr int64_t kResetBurst = 32;  // RESETs sent at once; then one a millisecond
-  // `options` but for the sizes of datagrams, which each peer's route decides.
-  DatagramTransport(std::unique_ptr<DatagramPort> port, const ConnectionOptions& options);
+  // `options` but for the sizes of datagrams, which each peer's route decides, and the timeout of
+  // peers that may be reached over RoCE, too, if one is given.
+  DatagramTransport(std::unique_ptr<DatagramPort> port, const ConnectionOptions& options,
+                    std::optional<Duration> roce_peer_timeout = std::nullopt);
   ~DatagramTransport() override;
   DatagramTransport(const DatagramTransport&) = delete;
   DatagramTransport& operator=(const DatagramTransport&) = delete;
@@ -99,6 +102,7 @@ class DatagramTransport final : public Transport {
 
   const std::unique_ptr<DatagramPort> port_;
   const ConnectionOptions options_;
+  const std::optional<Duration> roce_peer_timeout_;
   const PortLimits port_limits_;
   const uint64_t process_ = EntropyId();
   PlainMemoryDomain memory_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "base/time.h"
@@ -41,7 +42,11 @@ struct DualOptions {
   size_t max_write_bytes = SIZE_MAX;  // likewise
   // Whether a faster path to this process is worth an attempt: the same at both ends. To others
   // links are those of the control transport. None: to everybody.
-  std::function<bool(const Address&)> reaches = nullptr;
+  using ReachedPeers = std::function<bool(const Address&)>;
+  ReachedPeers reaches = nullptr;
+  // Whether any two of a group's processes may have a faster path between them, the same at all of
+  // them; where none have, its limits are those of the control transport. None: they may.
+  std::function<bool(std::span<const Address>)> concerns = nullptr;
 };
 
 }  // namespace rocecoll

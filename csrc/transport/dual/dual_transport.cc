@@ -60,6 +60,9 @@ bool DualTransport::reaches(const Address& peer) const {
 }
 
 TransportLimits DualTransport::limits_towards(std::span<const Address> peers) const {
+  if (context_.options.concerns && !peers.empty() && !context_.options.concerns(peers)) {
+    return control_->limits_towards(peers);
+  }
   TransportLimits limits;
   limits.max_frame_bytes = limits.preferred_eager_bytes = context_.options.max_frame_bytes;
   const bool any = !context_.options.reaches || peers.empty() ||
@@ -97,6 +100,7 @@ Result<Link*> DualTransport::open(const LinkId& id, const Address& peer, Duratio
 }
 
 size_t DualTransport::poll(Instant now, std::span<Event> events) {
+  if (device_ == nullptr && links_.empty()) return control_->poll(now, events);
   context_.now = std::max(context_.now, now);
   if (const Duration pause = pauses_.on_call(now); pause > Duration{0}) {
     for (DualLink* link : context_.with_timer) link->on_pause(pause);

@@ -203,6 +203,23 @@ TEST(DatagramLifecycle, AProcessThatHasNotOpenedItsSideIsWaitedForUntilItFreezes
   EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
 }
 
+TEST(DatagramLifecycle, APeerThatHasNoRoceIsWaitedForAsOverUdpAlone) {
+  SimWorld world(4, {}, 1, {}, {.peer_timeout = seconds(10)}, seconds(4));
+  world.addresses[1] = world.addresses[1].with_roce(Roce::kNone);
+  world.addresses[2] = world.addresses[2].with_roce(Roce::kUsable);
+  std::vector<Link*> links;
+  for (uint32_t peer = 1; peer < 4; ++peer) links.push_back(world.connect(0, peer).first);
+  world.run_for(milliseconds(100));
+  for (uint32_t peer = 1; peer < 4; ++peer) world.kill(peer);
+  const auto down = [&](size_t link) { return !world[0].links[links[link]].down.empty(); };
+  world.run_for(seconds(5));
+  EXPECT_FALSE(down(0));
+  EXPECT_TRUE(down(1));
+  EXPECT_TRUE(down(2));  // that it has none is not known
+  world.run_for(seconds(6));
+  EXPECT_TRUE(down(0));
+}
+
 // The new process will never open a link that its predecessor agreed on.
 TEST(DatagramLifecycle, AProcessStartedAnewBeforeFirstContactIsFoundAtOnce) {
   SimWorld world(2);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,13 +19,14 @@ namespace rocecoll {
 class SimWorld final : public VirtualWorld {
  public:
   explicit SimWorld(size_t count, const SimWire& wire = {}, uint64_t seed = 1,
-                    const SimPortOptions& port = {}, const ConnectionOptions& options = {})
+                    const SimPortOptions& port = {}, const ConnectionOptions& options = {},
+                    std::optional<Duration> roce_peer_timeout = std::nullopt)
       : network(queue, seed, wire), options_(options) {
     use_clock(queue);
     for (size_t i = 0; i < count; ++i) {
       auto sim = network.add_endpoint(port);
       ports.push_back(sim.get());
-      add(std::make_unique<DatagramTransport>(std::move(sim), options));
+      add(std::make_unique<DatagramTransport>(std::move(sim), options, roce_peer_timeout));
     }
   }
   ~SimWorld() override {

@@ -108,9 +108,13 @@ TEST(OptionTable, MissesADeadRankSoonerWhereNoNetworkTells) {
   };
   using Timeouts = std::pair<Duration, Duration>;
   EXPECT_EQ(timeouts({{"transport", "udp"}}), Timeouts(10s, 500ms));
-  for (const char* transport : {"ud", "rc", "auto"}) {
+  for (const char* transport : {"ud", "rc"}) {
     EXPECT_EQ(timeouts({{"transport", transport}}), Timeouts(4s, 500ms));
   }
+  // Under auto only of those whom RoCE may carry.
+  EXPECT_EQ(timeouts({{"transport", "auto"}}), Timeouts(10s, 500ms));
+  EXPECT_EQ(Made({{"transport", "auto"}}).roce_peer_timeout, 4s);
+  EXPECT_EQ(Made({{"transport", "auto"}, {"peer_timeout", 1.0}}).roce_peer_timeout, std::nullopt);
   EXPECT_EQ(timeouts({{"transport", "rc"}, {"peer_timeout", 1.0}}), Timeouts(1s, 250ms));
   EXPECT_EQ(timeouts({{"peer_timeout", "auto"}}), timeouts({}));
   EXPECT_EQ(timeouts({{"heartbeat_interval", 0.1}}), Timeouts(10s, 100ms));
