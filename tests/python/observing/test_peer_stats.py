@@ -73,7 +73,9 @@ def uses(path: str) -> Callable[[Rows], bool]:
 
 def test_a_row_for_each_rank_that_was_talked_to(own_pool) -> None:
     with own_pool(4, ROCECOLL_TRANSPORT="udp") as pool:
-        for rank, rows in enumerate(pool.run(exchange_with_next)):
+        # No round trip is taken from packets that had to be sent again, as on a busy machine.
+        known = until(pool, lambda rows: all(row["rtt_us"] is not None for row in rows))
+        for rank, rows in enumerate(known):
             assert {row["rank"] for row in rows} == {(rank + 1) % 4, (rank - 1) % 4}
             assert len(rows) == 2
             for row in rows:
@@ -84,14 +86,14 @@ def test_a_row_for_each_rank_that_was_talked_to(own_pool) -> None:
                 assert row["last_heard_s"] >= 0
             following = row_of(rows, rank=(rank + 1) % 4)
             previous = row_of(rows, rank=(rank - 1) % 4)
-            assert following["rtt_us"] > 0  # it has acknowledged what was sent
+            assert following["rtt_us"] > 0
             for row, direction, other in (
                 (following, "sent", "received"),
                 (previous, "received", "sent"),
             ):
                 assert row[f"bytes_{direction}"] >= BYTES
                 assert row[f"packets_{direction}"] >= BYTES // 65_536
-                assert 0 < row[f"bytes_{other}"] < BYTES
+                assert 0 < row[f"bytes_{other}"] < row[f"bytes_{direction}"]
                 assert row[f"packets_{other}"] > 0
 
 
