@@ -35,8 +35,7 @@ struct Message {
   // are at neither end of their way: kRecv: exposed, but the peer has not been told; kSend,
   // kCleared: the peer's, not written to yet.
   std::vector<RemoteSlice> slices;
-  uint64_t cleared_bytes =
-      0;  // kRecv: exposed, as far as that has got; kSend, kCleared: by the peer
+  uint64_t cleared_bytes = 0;     // kRecv: exposed so far; kSend, kCleared: by the peer
   uint64_t written_bytes = 0;     // kSend: given to the link
   uint32_t pieces_under_way = 0;  // kRecv: exposed, not landed; kSend: with the link
   bool has_slice = false;

@@ -122,8 +122,11 @@ void Execution::announce_memory() {
 }
 
 void Execution::withdraw_memory() {
-  if (input_memory_ != output_memory_) context_.memory.withdraw(input_memory_);
-  context_.memory.withdraw(output_memory_);
+  const auto withdraw = [this](RegistrationId memory) {
+    if (memory != kUnregistered) context_.memory.withdraw(memory);
+  };
+  if (input_memory_ != output_memory_) withdraw(input_memory_);
+  withdraw(output_memory_);
   input_memory_ = output_memory_ = kUnregistered;
 }
 

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "base/intrusive_list.h"
+#include "transport/rc/rc_options.h"
 #include "transport/rdma.h"
 #include "transport/transport.h"
 
@@ -22,7 +23,7 @@ class ChunkCache {
   static constexpr size_t kChunkBytes = size_t{4} << 20;
   // A chunk's registration reaches so far into the next one: a slice of this size that begins in a
   // chunk is covered by it.
-  static constexpr size_t kOverlapBytes = size_t{256} << 10;
+  static constexpr size_t kOverlapBytes = RcOptions::kMaxWriteBytes;
   static constexpr size_t kLargestRegionBytes = kChunkBytes + kOverlapBytes;
 
   struct Memory;

@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kPoolLimitBytes = size_t{64} << 20;  // each
 // One that takes longer holds up everything else: at 1 ms for a MiB, 16 ms.
 constexpr size_t kLargestRegistrationBytes = size_t{16} << 20;
+static_assert(BlockPool::kLargestBytes >= RcOptions::kMaxWriteBytes, "or writes find no block");
 
 }  // namespace
 
