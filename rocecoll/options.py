@@ -332,17 +332,18 @@ def starter(rank_variable: str) -> int | None:
 
 def local_ranks() -> int:
     """Ranks on this machine; 0 where no launcher tells."""
-    for name in launcher_names.LOCAL_SIZES:
-        value = os.environ.get(name, "")
-        if value.isdigit() and int(value) > 0:
-            return int(value)
-    return 0
+    return _told(launcher_names.LOCAL_SIZES, least=1) or 0
 
 
 def local_rank() -> int | None:
     """Place among the ranks of this machine; None where no launcher tells."""
-    for name in launcher_names.LOCAL_RANKS:
+    return _told(launcher_names.LOCAL_RANKS, least=0)
+
+
+def _told(names: Iterable[str], least: int) -> int | None:
+    """The number in the first of these variables that has one."""
+    for name in names:
         value = os.environ.get(name, "")
-        if value.isdigit():
+        if value.isdigit() and int(value) >= least:
             return int(value)
     return None

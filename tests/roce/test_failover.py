@@ -79,7 +79,7 @@ def test_fails_clearly_without_failover(transport: str, trouble: str) -> None:
 
 
 def test_port_comes_back() -> None:
-    """Links that are opened then use RoCE again; those that had to leave it stay with UDP."""
+    """Links that are opened then use RoCE again."""
 
     def body(rank: Rank) -> int:
         data = np.ones(1000, np.int32)

@@ -26,23 +26,7 @@ TEST(Messenger, AllSizesInBothOrdersOfPosting) {
   for (size_t size : {0u, 1u, 8u, 199u, 200u, 201u, 256u, 4096u, 1000003u}) {
     for (bool send_first : {true, false}) {
       SCOPED_TRACE(testing::Message() << size << (send_first ? " send" : " recv") << " first");
-      World world(SmallWorld());
-      Payload from(size, 3);
-      Payload into = Payload::Blank(size);
-      if (send_first) {
-        world.send(0, 1, CollectiveTag(1), from, 10);
-        world.settle();
-        world.recv(1, 0, CollectiveTag(1), into, 20);
-      } else {
-        world.recv(1, 0, CollectiveTag(1), into, 20);
-        world.settle();
-        world.send(0, 1, CollectiveTag(1), from, 10);
-      }
-      EXPECT_TRUE(world.run_until_done(0, 10));
-      EXPECT_TRUE(world.run_until_done(1, 20));
-      EXPECT_EQ(into, from);
-      EXPECT_EQ(world[0].failure(), nullptr);
-      EXPECT_EQ(world[1].failure(), nullptr);
+      ExpectExchange(SmallWorld(), size, send_first);
     }
   }
 }

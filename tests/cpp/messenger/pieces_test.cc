@@ -23,21 +23,7 @@ TEST(MessengerPieces, AllSizesInBothOrdersOfPosting) {
   for (size_t size : {201u, 999u, 1000u, 1001u, 8000u, 8001u, 100'003u}) {
     for (bool send_first : {true, false}) {
       SCOPED_TRACE(testing::Message() << size << (send_first ? " send" : " recv") << " first");
-      World world(InPieces());
-      Payload from(size, 3);
-      Payload into = Payload::Blank(size);
-      if (send_first) {
-        world.send(0, 1, CollectiveTag(1), from, 10);
-        world.settle();
-        world.recv(1, 0, CollectiveTag(1), into, 20);
-      } else {
-        world.recv(1, 0, CollectiveTag(1), into, 20);
-        world.settle();
-        world.send(0, 1, CollectiveTag(1), from, 10);
-      }
-      EXPECT_TRUE(world.run_until_done(0, 10));
-      EXPECT_TRUE(world.run_until_done(1, 20));
-      EXPECT_EQ(into, from);
+      ExpectExchange(InPieces(), size, send_first);
     }
   }
 }

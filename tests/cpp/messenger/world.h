@@ -128,4 +128,25 @@ class World {
   std::vector<std::set<uint64_t>> done_;
 };
 
+// One message of `size` bytes from messenger 0 to 1, which arrives whole.
+inline void ExpectExchange(const WorldOptions& options, size_t size, bool send_first) {
+  World world(options);
+  Payload from(size, 3);
+  Payload into = Payload::Blank(size);
+  if (send_first) {
+    world.send(0, 1, CollectiveTag(1), from, 10);
+    world.settle();
+    world.recv(1, 0, CollectiveTag(1), into, 20);
+  } else {
+    world.recv(1, 0, CollectiveTag(1), into, 20);
+    world.settle();
+    world.send(0, 1, CollectiveTag(1), from, 10);
+  }
+  EXPECT_TRUE(world.run_until_done(0, 10));
+  EXPECT_TRUE(world.run_until_done(1, 20));
+  EXPECT_EQ(into, from);
+  EXPECT_EQ(world[0].failure(), nullptr);
+  EXPECT_EQ(world[1].failure(), nullptr);
+}
+
 }  // namespace rocecoll

@@ -2,6 +2,7 @@
 // Timeouts, deaths, mismatches and aborts: every rank learns, and the message names who and what.
 #include "collectives/selector.h"
 #include "engine/call.h"
+#include "engine/one_receive.h"
 
 namespace rocecoll {
 namespace {
@@ -84,12 +85,7 @@ TEST(Failure, TimeoutNamesRanksThatDoNotAnswer) {
 TEST(Failure, TimeoutNamesTheOperationThatIsLate) {
   Cluster cluster(ForRanks(2));
   int32_t value = 0;
-  OperationSpec recv;
-  recv.collective = Collective::kRecv;
-  recv.type = DataType::kInt32;
-  recv.root = 1;
-  recv.output = {&value, Partition::Even(1, 1)};
-  cluster.submit(0, recv);
+  cluster.submit(0, OneReceive(value, 1));
   OperationSpec barrier;
   barrier.timeout = seconds(1);
   const OperationPtr op = cluster.submit(0, barrier);
@@ -112,19 +108,12 @@ TEST(Failure, TimeoutOfOneOperation) {
 // In a chain of sends most ranks are not neighbours of the dead one.
 TEST(Failure, DeathReachesRanksThatAreNobodysNeighbour) {
   Cluster cluster(ForRanks(8));
-  OperationSpec recv;
-  recv.collective = Collective::kRecv;
   int32_t value = 0;
-  recv.type = DataType::kInt32;
-  recv.output = {&value, Partition::Even(1, 1)};
-  recv.root = 1;
-  const OperationPtr waiting = cluster.submit(0, recv);
+  const OperationPtr waiting = cluster.submit(0, OneReceive(value, 1));
   cluster.settle(milliseconds(1));
-  OperationSpec send = recv;  // opens the link at the other end
-  send.collective = Collective::kRecv;
-  send.root = 0;
-  send.user_tag = 5;
-  cluster.submit(1, send);
+  OperationSpec other = OneReceive(value, 0);  // opens the link at the other end
+  other.user_tag = 5;
+  cluster.submit(1, other);
   cluster.settle(milliseconds(1));
   cluster.fabric().kill(1);
   ASSERT_TRUE(RunUntilAllFailed(cluster, {0, 2, 3, 4, 5, 6, 7}));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/call.h"
+#include "engine/one_receive.h"
 
 namespace rocecoll {
 namespace {
@@ -44,12 +45,7 @@ TEST(Barrier, ComesAfterTheCollectivesBefore) {
 TEST(Barrier, WaitsForNoMessage) {
   Cluster cluster(ClusterOptions{});
   int32_t value = 0;
-  OperationSpec receive;
-  receive.collective = Collective::kRecv;
-  receive.type = DataType::kInt32;
-  receive.root = 1;
-  receive.output = {&value, Partition::Even(1, 1)};
-  const OperationPtr pending = cluster.submit(0, std::move(receive));
+  const OperationPtr pending = cluster.submit(0, OneReceive(value, 1));
   RunCall(cluster, {.collective = Collective::kBarrier});
   EXPECT_FALSE(cluster.is_done(pending));
 }
@@ -82,12 +78,7 @@ TEST(Barrier, WaitsForItsGateOnEveryRank) {
 TEST(Barrier, BehindAGateTimesOut) {
   Cluster cluster(ClusterOptions{});
   int32_t value = 0;
-  OperationSpec receive;
-  receive.collective = Collective::kRecv;
-  receive.type = DataType::kInt32;
-  receive.root = 1;
-  receive.output = {&value, Partition::Even(1, 1)};
-  cluster.submit(0, std::move(receive));
+  cluster.submit(0, OneReceive(value, 1));
   OperationSpec barrier;
   barrier.gate = std::make_shared<Gate>();
   barrier.timeout = std::chrono::seconds(1);

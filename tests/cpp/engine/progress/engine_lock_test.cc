@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/monotonic_clock.h"
+#include "engine/one_receive.h"
 #include "engine/progress/hand_over.h"
 #include "engine/progress/mute_transport.h"
 #include "engine/progress/progress.h"
@@ -34,12 +35,8 @@ GroupSpec TwoRanks() {
 
 // From a rank that never sends.
 OperationPtr Receive(int32_t& into, Duration timeout) {
-  OperationSpec spec;
-  spec.collective = Collective::kRecv;
-  spec.type = DataType::kInt32;
-  spec.root = 1;
+  OperationSpec spec = OneReceive(into, 1);
   spec.timeout = timeout;
-  spec.output = {&into, Partition::Even(1, 1)};
   return std::make_shared<Operation>(std::move(spec), nullptr);
 }
 
