@@ -18,6 +18,7 @@
 #include "engine/progress/disposer.h"
 #include "engine/progress/engine_lock.h"
 #include "engine/progress/hand_over.h"
+#include "engine/progress/idle_wait.h"
 #include "engine/progress/waker.h"
 
 namespace rocecoll {
@@ -43,6 +44,7 @@ struct Progress::Impl {
       : transport(std::move(t)),
         engine(*transport, engine_options),
         options(o),
+        idle_wait(o.spin_time, o.yield_time),
         handle(transport->wait_handle()),
         address(transport->address()),
         driver_waker(std::move(of_driver)),
@@ -70,6 +72,7 @@ struct Progress::Impl {
   Disposer disposer;
   EngineLock engine;
   const ProgressOptions options;
+  IdleWait idle_wait;  // the driver's
   const WaitHandle handle;
   const Address address;
 
@@ -144,24 +147,27 @@ void Progress::Impl::sleep_as_driver(const std::function<bool()>& done, Patience
 // What was kept by operations that completed last is left to the caller, to be let go without a
 // hand-over once it has given up the role.
 void Progress::Impl::drive(const std::function<bool()>& done, Patience& patience, Owners& owners) {
-  Instant idle_since{};
-  bool was_idle = false;
+  idle_wait.begin();
   while (!done()) {
     let_go(owners);
     EngineLock::Outcome outcome = engine.step();
     finish(outcome.completed, owners);
     hand_over.drove(outcome.now);
     if (!patience.lasts(outcome.now)) return;
-    if (outcome.moved || !was_idle) idle_since = outcome.now;
-    was_idle = !outcome.moved;
-    if (outcome.moved) continue;
-    const Duration idle = outcome.now - idle_since;
-    if (idle < options.spin_time) {
-      CpuRelax();
-    } else if (idle < options.spin_time + options.yield_time) {
-      sched_yield();
-    } else if (!done()) {
-      sleep_as_driver(done, patience, owners);
+    if (outcome.moved) {
+      idle_wait.moved(outcome.now);
+      continue;
+    }
+    switch (idle_wait.idle(outcome.now)) {
+      case IdleWait::Move::kSpin:
+        CpuRelax();
+        break;
+      case IdleWait::Move::kYield:
+        sched_yield();
+        break;
+      case IdleWait::Move::kSleep:
+        if (!done()) sleep_as_driver(done, patience, owners);
+        break;
     }
   }
 }

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace rocecoll {
+
+// What a driver does while nothing is due: it spins, then yields, then sleeps. It spins only as
+// long as that pays (competitive spinning: Karlin et al., SODA 1990): where the scheduler has put
+// two ranks on one core, as it does beside other programs for minutes, nothing can come while one
+// spins, and every wait would last for all of it. What a yield took tells: a short turn of somebody
+// else that brought what was waited for was the peer's. Then yielding comes first, until yields
+// come back at once, or take a time slice: who computes on this core is to have no slice of ours in
+// advance.
+//
+// Instants are those at which the driver's steps began.
+class IdleWait {
+ public:
+  enum class Move : uint8_t { kSpin, kYield, kSleep };
+  // A yield that took less let nobody run.
+  static constexpr Duration kLeastTurn = std::chrono::microseconds(5);
+  // One that took more had a program run that computes: slices are 3 ms and longer.
+  static constexpr Duration kMostTurn = std::chrono::milliseconds(1);
+  // So many waits in a row that say the same are believed.
+  static constexpr int kProof = 4;
+
+  IdleWait(Duration spin_time, Duration yield_time)
+      : spin_time_(spin_time), yield_time_(yield_time) {}
+
+  // The driver is another one, or has done something else meanwhile.
+  void begin() { idle_ = false; }
+
+  // The step at `now` moved nothing. What to do before the next one.
+  Move idle(Instant now) {
+    if (!idle_) since_ = now;
+    if (idle_ && last_ == Move::kYield && now - last_at_ > kMostTurn) believe(false);
+    idle_ = true;
+    last_at_ = now;
+    const Duration waited = now - since_;
+    const Duration spin = core_is_shared_ ? Duration{0} : spin_time_;
+    if (waited < spin) {
+      last_ = Move::kSpin;
+    } else {
+      last_ = waited < spin + yield_time_ ? Move::kYield : Move::kSleep;
+    }
+    return last_;
+  }
+
+  // The step at `now` moved something.
+  void moved(Instant now) {
+    if (!idle_) return;
+    idle_ = false;
+    if (last_ == Move::kSpin) learn(false);
+    if (last_ != Move::kYield) return;
+    const Duration turn = now - last_at_;
+    if (turn > kMostTurn) {
+      believe(false);
+    } else if (turn >= kLeastTurn || core_is_shared_) {
+      learn(turn >= kLeastTurn);
+    }
+  }
+
+  bool core_is_shared() const { return core_is_shared_; }
+
+ private:
+  void believe(bool shared) {
+    core_is_shared_ = shared;
+    contradictions_ = 0;
+  }
+  void learn(bool shared) {
+    if (shared == core_is_shared_) {
+      contradictions_ = 0;
+    } else if (++contradictions_ == kProof) {
+      believe(shared);
+    }
+  }
+
+  const Duration spin_time_;
+  const Duration yield_time_;
+  bool idle_ = false;
+  Instant since_{};  // the step that moved nothing first
+  Instant last_at_{};
+  Move last_ = Move::kSpin;
+  bool core_is_shared_ = false;  // with whom we wait for
+  int contradictions_ = 0;       // waits in a row that say the opposite
+};
+
+}  // namespace rocecoll

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/progress/idle_wait.h"
+
+#include <gtest/gtest.h>
+
+namespace rocecoll {
+namespace {
+
+using Move = IdleWait::Move;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr Duration kSpin = microseconds(50);
+constexpr Duration kYield = microseconds(20);
+constexpr Duration kLook = microseconds(1);  // a step that finds nothing
+
+// A driver on a core that it has to itself, or not: each wait begins at a step that moves nothing.
+class Driver {
+ public:
+  explicit Driver(Duration spin_time = kSpin) : wait_(spin_time, kYield) {}
+
+  // What comes after `delay`, on another core: steps and yields take no longer than a look.
+  void hear_after(Duration delay) {
+    const Instant due = now_ + delay;
+    do {
+      last_ = wait_.idle(now_);
+      now_ += kLook;
+    } while (now_ < due);
+    wait_.moved(now_);
+  }
+
+  // What comes only once the driver lets another program run, which then has the core for `turn`.
+  void hear_after_turn(Duration turn) {
+    Duration spun{0};
+    while ((last_ = wait_.idle(now_)) == Move::kSpin) {
+      now_ += kLook;
+      spun += kLook;
+    }
+    spun_ = spun;
+    now_ += turn;
+    wait_.moved(now_);
+  }
+
+  Duration spun() const { return spun_; }
+  Move last() const { return last_; }
+  bool core_is_shared() const { return wait_.core_is_shared(); }
+  Move idle_for(Duration time) {
+    wait_.begin();
+    wait_.idle(now_);
+    now_ += time;
+    return wait_.idle(now_);
+  }
+
+ private:
+  IdleWait wait_;
+  Instant now_{microseconds(1)};
+  Move last_ = Move::kSleep;
+  Duration spun_{};
+};
+
+TEST(IdleWait, SpinsThenYieldsThenSleeps) {
+  Driver driver;
+  EXPECT_EQ(driver.idle_for(kSpin - kLook), Move::kSpin);
+  EXPECT_EQ(driver.idle_for(kSpin), Move::kYield);
+  EXPECT_EQ(driver.idle_for(kSpin + kYield), Move::kSleep);
+}
+
+TEST(IdleWait, YieldsAtOnceToAPeerOnItsCore) {
+  Driver driver;
+  for (int i = 0; i < IdleWait::kProof; ++i) {
+    EXPECT_FALSE(driver.core_is_shared());
+    driver.hear_after_turn(microseconds(60));
+    EXPECT_EQ(driver.spun(), kSpin);
+  }
+  EXPECT_TRUE(driver.core_is_shared());
+  driver.hear_after_turn(microseconds(60));
+  EXPECT_EQ(driver.spun(), Duration{0});
+}
+
+TEST(IdleWait, SpinsAgainOnceThePeerHasACoreOfItsOwn) {
+  Driver driver;
+  for (int i = 0; i < IdleWait::kProof; ++i) driver.hear_after_turn(microseconds(60));
+  ASSERT_TRUE(driver.core_is_shared());
+  for (int i = 0; i < IdleWait::kProof; ++i) {
+    EXPECT_TRUE(driver.core_is_shared());
+    driver.hear_after(microseconds(10));
+    EXPECT_EQ(driver.last(), Move::kYield);
+  }
+  EXPECT_FALSE(driver.core_is_shared());
+  driver.hear_after(microseconds(10));
+  EXPECT_EQ(driver.last(), Move::kSpin);
+}
+
+// A program that computes takes its whole slice, in which the peer's word comes from another core.
+TEST(IdleWait, GivesNoTimeSlicesAwayToAProgramThatComputes) {
+  Driver driver;
+  for (int i = 0; i < 100; ++i) {
+    driver.hear_after_turn(milliseconds(3));
+    ASSERT_FALSE(driver.core_is_shared());
+  }
+  for (int i = 0; i < IdleWait::kProof; ++i) driver.hear_after_turn(microseconds(60));
+  ASSERT_TRUE(driver.core_is_shared());
+  driver.hear_after_turn(milliseconds(3));
+  EXPECT_FALSE(driver.core_is_shared());
+}
+
+TEST(IdleWait, GivesNoTimeSlicesAwayThatBroughtNothing) {
+  Driver driver;
+  for (int i = 0; i < IdleWait::kProof; ++i) driver.hear_after_turn(microseconds(60));
+  ASSERT_TRUE(driver.core_is_shared());
+  EXPECT_EQ(driver.idle_for(milliseconds(3)), Move::kSleep);
+  EXPECT_FALSE(driver.core_is_shared());
+}
+
+// Rounds in which the peer answers while we spin show that it has a core.
+TEST(IdleWait, BelievesOnlyWaitsInARow) {
+  Driver driver;
+  for (int i = 0; i < 100; ++i) {
+    for (int k = 1; k < IdleWait::kProof; ++k) driver.hear_after_turn(microseconds(60));
+    driver.hear_after(microseconds(10));
+    ASSERT_EQ(driver.last(), Move::kSpin);
+    ASSERT_FALSE(driver.core_is_shared());
+  }
+}
+
+// The network's delay alone, a little longer than the spinning: yields that let nobody run.
+TEST(IdleWait, TakesALateAnswerForNoSharedCore) {
+  Driver driver;
+  for (int i = 0; i < 100; ++i) {
+    driver.hear_after(kSpin + kYield / 2);
+    ASSERT_EQ(driver.last(), Move::kYield);
+    ASSERT_FALSE(driver.core_is_shared());
+  }
+}
+
+TEST(IdleWait, YieldsWithoutSpinningWhereItIsToldNotToSpin) {
+  Driver driver(Duration{0});
+  EXPECT_EQ(driver.idle_for(Duration{0}), Move::kYield);
+  EXPECT_EQ(driver.idle_for(kYield), Move::kSleep);
+}
+
+}  // namespace
+}  // namespace rocecoll
