@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import _rocecoll_autoload
 from rocecoll.launchers import init
+from rocecoll.port_counters import nic_counters
 from rocecoll.runtime import check_torch, load_torch, peer_stats, stats
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "__version__",
     "dump_flight_recorder",
     "init",
+    "nic_counters",
     "peer_stats",
     "stats",
     "trace",

@@ -14,11 +14,13 @@ from rocecoll.cli import output
 from rocecoll.diagnosis.devices import Devices, read_devices
 from rocecoll.diagnosis.option_values import usable_settings
 from rocecoll.diagnosis.rdma_ports import RdmaPort, Verdict, verdict_on
+from rocecoll.port_counters import signs, spell
 
 
 def devices(json: output.Json = False) -> None:
     """Lists network interfaces and RDMA ports with their GIDs. A * marks what rocecoll takes.
 
+    What a port has counted since its driver was loaded tells how well its network carries RoCE.
     The exit status is 1 if no interface fits the options.
 
     Example: ROCECOLL_SOCKET_IFNAME=eth rocecoll devices
@@ -77,7 +79,7 @@ def show_port(port: RdmaPort, verdict: Verdict | None, console: Console) -> None
         facts.append(f"{port.netdev} (MTU {port.netdev_mtu_bytes or '?'})")
     if port.numa_node is not None:
         facts.append(f"NUMA node {port.numa_node}")
-    console.print(f"{port.device} port {port.port}: {', '.join(filter(None, facts))}")
+    console.print(f"{port.name}: {', '.join(filter(None, facts))}")
     chosen = verdict is not None and verdict.chosen
     if port.gids:
         table = Table(box=None, pad_edge=False)
@@ -97,3 +99,5 @@ def show_port(port: RdmaPort, verdict: Verdict | None, console: Console) -> None
     else:
         mtu = "" if verdict.rdma_mtu_bytes is None else f"RDMA MTU {verdict.rdma_mtu_bytes}, "
         console.print(f"  {'* ' if chosen else ''}rocecoll: {mtu}{verdict.text}")
+    for sign, counted in signs(port.counters).items():
+        console.print(f"  {spell(sign, counted)}")

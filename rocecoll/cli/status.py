@@ -16,8 +16,13 @@ from rich.text import Text
 
 from rocecoll.cli import output
 from rocecoll.diagnosis.job_status import Group, Member, Process, ask_all, groups_of, verdicts
+from rocecoll.port_counters import nic_counters, signs, spell
 
-Peers = Annotated[bool, typer.Option("--peers", help="Also how each rank reaches the others.")]
+NicCounters = dict[str, dict[str, int]]
+Peers = Annotated[
+    bool,
+    typer.Option("--peers", help="Also how each rank reaches the others, and what NICs count."),
+]
 
 
 def status(
@@ -43,7 +48,8 @@ def status(
     processes = ask_all()
     if json:
         told = [asdict(process) for process in processes]
-        output.print_json({"processes": told, "problems": problems(processes)})
+        said = {"processes": told, "problems": problems(processes), "nics": nic_counters()}
+        output.print_json(said)
     else:
         console.print(picture(processes, peers))
     output.exit_with(bool(problems(processes)))
@@ -51,9 +57,10 @@ def status(
 
 def follow(console: Console, interval_s: float, peers: bool) -> None:
     """Until Ctrl-C, which ends the program as typer ends it."""
+    first = nic_counters()
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(picture(ask_all(), peers), refresh=True)
+            live.update(picture(ask_all(), peers, first), refresh=True)
             time.sleep(interval_s)
 
 
@@ -70,8 +77,8 @@ def problems(processes: list[Process]) -> list[str]:
     ]
 
 
-def picture(processes: list[Process], peers: bool) -> Table:
-    """Everything, one below the other."""
+def picture(processes: list[Process], peers: bool, first: NicCounters | None = None) -> Table:
+    """Everything, one below the other. `first` is what NICs had counted at the first look."""
     whole = Table.grid()
     groups = groups_of(processes)
     if not processes:
@@ -81,9 +88,20 @@ def picture(processes: list[Process], peers: bool) -> Table:
         whole.add_row(members(group))
         if peers:
             whole.add_row(ways(group))
-    for line in problems(processes):
-        whole.add_row(Text(line, "red"))
+    for line in nic_lines(nic_counters(), first) if peers else []:
+        whole.add_row(line)
+    for problem in problems(processes):
+        whole.add_row(Text(problem, "red"))
     return whole
+
+
+def nic_lines(now: NicCounters, first: NicCounters | None) -> list[Text]:
+    """What NICs have counted since their drivers were loaded, whoever used them."""
+    return [
+        Text(f"{port}: {spell(sign, counted, None if first is None else first.get(port))}")
+        for port, counters in now.items()
+        for sign, counted in signs(counters).items()
+    ]
 
 
 def title(group: Group) -> Text:

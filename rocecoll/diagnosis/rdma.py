@@ -11,6 +11,7 @@ from rocecoll import options
 from rocecoll.diagnosis.devices import Devices, read_devices
 from rocecoll.diagnosis.finding import Finding, Level, in_units
 from rocecoll.diagnosis.rdma_ports import RdmaPort, Verdict, verdict_on
+from rocecoll.port_counters import Sign, signs, spell
 
 # Pools and scratch of a process over rc; tensors in flight come on top (docs/roce.md).
 LOCKED_BYTES = 256 << 20
@@ -21,6 +22,7 @@ _CONTAINER = "docker run --device /dev/infiniband --ulimit memlock=-1 --network 
 def check_rdma(settings: options.Settings) -> list[Finding]:
     devices = read_devices(settings)
     findings = judge_ports(devices, needs_port(settings), Path("/dev/infiniband").exists())
+    findings += judge_counters(devices)
     if devices.ports:
         findings.append(judge_locked_memory(locked_memory_limit()))
     return findings
@@ -51,7 +53,7 @@ def judge_ports(devices: Devices, needed: bool, character_devices: bool) -> list
 
 
 def _judge_port(port: RdmaPort, verdict: Verdict | None, character_devices: bool) -> Finding:
-    name = f"{port.device} port {port.port}"
+    name = port.name
     if verdict is None:
         if not character_devices:
             text = f"{name} is in the machine, but /dev/infiniband is not in this container"
@@ -65,6 +67,27 @@ def _judge_port(port: RdmaPort, verdict: Verdict | None, character_devices: bool
     if port.state != "ACTIVE" and port.netdev:
         cure = f"sudo ip link set {port.netdev} up"
     return Finding("RDMA", Level.NOTE, f"{name} {verdict.text}", cure)
+
+
+def judge_counters(devices: Devices) -> list[Finding]:
+    """Of the ports that are taken. They may have counted it long ago: a note, not a warning."""
+    findings = []
+    for port in devices.ports:
+        verdict = verdict_on(port, devices.verdicts)
+        if verdict is None or not verdict.chosen or not port.counters:
+            continue
+        counted = signs(port.counters)
+        trouble = [sign for sign in counted if sign not in (Sign.MARKED, Sign.PAUSED)]
+        if not trouble:
+            text = f"{port.name} has counted no lost packets since its driver was loaded"
+            findings.append(Finding("RoCE counters", Level.OK, text))
+            continue
+        listed = "; ".join(spell(sign, counted[sign]) for sign in trouble)
+        text = f"{port.name} has counted since its driver was loaded: {listed}"
+        findings.append(
+            Finding("RoCE counters", Level.NOTE, text, "rocecoll status --peers --watch 2")
+        )
+    return findings
 
 
 def locked_memory_limit() -> int | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RDMA devices as the kernel shows them in sysfs, which needs no libibverbs, and rocecoll's choice."""
+"""RDMA devices as the kernel shows them, which needs no libibverbs, and rocecoll's choice."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from rocecoll.port_counters import netdev_of, read_counters
 
 SYSFS = Path("/sys/class")
 # A line of _core.describe_devices() about a port: what would be used, or why it is not usable.
@@ -39,6 +41,11 @@ class RdmaPort:
     netdev_mtu_bytes: int | None
     numa_node: int | None
     gids: tuple[Gid, ...]
+    counters: dict[str, int]  # of read_counters()
+
+    @property
+    def name(self) -> str:
+        return f"{self.device} port {self.port}"
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ def verdict_on(port: RdmaPort, verdicts: Sequence[Verdict]) -> Verdict | None:
 
 def _read_port(device: Path, port: Path, sysfs: Path) -> RdmaPort:
     gids = tuple(_read_gids(port))
-    netdev = next((gid.netdev for gid in gids if gid.netdev), "")
+    netdev = netdev_of(port)
     return RdmaPort(
         device=device.name,
         port=int(port.name),
@@ -106,6 +113,7 @@ def _read_port(device: Path, port: Path, sysfs: Path) -> RdmaPort:
         netdev_mtu_bytes=_number(sysfs / "net" / netdev / "mtu") if netdev else None,
         numa_node=_number(device / "device" / "numa_node"),  # -1 where there is only one
         gids=gids,
+        counters=read_counters(port),
     )
 
 

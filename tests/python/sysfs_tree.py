@@ -36,6 +36,11 @@ def add_port(
             write(at / "gid_attrs" / "ndevs" / str(index), netdev)
 
 
+def count(root: Path, device: str, counters: dict[str, int], kind: str = "hw_counters") -> None:
+    for name, value in counters.items():
+        write(root / "infiniband" / device / "ports" / "1" / kind / name, str(value))
+
+
 def two_devices(root: Path) -> Path:
     """mlx5_0 is up, with the GIDs of ens1f0np0, whose address is 192.0.2.1; mlx5_1 is down."""
     gids = [

@@ -14,6 +14,9 @@ import witness
 from core_alone import core
 from job import Job, Rank
 
+from rocecoll.diagnosis.rdma_ports import read_ports
+from rocecoll.port_counters import Sign, signs
+
 
 @pytest.fixture
 def pyverbs() -> None:
@@ -68,6 +71,21 @@ def test_the_log_of_ud_names_the_queue_pair_that_is_used() -> None:
     for outcome, end, [number] in zip(outcomes, bed.ends(), numbers, strict=True):
         [said] = filter(None, (re.search(pattern, text) for _, text in outcome.log))
         assert said.groups() == (end.address, str(number))
+
+
+def test_lost_packets_show_in_the_counters_that_users_see() -> None:
+    """What the devices repeat by themselves, as the kernel counts it."""
+    before = {port.device: port.counters for port in read_ports()}
+    with bed.netem("loss 5%"), Job(2, lambda rank: add_up(rank, 100_000), "rc") as job:
+        job.values()
+    repeated = 0
+    for port in read_ports():
+        kernel = bed.hw_counters(port.device)
+        told = {name: value for name, value in port.counters.items() if name in kernel}
+        assert told and told == {name: kernel[name] for name in told}
+        lost = signs(port.counters).get(Sign.LOST, {})
+        repeated += sum(value - before[port.device][name] for name, value in lost.items())
+    assert repeated > 0
 
 
 @pytest.mark.parametrize("transport", ["rc", "ud"])
