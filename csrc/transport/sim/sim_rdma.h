@@ -39,6 +39,7 @@ struct SimRdmaRefusals {
   bool queue_pairs = false;
   bool connections = false;
   bool posts_after_failure = false;
+  size_t queue_pairs_beyond = SIZE_MAX;  // that there are at a time
 };
 
 // What a device has registered.

@@ -52,7 +52,8 @@ void SimRdmaDevice::deregister(const MemoryRegion& region) {
 }
 
 Result<std::unique_ptr<RdmaQueuePair>> SimRdmaDevice::create_queue_pair() {
-  if (dead() || slot().refusals.queue_pairs) {
+  const SimRdmaRefusals& refusals = slot().refusals;
+  if (dead() || refusals.queue_pairs || queue_pairs_.size() >= refusals.queue_pairs_beyond) {
     return Status(StatusCode::kNetwork, description_ + " has no queue pair left");
   }
   const uint32_t number = fabric_.next_number_++;

@@ -171,6 +171,9 @@ void SimRdmaQueuePair::advance() {
   while (!refused_ && executed_ < arrived_) {
     SimRdmaQueuePair* peer = serving_peer();
     if (peer == nullptr) {
+      if (SimRdmaQueuePair* gone = fabric_.find(peer_)) {
+        gone->land_unnoticed(end(), at(executed_).request);
+      }
       stall(Stall::kPath, fabric_.options().retry_timeout);
       break;
     }
@@ -248,6 +251,16 @@ SimRdmaQueuePair::Verdict SimRdmaQueuePair::serve(const SendRequest& request,
   fabric_.note(number_);
   fabric_.note(payload);
   return Verdict::kDone;
+}
+
+void SimRdmaQueuePair::land_unnoticed(const End& from, const SendRequest& request) {
+  if (!failed_ || landed_unnoticed_ || peer_ != from) return;
+  if (request.kind == SendRequest::Kind::kSend) return;
+  const std::span<const std::byte> payload = request.payload;
+  const auto into = device_.writable(request.remote_key, request.remote_address, payload.size());
+  if (into.empty()) return;
+  landed_unnoticed_ = true;
+  std::memmove(into.data(), payload.data(), payload.size());
 }
 
 SimRdmaQueuePair::Verdict SimRdmaQueuePair::serve_send(const SendRequest& request,

@@ -3,7 +3,9 @@
 // (its last byte has crossed the wire), executed at the peer, answered. A request whose path or
 // peer is gone stays where it is until that changes or the retry timeout passes, as hardware
 // retransmits. Payloads are read when they are executed, so that memory that changes while it is
-// lent shows up as wrong results; what had left before the queue pair failed still arrives.
+// lent shows up as wrong results; what had left before the queue pair failed still arrives. The
+// first write that comes to a failed queue pair lands, and nobody is told, as what Soft-RoCE is at
+// on another processor does: only a queue pair that is destroyed is done with memory.
 #pragma once
 
 #include <cstdint>
@@ -72,6 +74,7 @@ class SimRdmaQueuePair final : public RdmaQueuePair {
   void set_outcome(CompletionStatus outcome);
   // At the receiver.
   Verdict serve(const SendRequest& request, std::span<const std::byte> payload);
+  void land_unnoticed(const End& from, const SendRequest& request);
   Verdict serve_send(const SendRequest& request, std::span<const std::byte> payload);
   void stall(Stall why, Duration limit);
   void end_stall();
@@ -88,6 +91,7 @@ class SimRdmaQueuePair final : public RdmaQueuePair {
   const uint32_t number_;
   End peer_;  // number 0: not connected
   bool failed_ = false;
+  bool landed_unnoticed_ = false;
   std::deque<ReceiveRequest> own_receives_;
   std::deque<Posted> requests_;  // posted, not answered
   // Sequence numbers of the next request to reach each point.

@@ -165,19 +165,44 @@ TEST_F(SimRdmaTest, NothingLandsInMemoryThatWasDeregistered) {
   EXPECT_EQ(b_.target, std::vector<std::byte>(kMemoryBytes));
 }
 
-TEST_F(SimRdmaTest, NothingLandsOnAQueuePairThatFailed) {
+TEST_F(SimRdmaTest, OneWriteLandsUnnoticedOnAQueuePairThatFailed) {
   b_.post_receives(1);
   std::fill_n(a_.source.begin(), 8, std::byte{'x'});
-  post(write(1, 0, 8));
-  post(send(2, "frame"));
+  post(write(1, 8, 8));
+  post(write(2, 0, 8));
+  post(send(3, "frame"));
   run(microseconds(4));
   b_.queue_pair->fail();
   run(milliseconds(100));
   EXPECT_TRUE(a_.poll().empty());
   run(milliseconds(1));
-  EXPECT_EQ(Outcomes(a_.poll()),
-            (Expected{{1, CompletionStatus::kRetryExceeded}, {2, CompletionStatus::kFlushed}}));
+  EXPECT_EQ(Outcomes(a_.poll()), (Expected{{1, CompletionStatus::kRetryExceeded},
+                                           {2, CompletionStatus::kFlushed},
+                                           {3, CompletionStatus::kFlushed}}));
   EXPECT_TRUE(b_.poll().empty());  // the receive request stays the device's
+  std::vector<std::byte> first_landed(kMemoryBytes);
+  std::copy_n(a_.source.begin(), 8, first_landed.begin() + 8);
+  EXPECT_EQ(b_.target, first_landed);
+}
+
+TEST_F(SimRdmaTest, NothingLandsOnceTheQueuePairIsDestroyed) {
+  std::fill_n(a_.source.begin(), 8, std::byte{'x'});
+  post(write(1, 0, 8));
+  run(microseconds(4));
+  b_.queue_pair->fail();
+  b_.queue_pair = b_.device->create_queue_pair().take();
+  run(milliseconds(101));
+  EXPECT_EQ(Outcomes(a_.poll()), (Expected{{1, CompletionStatus::kRetryExceeded}}));
+  EXPECT_EQ(b_.target, std::vector<std::byte>(kMemoryBytes));
+}
+
+TEST_F(SimRdmaTest, AKeyThatIsNoMoreIsRefusedAlsoByAQueuePairThatFailed) {
+  post(write(1, 0, 8));
+  run(microseconds(4));
+  b_.queue_pair->fail();
+  b_.device->deregister(b_.region);
+  std::fill_n(a_.source.begin(), 8, std::byte{'x'});
+  run(milliseconds(101));
   EXPECT_EQ(b_.target, std::vector<std::byte>(kMemoryBytes));
 }
 
