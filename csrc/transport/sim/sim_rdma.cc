@@ -68,6 +68,11 @@ std::vector<uint32_t> SimRdmaFabric::queue_pairs(uint32_t endpoint) const {
   return device == nullptr ? std::vector<uint32_t>{} : device->queue_pairs();
 }
 
+size_t SimRdmaFabric::receive_requests(uint32_t endpoint) const {
+  const SimRdmaDevice* device = slots_.at(endpoint).device;
+  return device == nullptr ? 0 : device->receive_requests();
+}
+
 void SimRdmaFabric::break_queue_pair(uint32_t endpoint, uint32_t number) {
   SimRdmaQueuePair* queue_pair = find({endpoint, number});
   ROCECOLL_CHECK(queue_pair != nullptr);

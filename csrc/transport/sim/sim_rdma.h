@@ -76,6 +76,8 @@ class SimRdmaFabric {
   SimRdmaRegistrations& registrations(uint32_t endpoint);
   // Queue pairs of the endpoint, by number, oldest first.
   std::vector<uint32_t> queue_pairs(uint32_t endpoint) const;
+  // That the endpoint's device holds, in all of its queues.
+  size_t receive_requests(uint32_t endpoint) const;
   // Of all endpoints, since the beginning.
   uint32_t queue_pairs_made() const { return next_number_ - kFirstNumber; }
   // An internal error of one end: its oldest outstanding request fails, the others are flushed.

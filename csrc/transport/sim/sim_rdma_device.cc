@@ -111,6 +111,12 @@ std::vector<uint32_t> SimRdmaDevice::queue_pairs() const {
   return numbers;
 }
 
+size_t SimRdmaDevice::receive_requests() const {
+  size_t count = receives_.size();
+  for (const auto& [number, queue_pair] : queue_pairs_) count += queue_pair->own_receives_.size();
+  return count;
+}
+
 void SimRdmaDevice::wake_queue_pairs() {
   for (const auto& [number, queue_pair] : queue_pairs_) queue_pair->on_path_changed();
 }

@@ -54,6 +54,7 @@ class SimRdmaDevice final : public RdmaDevice {
   SimRdmaFabric::Slot& slot() const { return fabric_.slots_[endpoint_]; }
   SimRdmaQueuePair* find(uint32_t number) const;
   std::vector<uint32_t> queue_pairs() const;
+  size_t receive_requests() const;
   void wake_queue_pairs();
   void forget(uint32_t number);
   // Whether `memory` is registered under that key.

@@ -3,11 +3,10 @@
 // of docs/scaling.md are what this prints.
 #include <algorithm>
 #include <cstdio>
-#include <set>
 #include <utility>
 #include <vector>
 
-#include "collectives/selector.h"
+#include "scale/peers_of_programs.h"
 #include "scale/scale_world.h"
 #include "transport/datagram/udp/udp_address.h"
 #include "transport/datagram/udp/udp_port.h"
@@ -27,26 +26,6 @@ class Links : public testing::Test {
     if (!TrackedHeap::works()) GTEST_SKIP() << "a sanitizer has the heap";
   }
 };
-
-// Everybody whom rank 0 talks to in what is chosen, but for the operations in which everybody talks
-// to everybody, or to the root.
-std::set<Rank> PeersOfPrograms(uint32_t ranks) {
-  using enum Collective;
-  std::set<Rank> peers;
-  for (const Collective collective :
-       {kAllreduce, kBroadcast, kReduce, kReduceScatter, kAllgather, kBarrier}) {
-    for (const uint64_t bytes : {uint64_t{8}, uint64_t{kMiB}, uint64_t{1} << 40}) {
-      const Program program =
-          MakeProgram({.collective = collective, .ranks = ranks, .bytes = bytes}).take();
-      for (uint32_t index = 0; index < program.steps; ++index) {
-        for (const Transfer& transfer : program.step(0, index)) {
-          if (transfer.kind != Transfer::Kind::kCopy) peers.insert(transfer.peer);
-        }
-      }
-    }
-  }
-  return peers;
-}
 
 // Rank 0 and each process from `first` to `last` send each other `bytes`.
 void Exchange(ScaleWorld& world, size_t bytes, Rank first, Rank last) {
