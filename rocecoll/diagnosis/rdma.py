@@ -83,10 +83,11 @@ def judge_counters(devices: Devices) -> list[Finding]:
             findings.append(Finding("RoCE counters", Level.OK, text))
             continue
         listed = "; ".join(spell(sign, counted[sign]) for sign in trouble)
-        text = f"{port.name} has counted since its driver was loaded: {listed}"
-        findings.append(
-            Finding("RoCE counters", Level.NOTE, text, "rocecoll status --peers --watch 2")
+        text = (
+            f"{port.name} has counted since its driver was loaded: {listed}; whether it grows, "
+            "`rocecoll status --peers --watch 2` tells while a job runs"
         )
+        findings.append(Finding("RoCE counters", Level.NOTE, text))
     return findings
 
 

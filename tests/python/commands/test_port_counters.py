@@ -121,6 +121,7 @@ def test_doctor_tells_of_losses_of_the_port_that_is_taken(sysfs: Path) -> None:
     [finding] = rdma.judge_counters(made_up(sysfs))
     assert finding.level is Level.NOTE and "out_of_sequence 12" in finding.text
     assert "np_cnp_sent" not in finding.text, "congestion control at work is no trouble"
+    assert finding.cure == "", "no command mends it"
     count(sysfs, "mlx5_0", {"out_of_sequence": 0})
     count(sysfs, "mlx5_0", {"port_xmit_discards": 0}, "counters")
     [finding] = rdma.judge_counters(made_up(sysfs))
