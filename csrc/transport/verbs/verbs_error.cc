@@ -13,8 +13,11 @@ Status VerbsError(const std::string& device, const std::string& what, int return
   std::string text = device + ": cannot " + what + ": " + SystemErrorText(error);
   if (error == ENOMEM) {
     text += "; the device or the system has no more of it, or " + LockedMemoryCure();
-  } else if (error == EACCES || error == EPERM) {
-    text += "; the user needs read and write permission on /dev/infiniband/uverbs*";
+  } else if (error == EACCES || error == EPERM || error == ENOENT) {
+    // The last is what libibverbs makes of a file that it may not open, having looked for others.
+    text +=
+        "; the user needs read and write permission on /dev/infiniband/uverbs*, and a container "
+        "these files";
   }
   return Status(StatusCode::kNetwork, std::move(text));
 }

@@ -36,6 +36,8 @@ TEST(VerbsWords, ErrorsNameDeviceReasonAndCure) {
   EXPECT_EQ(VerbsError("rxe0", "make a queue pair", -ENOMEM).message(), memory);
   const std::string access = VerbsError("rxe0", "open the device", EACCES).message();
   EXPECT_NE(access.find("/dev/infiniband/uverbs"), std::string::npos) << access;
+  const std::string hidden = VerbsError("rxe0", "open the device", ENOENT).message();
+  EXPECT_NE(hidden.find("/dev/infiniband/uverbs"), std::string::npos) << hidden;
   const std::string files = VerbsError("rxe0", "open the device", EMFILE).message();
   EXPECT_EQ(files.find("rxe0: cannot open the device: too many open files: "), 0u) << files;
   EXPECT_NE(files.find("raise `ulimit -n`"), std::string::npos) << files;
