@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "transport/dual/dual_options.h"
+#include "transport/dual/unreached_peers.h"
 #include "transport/fast_path.h"
 #include "transport/transport.h"
 
@@ -47,6 +48,7 @@ struct DualContext {
   std::vector<WireBytes> held;                // events lend from these
   WireBytes control_frame;                    // for one frame on its way there
   std::unordered_set<std::string> announced;  // pairs that people have been told of
+  UnreachedPeers unreached;
 };
 
 }  // namespace rocecoll

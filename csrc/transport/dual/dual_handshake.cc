@@ -67,11 +67,39 @@ DualOutlook DualLink::prepare_path() {
   }
   if (closed_ || final_) return DualOutlook::kFinal;
   if (!on_control_ && recoveries_ > context_.options.max_recoveries) return may_change;
+  if (passes_over()) {
+    broken_ = doubt();
+    return may_change;
+  }
   if (const Status status = path_->prepare(); !status.ok()) {
     broken_ = status.message();
     final_ = IsFinal(status);
   }
   return final_ ? DualOutlook::kFinal : may_change;
+}
+
+// Why an attempt is hardly worth its time; empty: it is. Who expects the faster path waits for it.
+std::string DualLink::doubt() const {
+  if (context_.options.expected || !returns()) return "";
+  return context_.unreached.doubt(peer_text_);
+}
+
+// The first attempt is not waited for then, and not every one that the peer wants is made.
+bool DualLink::passes_over() {
+  if (doubt().empty()) return false;
+  const bool asked = on_control_ && peer_offer_;
+  return generation_ == 0 || (asked && !context_.unreached.take_answer(context_.now));
+}
+
+// From the control path, which goes on.
+void DualLink::try_again() {
+  if (!returns() || !context_.usable()) return;
+  UnreachedPeers& unreached = context_.unreached;
+  if (!doubt().empty() && !unreached.take_turn(context_.now)) {
+    set_deadline(retry_.some_time_after(unreached.next_turn()));
+  } else {
+    begin_generation(generation_ + 1);
+  }
 }
 
 void DualLink::on_offer(DualOffer offer) {
@@ -107,8 +135,14 @@ void DualLink::meet() {
     carry_over_control(offered_ ? "the peer says: " + reason : broken_);
     return;
   }
+  // Another link may have found out since the offer was made.
+  if (const std::string known = doubt(); generation_ == 0 && !known.empty()) {
+    on_path_failure(known);
+    return;
+  }
   if (const Status status = path_->connect(offer.ends); !status.ok()) {
     final_ = IsFinal(status);
+    if (!final_) note_unreached(status.message());
     on_path_failure(status.message());
     return;
   }
@@ -158,6 +192,7 @@ void DualLink::carry_over_path() {
   set_phase(Phase::kFast);
   set_deadline(kNever);
   retry_.on_carried(context_.now);
+  context_.unreached.on_reached(peer_text_, context_.now);
   move_owed_ = move_owed_ || std::exchange(on_control_, false);
   if (path_->failed()) {
     break_path(broken_);
@@ -184,7 +219,8 @@ void DualLink::announce_return() {
 void DualLink::carry_over_control(const std::string& reason) {
   const DualOptions& options = context_.options;
   if (on_control_) {
-    announce("stays on " + options.words.control + ": " + reason, false);
+    const bool known = std::exchange(told_why_, true);
+    if (!known) announce("stays on " + options.words.control + ": " + reason, false);
   } else if (!closed_ && !options.failover && (options.expected || generation_ > 0)) {
     go_down(Status(StatusCode::kNetwork, options.words.path + " does not carry " + pair_text() +
                                              ": " + reason + "; " + options.words.control +
@@ -204,7 +240,8 @@ void DualLink::carry_over_control(const std::string& reason) {
 
 void DualLink::announce_fall(const std::string& reason) {
   const DualOptions& options = context_.options;
-  if (generation_ == 0) {
+  told_why_ = generation_ == 0;
+  if (told_why_) {
     announce(options.words.control + ": " + reason, options.expected);
     return;
   }
@@ -242,6 +279,11 @@ bool DualLink::returns() const {
          peer_outlook_ != DualOutlook::kFinal;
 }
 
+// Both ends have tried, with devices that work.
+void DualLink::note_unreached(const std::string& reason) {
+  if (!closed_ && context_.usable()) context_.unreached.on_failure(peer_text_, reason);
+}
+
 // The path, or its device, does not work.
 void DualLink::on_path_failure(const std::string& reason) {
   broken_ = reason;
@@ -250,6 +292,7 @@ void DualLink::on_path_failure(const std::string& reason) {
     return;
   }
   if (phase_ != Phase::kOffering && phase_ != Phase::kProving) return;
+  if (phase_ == Phase::kProving) note_unreached(reason);
   path_->fail();
   if (our_verdict_) return;  // the peer's verdict decides: carry_over_path() sees the failure
   say_verdict(false, reason);

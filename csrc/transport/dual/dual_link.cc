@@ -255,7 +255,7 @@ void DualLink::on_device_up() {
 void DualLink::on_timer() {
   set_deadline(kNever);
   if (phase_ == Phase::kControl) {
-    if (returns() && context_.usable()) begin_generation(generation_ + 1);
+    try_again();
   } else if (held_down_) {
     go_down(*std::exchange(held_down_, std::nullopt));
   } else if (phase_ == Phase::kProving) {

@@ -142,6 +142,9 @@ class DualLink final : public Link {
   // -- dual_handshake.cc: generations
   void begin_generation(uint32_t generation);
   DualOutlook prepare_path();
+  std::string doubt() const;
+  bool passes_over();
+  void try_again();
   void on_offer(DualOffer offer);
   void meet();
   void on_ready(uint32_t generation);
@@ -155,6 +158,7 @@ class DualLink final : public Link {
   bool returns() const;
   void announce_return();
   void announce_fall(const std::string& reason);
+  void note_unreached(const std::string& reason);
   void on_path_failure(const std::string& reason);
   void break_path(const std::string& reason);
   void continue_draining();
@@ -181,6 +185,7 @@ class DualLink final : public Link {
   Tally falls_;                 // from the faster path to the control path
   Instant fell_at_{};           // the last time
   bool fell_ = false;           // and people were told of it, but of no return yet
+  bool told_why_ = false;       // why the control path carries, since it does
   bool move_owed_ = false;      // MOVED is to be said before anything goes over the faster path
   uint32_t returning_in_ = 0;   // the last generation that began on the control path
   uint32_t peer_moved_in_ = 0;  // the last generation of which the peer has said MOVED

@@ -38,6 +38,10 @@ class DualRetry {
     delay_ = std::min(delay_ * 2, kLongestDelay);
     return now + jittered;
   }
+  // Of several links that wait for one moment, each time another one is the first.
+  Instant some_time_after(Instant at) {
+    return at + Duration(static_cast<int64_t>(random_.below(kFirstDelay.count())));
+  }
   // The device works again. Not more often than this: it may do so many times a second.
   Instant soon(Instant now) const { return std::max(now, attempted_at_ + kFirstDelay); }
 

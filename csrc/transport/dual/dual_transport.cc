@@ -172,6 +172,7 @@ void DualTransport::check_health() {
   const Status& health = health_.health();
   context_.unusable = health.message();
   if (!changed) return;
+  if (health.ok()) context_.unreached.forget();
   if (!health.ok() && downs_.count(context_.now)) {
     Log(Severity::kWarning, device_->description() + ": " + health.message() + downs_.text());
   } else if (health.ok() && downs_.told()) {

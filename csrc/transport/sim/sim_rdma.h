@@ -40,6 +40,7 @@ struct SimRdmaRefusals {
   bool connections = false;
   bool posts_after_failure = false;
   size_t queue_pairs_beyond = SIZE_MAX;  // that there are at a time
+  uint64_t connections_refused = 0;      // so far
 };
 
 // What a device has registered.

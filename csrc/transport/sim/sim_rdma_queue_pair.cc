@@ -61,6 +61,7 @@ Status SimRdmaQueuePair::connect(const Address& peer) {
                   "not an address of a simulated queue pair: " + peer.text());
   }
   if (device_.dead() || device_.slot().refusals.connections) {
+    ++device_.slot().refusals.connections_refused;
     return Status(StatusCode::kNetwork, device_.description() + " cannot reach " + peer.text());
   }
   peer_ = {LoadLe<uint32_t>(bytes.data() + 1), LoadLe<uint32_t>(bytes.data() + 5)};
