@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 PREFIX = "ROCECOLL_"
 Settings = dict[str, Any]
+# Of the runtime, besides the options: somebody has asked for RoCE. What another library's variable
+# says was not meant for us.
+ROCE_WANTED = "roce_wanted"
+_ASK_FOR_ROCE = frozenset({"transport", "ib_hca"})
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,11 @@ def resolve(chosen: Mapping[str, Any] | None = None) -> Settings:
     """
     for name, nearest in unknown_variables().items():
         warnings.warn(f"rocecoll does not know {name}{suggestion(nearest)}", stacklevel=2)
-    return complete({name: said.value for name, said in given().items()} | dict(chosen or {}))
+    found = given()
+    settings = complete({name: said.value for name, said in found.items()} | dict(chosen or {}))
+    own = {name for name, said in found.items() if said.origin == variable(name)}
+    wanted = not _ASK_FOR_ROCE.isdisjoint(own.union(chosen or {}))
+    return settings | ({ROCE_WANTED: True} if wanted else {})
 
 
 def complete(named: Mapping[str, Any]) -> Settings:
@@ -237,6 +245,7 @@ def runtime_settings(
     rank = local_rank()
     return chosen | {
         "host": host,
+        ROCE_WANTED: settings.get(ROCE_WANTED, False),
         "local_ranks": local_ranks,
         "local_rank": rank or 0,
         "accelerator": accelerators.pci_address(os.environ.get(accelerators.VISIBLE), rank),

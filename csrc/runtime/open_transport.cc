@@ -72,13 +72,31 @@ bool HasRdmaDevices() {
   return !error && devices != std::filesystem::directory_iterator();
 }
 
+// Under auto a process that may lock less than RoCE takes for one pair does without from the
+// beginning, so that its peers know and nothing is tried in vain.
+Status RoomToLock(const RdmaDevice& device) {
+  const uint64_t limit = device.limits().max_registered_bytes;
+  if (limit >= RcOptions::kLeastLockedBytes) return {};
+  return Status(StatusCode::kNetwork,
+                device.description() + ": this process may lock " + std::to_string(limit >> 10) +
+                    " KiB of memory, RoCE takes " +
+                    std::to_string(RcOptions::kLeastLockedBytes >> 20) +
+                    " MiB and the tensors in flight; `ulimit -l unlimited`, for a container "
+                    "`--ulimit memlock=-1`");
+}
+
 Result<std::unique_ptr<RdmaDevice>> OpenDevice(const RuntimeOptions& options) {
-  if (options.transport == "auto" && options.plugin.empty() && !HasRdmaDevices()) {
+  const bool automatic = options.transport == "auto";
+  if (automatic && options.plugin.empty() && !HasRdmaDevices()) {
     return Status(StatusCode::kUnsupported, "there is no RDMA device");
   }
   const auto plugin = Plugin(options);
   if (!plugin.ok()) return plugin.status();
-  return plugin.value()->open_rdma_device(Rdma(options));
+  auto device = plugin.value()->open_rdma_device(Rdma(options));
+  if (!device.ok() || !automatic) return device;
+  const Status room = RoomToLock(*device.value());
+  if (!room.ok()) return room;
+  return device;
 }
 
 // What plug-in and loader say, as a part of a longer message.
@@ -86,6 +104,15 @@ std::string Reason(const Status& status) {
   constexpr std::string_view kPrefix = "rocecoll: ";
   const std::string& text = status.message();
   return text.starts_with(kPrefix) ? text.substr(kPrefix.size()) : text;
+}
+
+// Of a list below a line that ends in a colon.
+std::string InOneLine(std::string text) {
+  bool first = true;
+  for (size_t at = text.find('\n'); at != text.npos; at = text.find('\n', at)) {
+    text.replace(at, 1, std::exchange(first, false) ? " " : "; ");
+  }
+  return text;
 }
 
 // On a line of its own: reasons may be lists, or end in a command.
@@ -150,22 +177,30 @@ bool AnyPairMayHaveRoce(std::span<const Address> group) {
                                [](const Address& one) { return one.roce() != Roce::kNone; }) > 1;
 }
 
+// Whether what keeps this process from RoCE keeps it from starting.
+bool IsFatal(const RuntimeOptions& options, StatusCode why) {
+  if (options.transport == "rc") return true;
+  return options.roce_wanted && why == StatusCode::kInvalidArgument;
+}
+
+// A machine without RoCE is as it should be; a device that refuses to work is not, for who has
+// asked for it. Nobody else has to know how RDMA is set up.
+Severity SeverityOf(const RuntimeOptions& options, StatusCode why) {
+  const bool warns = options.roce_wanted && why != StatusCode::kUnsupported;
+  return warns ? Severity::kWarning : Severity::kInfo;
+}
+
 Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options, RoceUse& roce) {
   const bool expected = options.transport == "rc";
   auto device = OpenDevice(options);
-  const std::string why_not = Reason(device.status());
-  if (!device.ok()) {
-    const StatusCode code = device.status().code();
-    if (expected || code == StatusCode::kInvalidArgument) return NotHere(options, device.status());
-    // A machine without RoCE is as it should be; a device that refuses to work is not.
-    Log(code == StatusCode::kUnsupported ? Severity::kInfo : Severity::kWarning,
-        "no RoCE in this process, only UDP: " + why_not);
-  }
   if (device.ok()) {
     roce.port = device.value()->description();
     Log(Severity::kInfo, "RoCE port: " + roce.port);
   } else {
-    roce.problem = why_not;
+    const StatusCode code = device.status().code();
+    if (IsFatal(options, code)) return NotHere(options, device.status());
+    roce.problem = InOneLine(Reason(device.status()));
+    Log(SeverityOf(options, code), "no RoCE in this process, only UDP: " + roce.problem);
   }
   auto udp = OpenUdpPort(options);
   if (!udp.ok()) return udp.status();
@@ -176,7 +211,7 @@ Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options, RoceUse
   auto control = std::make_unique<DatagramTransport>(
       udp.take(), options.connection, device.ok() ? options.roce_peer_timeout : std::nullopt);
   return AsTransport(
-      MakeRcTransport(std::move(control), device.ok() ? device.take() : nullptr, rc, why_not));
+      MakeRcTransport(std::move(control), device.ok() ? device.take() : nullptr, rc, roce.problem));
 }
 
 Result<std::unique_ptr<Transport>> OpenNetwork(const RuntimeOptions& options, RoceUse& roce) {

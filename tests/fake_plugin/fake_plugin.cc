@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network plug-in that finds no device, for tests of who loads it. FAKE_VERSION is the version
-// that it says it has, FAKE_ENTRY the name of its symbol.
+// A network plug-in for tests of who loads it and what follows. The devices asked for say what it
+// finds: 4MiB is one that does nothing, in a process that may lock so much. FAKE_VERSION is the
+// version that it says it has, FAKE_ENTRY the name of its symbol.
+#include <charconv>
+#include <string>
+#include <string_view>
+
 #include "transport/plugin.h"
 
 namespace rocecoll {
@@ -10,11 +15,45 @@ Status NoDevice(const RdmaOptions& options) {
   StatusCode code = StatusCode::kUnsupported;
   if (options.hca == "broken") code = StatusCode::kNetwork;  // there is one, it refuses to work
   if (options.hca == "impossible") code = StatusCode::kInvalidArgument;
-  return Status(code, "rocecoll: no device like \"" + options.hca + "\" for " + options.host);
+  const char* list = options.hca == "broken" ? ":\nfake0 is broken\nfake1, too" : "";
+  return Status(code,
+                "rocecoll: no device like \"" + options.hca + "\" for " + options.host + list);
 }
 
+class IdleDevice final : public RdmaDevice {
+ public:
+  explicit IdleDevice(uint64_t lockable_bytes) : lockable_bytes_(lockable_bytes) {}
+
+  RdmaLimits limits() const override {
+    RdmaLimits limits;
+    limits.max_registered_bytes = lockable_bytes_;
+    return limits;
+  }
+  const std::string& description() const override { return description_; }
+  Result<MemoryRegion> register_memory(std::span<std::byte>, RemoteAccess) override {
+    return Idle();
+  }
+  void deregister(const MemoryRegion&) override {}
+  Result<std::unique_ptr<RdmaQueuePair>> create_queue_pair() override { return Idle(); }
+  size_t post_receives(std::span<const ReceiveRequest>) override { return 0; }
+  size_t poll(std::span<WorkCompletion>) override { return 0; }
+  bool arm() override { return true; }
+  WaitHandle wait_handle() override { return {}; }
+  Status health() override { return {}; }
+
+ private:
+  static Status Idle() { return Status(StatusCode::kNetwork, "fake0 does nothing"); }
+
+  const uint64_t lockable_bytes_;
+  const std::string description_ = "fake0 port 1";
+};
+
 Result<std::unique_ptr<RdmaDevice>> OpenRdmaDevice(const RdmaOptions& options) {
-  return NoDevice(options);
+  uint64_t mib = 0;
+  const char* end = options.hca.data() + options.hca.size();
+  const auto [rest, error] = std::from_chars(options.hca.data(), end, mib);
+  if (error != std::errc() || std::string_view(rest, end) != "MiB") return NoDevice(options);
+  return std::unique_ptr<RdmaDevice>(std::make_unique<IdleDevice>(mib << 20));
 }
 
 Result<std::unique_ptr<DatagramPort>> OpenDatagramPort(const RdmaOptions& options) {

@@ -118,7 +118,7 @@ RemoteSlice DualLink::expose(LocalSlice into, uint32_t token) {
     const DualWords& words = context_.options.words;
     announce(words.not_exposed + ", so that large messages go over " + words.control + ": " +
                  slice.status().message(),
-             /*warning=*/true);
+             context_.options.expected);
   }
   expose_on_control(number, exposure);
   return nowhere;

@@ -174,7 +174,9 @@ void DualTransport::check_health() {
   if (!changed) return;
   if (health.ok()) context_.unreached.forget();
   if (!health.ok() && downs_.count(context_.now)) {
-    Log(Severity::kWarning, device_->description() + ": " + health.message() + downs_.text());
+    const bool missed = context_.options.expected || links_on_path() > 0;
+    Log(missed ? Severity::kWarning : Severity::kInfo,
+        device_->description() + ": " + health.message() + downs_.text());
   } else if (health.ok() && downs_.told()) {
     Log(Severity::kInfo, device_->description() + " works again");
   }

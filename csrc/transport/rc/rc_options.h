@@ -12,6 +12,8 @@ struct RcOptions : DualOptions {
   static constexpr size_t kMaxFrameBytes = 4088;
   // Each fits into a block of registered memory, whatever else can be registered.
   static constexpr size_t kMaxWriteBytes = size_t{256} << 10;
+  // What one pair of ranks has registered before any tensor: a slab of each pool, and scratch.
+  static constexpr uint64_t kLeastLockedBytes = uint64_t{4} << 20;
 
   RcOptions()
       : DualOptions{.words = {"RoCE", "queue pair", "memory cannot be registered", "UDP"},

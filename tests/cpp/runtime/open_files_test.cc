@@ -19,6 +19,7 @@ constexpr size_t kSteps = 40;
 
 RuntimeOptions WithSharedMemory() {
   RuntimeOptions options;
+  options.transport = "udp";  // what RoCE opens is its libraries' affair
   options.shm = true;
   return options;
 }

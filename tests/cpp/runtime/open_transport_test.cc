@@ -18,7 +18,8 @@ RuntimeOptions Options(const std::string& transport, const std::string& hca = "n
 }
 
 constexpr char kInstead[] =
-    "\nOr set ROCECOLL_TRANSPORT=auto on all ranks: RoCE where there is some, else UDP";
+    "\nOr set ROCECOLL_TRANSPORT=auto on all ranks: RoCE where there is some, else "
+    "UDP";
 
 void ForgetLog() {
   while (TakeLogEntry(Duration{0}).has_value()) {
@@ -78,17 +79,68 @@ TEST(OpenTransport, AutoGoesWithoutADeviceAndSaysSoOnceInEachProcess) {
   ForgetLog();
 }
 
-TEST(OpenTransport, AutoWarnsOfADeviceThatRefusesToWork) {
-  ForgetLog();
-  ASSERT_TRUE(OpenTransport(Options("auto", "broken")).ok());
+// What is said of it, besides the line about the UDP port, which comes last.
+LogEntry TheOnlyEntry() {
   const auto entry = TakeLogEntry(Duration{0});
-  ASSERT_TRUE(entry.has_value());
-  EXPECT_EQ(entry->severity, Severity::kWarning);
+  const auto socket = TakeLogEntry(Duration{0});
+  EXPECT_TRUE(entry && socket && socket->text.starts_with("UDP port "));
+  EXPECT_FALSE(TakeLogEntry(Duration{0}).has_value());
+  return entry.value_or(LogEntry{});
 }
 
-TEST(OpenTransport, AutoRefusesOptionsThatNoDeviceTakes) {
-  const Status status = OpenTransport(Options("auto", "impossible")).status();
-  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+TEST(OpenTransport, WarnsOfADeviceThatRefusesToWorkWhereRoceWasAskedFor) {
+  for (const bool wanted : {false, true}) {
+    ForgetLog();
+    RuntimeOptions options = Options("auto", "broken");
+    options.roce_wanted = wanted;
+    RoceUse roce;
+    ASSERT_TRUE(OpenTransport(options, &roce).ok());
+    const LogEntry entry = TheOnlyEntry();
+    EXPECT_EQ(entry.severity, wanted ? Severity::kWarning : Severity::kInfo);
+    // A list, in one line.
+    EXPECT_EQ(roce.problem, "no device like \"broken\" for 127.0.0.1: fake0 is broken; fake1, too");
+    EXPECT_EQ(entry.text, "no RoCE in this process, only UDP: " + roce.problem);
+  }
+}
+
+TEST(OpenTransport, AutoGoesWithoutAPlugInThatDoesNotLoad) {
+  for (const char* plugin : {"absent", "unmet", "other", "old"}) {
+    for (const bool wanted : {false, true}) {
+      ForgetLog();
+      RuntimeOptions options = Options("auto");
+      options.plugin = FAKE_PLUGINS + ("fake_" + std::string(plugin)) + ".so";
+      options.roce_wanted = wanted;
+      ASSERT_TRUE(OpenTransport(options).ok()) << plugin;
+      const LogEntry entry = TheOnlyEntry();
+      EXPECT_EQ(entry.severity, Severity::kInfo);
+      EXPECT_TRUE(entry.text.starts_with("no RoCE in this process, only UDP: ")) << entry.text;
+      EXPECT_EQ(entry.text.find('\n'), std::string::npos) << entry.text;
+    }
+  }
+}
+
+TEST(OpenTransport, RefusesOptionsThatNoDeviceTakesWhereRoceWasAskedFor) {
+  ForgetLog();
+  RuntimeOptions options = Options("auto", "impossible");
+  EXPECT_TRUE(OpenTransport(options).ok());
+  EXPECT_EQ(TheOnlyEntry().severity, Severity::kInfo);
+  options.roce_wanted = true;
+  EXPECT_EQ(OpenTransport(options).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(OpenTransport, AutoGoesWithoutADeviceWhoseMemoryCannotBeLocked) {
+  for (const uint64_t mib : {3, 4}) {
+    ForgetLog();
+    RoceUse roce;
+    ASSERT_TRUE(OpenTransport(Options("auto", std::to_string(mib) + "MiB"), &roce).ok());
+    EXPECT_EQ(roce.port, mib < 4 ? "" : "fake0 port 1");
+    const std::string why =
+        "fake0 port 1: this process may lock 3072 KiB of memory, RoCE takes 4 MiB and the tensors "
+        "in flight; `ulimit -l unlimited`, for a container `--ulimit memlock=-1`";
+    EXPECT_EQ(roce.problem, mib < 4 ? why : "");
+    EXPECT_EQ(TheOnlyEntry().text,
+              mib < 4 ? "no RoCE in this process, only UDP: " + why : "RoCE port: fake0 port 1");
+  }
 }
 
 TEST(OpenTransport, FaultsApplyBelowEveryTransport) {

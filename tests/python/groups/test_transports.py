@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from launch import environment, run_program, run_programs
+from launch import OPTIONS, environment, run_program, run_programs
+
+from rocecoll import Options
+from rocecoll.options import resolve, runtime_settings
 
 core = pytest.importorskip("rocecoll._core")
 pytestmark = pytest.mark.quick
@@ -98,6 +102,28 @@ def test_ranks_that_use_different_transports_are_told(tmp_path: Path) -> None:
         assert "ROCECOLL_TRANSPORT is 'udp' on rank 0" in message
         assert "'auto' on rank 1" in message
         assert "Set ROCECOLL_TRANSPORT alike on all ranks" in message
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        ({}, False),
+        ({"ROCECOLL_TRANSPORT": "auto"}, True),
+        ({"ROCECOLL_IB_HCA": "mlx5_0"}, True),
+        ({"NCCL_IB_HCA": "mlx5_0", "ROCECOLL_IB_TC": "106"}, False),
+    ],
+)
+def test_roce_is_asked_for_by_our_own_names(
+    variables: dict[str, str], wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only then is it a warning that a device refuses to work."""
+    for name in filter(lambda name: name.startswith(OPTIONS), list(os.environ)):
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert runtime_settings(resolve(), "::1", 1)["roce_wanted"] is wanted
+    by_argument = resolve(Options(transport="auto").values)
+    assert runtime_settings(by_argument, "::1", 1)["roce_wanted"] is True
 
 
 def test_a_forked_child_ends_without_the_thread_that_logs(tmp_path: Path) -> None:
