@@ -120,7 +120,9 @@ Status NotHere(const RuntimeOptions& options, const Status& why) {
   std::string text =
       "rocecoll: transport " + options.transport + " cannot be used here: " + Reason(why);
   if (why.code() != StatusCode::kInvalidArgument) {
-    text += "\nOr set ROCECOLL_TRANSPORT=auto on all ranks: RoCE where there is some, else UDP";
+    text +=
+        "\nOr set ROCECOLL_TRANSPORT=auto, the default, on all ranks: RoCE where there is some, "
+        "else UDP";
   }
   return Status(why.code(), std::move(text));
 }

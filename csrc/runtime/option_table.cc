@@ -97,7 +97,7 @@ std::string DefaultText(Field field, const char* unit) {
 
 std::vector<Option> GeneralOptions() {
   return {
-      Agreed(Row("transport", Choice({"udp", "ud", "rc", "auto"}), ROCECOLL_FIELD(transport), "",
+      Agreed(Row("transport", Choice({"auto", "udp", "ud", "rc"}), ROCECOLL_FIELD(transport), "",
                  "what carries the data: udp; RoCE's unreliable datagrams (ud) or reliable "
                  "connections (rc); auto: rc between ranks that both have it, else UDP")),
       Agreed(AutoRow(
@@ -129,7 +129,7 @@ std::vector<Option> GeneralOptions() {
           "let queues mark UDP packets (ECN) where they would drop them; 0 where a network drops "
           "packets that say so"),
       Row("fault", Faults(), ROCECOLL_FIELD(fault), "",
-          "faults to inject into what is sent, for tests, e.g. loss=0.05,seed=1"),
+          "faults to inject into UDP packets (and those of ud), for tests, e.g. loss=0.05,seed=1"),
       AutoRow("peer_timeout", Number(0.1, 86400), ROCECOLL_FIELD(connection.peer_timeout), "s",
               "silence after which another rank counts as lost; auto: " +
                   DefaultText(ROCECOLL_FIELD(connection.peer_timeout), "s") +

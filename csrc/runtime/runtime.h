@@ -20,7 +20,7 @@ namespace rocecoll {
 
 // option_table.h sets these by name.
 struct RuntimeOptions {
-  std::string transport = "udp";       // udp, ud, rc or auto
+  std::string transport = "auto";      // udp, ud, rc or auto
   bool roce_wanted = false;            // somebody asked for RoCE: auto, or a device, by name
   bool shm = false;                    // between processes that reach each other over loopback
   std::string host = "127.0.0.1";      // numeric address that peers use; the socket binds to all

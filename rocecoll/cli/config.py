@@ -21,7 +21,7 @@ def config(json: output.Json = False) -> None:
 
     Bad values, of which a job would refuse the first, are all listed; then the exit status is 1.
 
-    Example: ROCECOLL_TRANSPORT=auto rocecoll config
+    Example: ROCECOLL_TRANSPORT=rc rocecoll config
     """
     found = read_configuration()
     if json:

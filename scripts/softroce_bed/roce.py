@@ -135,7 +135,7 @@ ROCE_STEPS = (
         quirks="max_srq=0",
     ),
     roce_step("every collective, clean and with faults", "matrix"),
-    roce_step("RoCE goes away", "failover"),
+    roce_step("RoCE goes away, or was not asked for", "failover", "default"),
     cpp_step("queue pairs and datagrams of a device", "verbs_test"),
     roce_step("what others see", "witness"),
     roce_step("doctor between hosts", "doctor"),

@@ -107,15 +107,15 @@ def drain_log() -> list[tuple[str, str]]:
 class Job:
     """`size` ranks that run `body`. Leaving the context ends what has not ended.
 
-    `variables` are ROCECOLL_ options for all, `own` for single ranks. The limit of every operation is
-    `timeout_s`.
+    Without a `transport` it is the default. `variables` are ROCECOLL_ options for all, `own` for
+    single ranks. The limit of every operation is `timeout_s`.
     """
 
     def __init__(
         self,
         size: int,
         body: Body,
-        transport: str,
+        transport: str | None,
         *,
         variables: dict[str, str] | None = None,
         own: dict[int, dict[str, str]] | None = None,
@@ -125,7 +125,8 @@ class Job:
         self.key = os.urandom(16)
         self._variables = [
             # Ranks of one guest would share memory.
-            {"ROCECOLL_TRANSPORT": transport, "ROCECOLL_SHM": "0"}
+            {"ROCECOLL_SHM": "0"}
+            | ({"ROCECOLL_TRANSPORT": transport} if transport else {})
             | (variables or {})
             | (own or {}).get(rank, {})
             for rank in range(size)

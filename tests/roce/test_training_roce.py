@@ -18,7 +18,7 @@ if "SOFTROCE_DEVICES" not in os.environ:
     pytest.skip("needs RoCE devices: ./scripts/softroce test", allow_module_level=True)
 
 PROGRAM = Path(__file__).with_name("programs") / "digits.py"
-NETWORKS = 3  # of the program
+NETWORKS = 4  # of the program
 RANKS = 2
 LIMIT_S = 500
 END_S = 60
@@ -77,7 +77,7 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return results
 
 
-@pytest.mark.parametrize("transport", ["rc", "ud"])
+@pytest.mark.parametrize("transport", ["default", "rc", "ud"])
 def test_loss_curve_is_that_of_gloo(trainings: dict[str, Any], transport: str) -> None:
     gloo, ours = trainings["gloo"], trainings[transport]
     assert ours["losses"] == pytest.approx(gloo["losses"], rel=LOSS_BAR)

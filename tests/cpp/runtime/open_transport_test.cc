@@ -18,7 +18,7 @@ RuntimeOptions Options(const std::string& transport, const std::string& hca = "n
 }
 
 constexpr char kInstead[] =
-    "\nOr set ROCECOLL_TRANSPORT=auto on all ranks: RoCE where there is some, else "
+    "\nOr set ROCECOLL_TRANSPORT=auto, the default, on all ranks: RoCE where there is some, else "
     "UDP";
 
 void ForgetLog() {
@@ -141,6 +141,11 @@ TEST(OpenTransport, AutoGoesWithoutADeviceWhoseMemoryCannotBeLocked) {
     EXPECT_EQ(TheOnlyEntry().text,
               mib < 4 ? "no RoCE in this process, only UDP: " + why : "RoCE port: fake0 port 1");
   }
+}
+
+TEST(OpenTransport, AutoIsTheDefault) {
+  EXPECT_EQ(RuntimeOptions().transport, "auto");
+  EXPECT_FALSE(RuntimeOptions().roce_wanted);
 }
 
 TEST(OpenTransport, FaultsApplyBelowEveryTransport) {

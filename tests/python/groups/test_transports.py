@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROCECOLL_TRANSPORT where there is no RoCE: what is said, and that auto works all the same."""
+"""ROCECOLL_TRANSPORT where there is no RoCE: what is said, and that auto, the default, works all the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ pytestmark = pytest.mark.quick
 
 # A device that no machine has, so that these tests are the same where there are some.
 NO_DEVICE = "=rocecoll_no_such"
-INSTEAD = "\nOr set ROCECOLL_TRANSPORT=auto on all ranks: RoCE where there is some, else UDP"
+INSTEAD = "\nOr set ROCECOLL_TRANSPORT=auto, the default, on all ranks: RoCE where there is some, else UDP"
+DEVICES = Path("/sys/class/infiniband")
+PLUGIN = "librocecoll_verbs.so"
+BY_ITSELF_AND_BY_NAME: tuple[dict[str, str], ...] = ({}, {"ROCECOLL_TRANSPORT": "auto"})
 PROGRAM = """
 import logging, os, sys, torch, torch.distributed as dist
 if os.environ.get("LOG_LEVEL"):
@@ -68,7 +71,7 @@ def test_a_build_without_roce_says_so(transport: str) -> None:
 
 def test_unknown_transport() -> None:
     with pytest.raises(
-        core.InvalidArgumentError, match="transport='tcp': accepted is udp, ud, rc or"
+        core.InvalidArgumentError, match="transport='tcp': accepted is auto, udp, ud or rc"
     ):
         core.Runtime({"transport": "tcp"})
 
@@ -79,8 +82,9 @@ def test_devices_are_described() -> None:
     assert core.describe_devices()
 
 
-def test_auto_goes_over_udp_and_says_so_once(tmp_path: Path) -> None:
-    auto = {"ROCECOLL_TRANSPORT": "auto", "LOG_LEVEL": "INFO"}
+@pytest.mark.parametrize("named", BY_ITSELF_AND_BY_NAME, ids=["by itself", "by name"])
+def test_auto_goes_over_udp_and_says_so_once(named: dict[str, str], tmp_path: Path) -> None:
+    auto = named | {"LOG_LEVEL": "INFO"}
     for result in run_ranks(tmp_path, auto, auto):
         assert result.returncode == 0, result.stdout
         assert "sum 2.0\n" in result.stdout
@@ -90,17 +94,39 @@ def test_auto_goes_over_udp_and_says_so_once(tmp_path: Path) -> None:
         assert "WARNING" not in result.stdout
 
 
-def test_auto_is_silent_unless_logging_is_configured(tmp_path: Path) -> None:
-    [result] = run_ranks(tmp_path, {"ROCECOLL_TRANSPORT": "auto"})
+@pytest.mark.parametrize("named", BY_ITSELF_AND_BY_NAME, ids=["by itself", "by name"])
+def test_auto_is_silent_unless_logging_is_configured(named: dict[str, str], tmp_path: Path) -> None:
+    [result] = run_ranks(tmp_path, named)
     assert (result.returncode, result.stdout) == (0, "sum 1.0\n")
 
 
+# Tells which libraries of RoCE it has loaded in the end.
+LOADED = """
+import re, sys, torch, torch.distributed as dist
+try:
+    dist.init_process_group("rocecoll", init_method=f"file://{sys.argv[3]}", rank=0, world_size=1)
+    dist.barrier()
+except RuntimeError:
+    pass
+print(*sorted(set(re.findall(r"lib(?:rocecoll_verbs|ibverbs)\\.so", open("/proc/self/maps").read()))))
+"""
+
+
+@pytest.mark.skipif(DEVICES.exists() and any(DEVICES.iterdir()), reason="here are RDMA devices")
+def test_a_machine_without_devices_loads_no_library_of_roce(tmp_path: Path) -> None:
+    [result] = run_ranks(tmp_path, {}, code=LOADED)
+    assert (result.returncode, result.stdout) == (0, "\n")
+    if Path(core.__file__).with_name(PLUGIN).exists():
+        [result] = run_ranks(tmp_path, {"ROCECOLL_TRANSPORT": "rc"}, code=LOADED)
+        assert PLUGIN in result.stdout
+
+
 def test_ranks_that_use_different_transports_are_told(tmp_path: Path) -> None:
-    for result in run_ranks(tmp_path, {}, {"ROCECOLL_TRANSPORT": "auto"}):
+    for result in run_ranks(tmp_path, {}, {"ROCECOLL_TRANSPORT": "udp", "ROCECOLL_SHM": "1"}):
         assert result.returncode == 1, result.stdout
         message = result.stdout.splitlines()[-1]
-        assert "ROCECOLL_TRANSPORT is 'udp' on rank 0" in message
-        assert "'auto' on rank 1" in message
+        assert "ROCECOLL_TRANSPORT is 'auto' on rank 0" in message
+        assert "'udp' on rank 1" in message
         assert "Set ROCECOLL_TRANSPORT alike on all ranks" in message
 
 
@@ -131,7 +157,7 @@ def test_a_forked_child_ends_without_the_thread_that_logs(tmp_path: Path) -> Non
         "if os.fork() == 0:\n    sys.exit(5)\n"
         "print('child', os.waitstatus_to_exitcode(os.wait()[1]))\n"
     )
-    [result] = run_ranks(tmp_path, {"ROCECOLL_TRANSPORT": "auto"}, code=code)
+    [result] = run_ranks(tmp_path, {}, code=code)
     assert (result.returncode, result.stdout) == (0, "sum 1.0\nchild 5\n")
 
 

@@ -59,7 +59,7 @@ def test_info_says_what_is_used_and_why(tmp_path: Path) -> None:
         assert len(texts) == len(set(texts)), output
         for pattern in (
             rf"version {re.escape(rocecoll.__version__)}, torch \S+, Python \S+, Linux \S+",
-            r"transport udp, shared memory; address \S+ of \S+, MTU \d+: \S.*",
+            r"transport auto, shared memory; address \S+ of \S+, MTU \d+: \S.*",
             r"UDP port \d+: UDP_SEGMENT (yes|no), UDP_GRO (yes|no); send buffer (only )?\d+ .*"
             r"bytes.*, receive buffer (only )?\d+ .*bytes.*",
             r"ranks [01] and [01] \(\S+\): shared memory.*",

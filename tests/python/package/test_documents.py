@@ -30,7 +30,7 @@ def test_options_are_described_as_in_their_table(path: Path, written: Callable[[
 
 def test_default_of_an_option_in_the_readme() -> None:
     texts = {name: option_docs.default_text(option) for name, option in table().items()}
-    assert texts["transport"] == "`udp`"
+    assert texts["transport"] == "`auto`"
     assert texts["failover"] == "`1`"
     assert texts["spin_us"] == "`auto`"
     assert texts["ib_mtu"] == "`4096` bytes"

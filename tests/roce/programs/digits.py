@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "examples"))
 import train_digits
 
 EPOCHS = 2
-NETWORKS = ("gloo", "rc", "ud")
+NETWORKS = ("gloo", "default", "rc", "ud")
 
 
 def packets_sent() -> int:
@@ -29,7 +29,9 @@ def packets_sent() -> int:
 
 
 def train(network: str, report: Path) -> dict[str, object]:
-    os.environ["ROCECOLL_TRANSPORT"] = "udp" if network == "gloo" else network
+    os.environ.pop("ROCECOLL_TRANSPORT", None)
+    if network in ("rc", "ud"):
+        os.environ["ROCECOLL_TRANSPORT"] = network
     packets = packets_sent()
     backend = "gloo" if network == "gloo" else "rocecoll"
     train_digits.main(backend=backend, epochs=EPOCHS, report=report)
