@@ -29,6 +29,7 @@ from benchmarks import (
     yardsticks,
 )
 from benchmarks.cases import Transport
+from benchmarks.commands import CommandError
 from rich.console import Console
 from rich.progress import TaskID
 from softroce_bed import beds, packages
@@ -131,7 +132,7 @@ def run(plan: launcher.Plan, where: list[launcher.World]) -> tuple[list[Row], st
         if udp_peer.NAME in plan.peers:
             native.build(udp_peer.LIBRARY)
         return measured(plan, where), cache_line.words([before, cache_line.round_trip_ns()])
-    except (BedError, networks.NetworkError, local_ranks.RankError, native.NativeError) as error:
+    except (BedError, CommandError, networks.NetworkError, local_ranks.RankError) as error:
         print(f"bench: {error}", file=sys.stderr)
         raise typer.Exit(EXIT_BROKEN) from error
 

@@ -4,7 +4,8 @@
 launcher.py starts the ranks, on this host or on the hosts of networks.py; rank.py is one of them. In it take
 turns, besides backends of torch: rocecoll without torch (core_peer.py), OpenMPI (mpi_peer.py), plain UDP
 sockets (udp_peer.py with udp_limit.cc) and each of rocecoll's algorithms (sweep.py). tables.py and page.py
-say what comes of it, machine.py and cache_line.py where. native.py builds what is in C++.
+say what comes of it, machine.py and cache_line.py where. native.py builds what is in C++, and
+commands.py runs what has to succeed.
 
 Over RoCE, beside others in the same guest: yardsticks.py runs outside and prints the table of cases.py;
 rounds.py runs in the guest and takes the blocks in turn; rocecoll_rank.py and openmpi_rank.py are the

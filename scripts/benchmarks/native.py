@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
+from benchmarks.commands import run
+
 BUILD = Path(__file__).resolve().parents[2] / "build" / "bench"
-
-
-class NativeError(Exception):
-    """The program cannot be built here."""
 
 
 def library(name: str) -> Path:
@@ -26,11 +23,5 @@ def build(name: str) -> Path:
     BUILD.mkdir(parents=True, exist_ok=True)
     new = made.with_suffix(f".{os.getpid()}")  # somebody may be using the one that is there
     options = ["-std=c++20", "-O3", "-march=native", "-pthread", "-shared", "-fPIC"]
-    command = [os.environ.get("CXX", "c++"), *options, str(source), "-o", str(new)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise NativeError(f"{command[0]} is not installed") from error
-    if done.returncode != 0:
-        raise NativeError(f"{' '.join(command)}:\n{done.stderr}")
+    run(os.environ.get("CXX", "c++"), *options, str(source), "-o", str(new))
     return new.replace(made)

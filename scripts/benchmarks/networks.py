@@ -27,6 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.commands import run
 from rocecoll.bench.results import HOST, HOST_UDP
 
 CONTROL_MTU = 1500
@@ -52,7 +53,7 @@ MARKER = Path(__file__).with_name("marker.py")
 
 
 class NetworkError(Exception):
-    """There is no such network, or this machine cannot make it; the text says why."""
+    """There is no such network, or it does not work; the text says why."""
 
 
 def is_network(name: str) -> bool:
@@ -147,16 +148,6 @@ class Dropper:
 class Network:
     namespaces: tuple[str, str]
     droppers: tuple[tuple[Dropper, ...], tuple[Dropper, ...]]  # on the way to each of them
-
-
-def run(*command: str) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise NetworkError(f"{command[0]} is not installed") from error
-    if done.returncode != 0:
-        raise NetworkError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")
-    return done.stdout
 
 
 def in_namespace(namespace: str, *command: str) -> list[str]:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 sys.path.append(str(ROOT / "scripts"))
 
 import bench
-from benchmarks import cache_line, launcher, machine, networks, page, sweep
+from benchmarks import cache_line, commands, launcher, machine, networks, page, sweep
 
 from rocecoll.bench.operations import PLACES, REDUCING, Case, DataType, Operation, Place, Reduction
 from rocecoll.bench.results import Block, Row
@@ -76,6 +76,15 @@ def test_a_page_has_machine_command_pictures_and_tables(
 def test_a_cache_line_comes_back() -> None:
     taken = cache_line.round_trip_ns()
     assert taken is not None and taken > 1  # light goes no farther than a core in a nanosecond
+
+
+@pytest.mark.quick
+def test_a_command_that_fails_is_told_in_its_own_words() -> None:
+    assert commands.run("echo", "fine") == "fine\n"
+    with pytest.raises(commands.CommandError, match="no-such-compiler is not installed"):
+        commands.run("no-such-compiler", "x.cc")
+    with pytest.raises(commands.CommandError, match="sh -c echo why >&2; exit 3: why"):
+        commands.run("sh", "-c", "echo why >&2; exit 3")
 
 
 @pytest.mark.quick

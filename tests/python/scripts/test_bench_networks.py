@@ -17,7 +17,8 @@ from launch import ROOT, end_tree, environment
 
 sys.path.append(str(ROOT / "scripts"))
 
-from benchmarks import networks, tables
+from benchmarks import commands, networks, tables
+from benchmarks.commands import CommandError
 
 from rocecoll.bench.operations import Case, DataType, Operation, Place, Reduction
 from rocecoll.bench.results import Block, Row, figures
@@ -122,7 +123,7 @@ def can_make_networks() -> None:
         try:
             with networks.made(networks.parse(name)):
                 pass
-        except networks.NetworkError as error:
+        except (CommandError, networks.NetworkError) as error:
             pytest.skip(f"no such networks here: {error}")
 
 
@@ -136,7 +137,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 def namespaces_of(process: subprocess.Popen[str]) -> list[str]:
     return [
-        name for name in networks.run("ip", "netns").split() if f"rocecoll{process.pid}" in name
+        name for name in commands.run("ip", "netns").split() if f"rocecoll{process.pid}" in name
     ]
 
 
