@@ -57,7 +57,7 @@ from rocecoll.cli.bench_options import (
     steps,
 )
 
-PEERS = ("gloo", "mpi", "mpi-shm", "core")
+PEERS = ("gloo", *mpi_peer.WAYS, "core")
 TABLE_WIDTH = 200
 
 
@@ -108,14 +108,13 @@ def worlds(names: list[str], ranks: list[int]) -> list[launcher.World]:
 def measured(plan: launcher.Plan, where: list[launcher.World]) -> list[Row]:
     rows = []
     with bar() as progress:
-        for there in where:
-            possible = plan.on(there)
-            task = progress.add_task(there.where, total=possible.most_blocks)
+        for there, part in [(world, part) for world in where for part in plan.on(world)]:
+            task = progress.add_task(there.where(part.beside), total=part.most_blocks)
 
             def block_done(task: TaskID = task) -> None:
                 progress.advance(task)
 
-            rows += launcher.measure(possible, there, block_done)
+            rows += launcher.measure(part, there, block_done)
             progress.update(task, total=progress.tasks[task].completed)
     return rows
 
@@ -147,7 +146,7 @@ def show(rows: list[Row], sweep_all: bool) -> None:
 Ranks = Annotated[list[int], typer.Option(min=1, help="in all")]
 Versus = Annotated[
     str | None,
-    typer.Option("--vs", help="of gloo, mpi and core, with commas, or none; gloo without this"),
+    typer.Option("--vs", help=f"of {', '.join(PEERS)}, with commas, or none; gloo without this"),
 ]
 Sweep = Annotated[bool, typer.Option("--sweep", help="against each of rocecoll's own algorithms")]
 Networks = Annotated[
@@ -200,8 +199,9 @@ def main(
     use. Beside the same network with loss=0, the share of its bandwidth is told.
 
     host:udp is this host without its shared memory. mpi is OpenMPI over TCP, mpi-shm over shared memory,
-    both on this host alone, and if both are named, each where rocecoll does likewise; core is rocecoll
-    called without torch.
+    and if both are named, each where rocecoll does likewise; mpi-ucx is OpenMPI over UCX, which takes
+    TCP on host:udp and else shared memory. All are on this host alone, the second named in processes of
+    its own. core is rocecoll called without torch.
     """
     if limit is Limit.perftest:
         run_in_bed(transport, rounds, bed)

@@ -20,6 +20,7 @@ COLOURS = {
     "gloo": "#2471a3",
     "mpi": "#1e8449",
     "mpi-shm": "#58d68d",
+    "mpi-ucx": "#8e44ad",
     "raw-udp": "#7f8c8d",
 }
 SETTINGS: Any = {

@@ -94,7 +94,7 @@ class Ratio:
     most: float
 
 
-def where(network: str, ranks: int, hosts: int) -> str:
+def where(network: str, ranks: int, hosts: int, beside: str = "") -> str:
     """In words."""
     if ranks == 1:
         return "1 rank"
@@ -103,8 +103,8 @@ def where(network: str, ranks: int, hosts: int) -> str:
         found = f"{ranks} ranks on {f'{hosts} hosts' if odd else 'one host'}"
     else:
         found = f"{hosts} hosts{f' with {on_each} ranks each' if on_each > 1 else ''}"
-    name = IN_WORDS.get(network, network)
-    return f"{found}, {name}" if name else found
+    parts = [found, IN_WORDS.get(network, network), f"beside {beside}" if beside else ""]
+    return ", ".join(part for part in parts if part)
 
 
 @dataclass
@@ -117,10 +117,11 @@ class Row:
     blocks: dict[str, list[Block]] = field(default_factory=dict)
     wrong: dict[str, int] = field(default_factory=dict)  # elements, of all ranks
     hosts: int = 1
+    beside: str = ""  # the only peer, where others have had other processes there
 
     @property
     def where(self) -> str:
-        return where(self.network, self.ranks, self.hosts)
+        return where(self.network, self.ranks, self.hosts, self.beside)
 
     @property
     def rounds(self) -> int:

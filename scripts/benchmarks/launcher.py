@@ -33,17 +33,22 @@ class World:
     def hosts(self) -> int:
         return 1 if self.spec is None else len(networks.DATA_ADDRESSES)
 
-    @property
-    def where(self) -> str:
-        return results.where(self.name, self.ranks, self.hosts)
+    def where(self, beside: str = "") -> str:
+        return results.where(self.name, self.ranks, self.hosts, beside)
 
-    def without(self, peers: list[str]) -> list[str]:
-        """The ways of OpenMPI that cannot run here, or of both the one that compares less."""
-        ways = [name for name in peers if name in mpi_peer.NETWORKS]
+    @property
+    def over_udp(self) -> bool:
+        """The ranks of this host."""
+        return self.name == HOST_UDP
+
+    def openmpi(self, peers: list[str]) -> list[str]:
+        """The ways of OpenMPI that run here; of its own two, if both are named, what does as rocecoll."""
         if self.spec is not None:  # mpirun's ranks all are in its own namespace
-            return ways
-        like_ours = "mpi" if self.name == HOST_UDP else "mpi-shm"
-        return [name for name in ways if name != like_ours and like_ours in ways]
+            return []
+        own = (mpi_peer.TCP, mpi_peer.SHM)
+        like, unlike = own if self.over_udp else reversed(own)
+        ways = mpi_peer.among(peers)
+        return [name for name in ways if name != unlike or like not in ways]
 
 
 def world(name: str, ranks: int) -> World:
@@ -57,20 +62,26 @@ class Plan(plan.Plan):
 
     socket_buffer: int | None = None
     tcp: str | None = None
+    beside: str = ""  # the only peer, if these are not the first processes there
 
-    def on(self, there: World) -> Plan:
-        """Without what cannot run there, or cannot be compared."""
-        lacking = set(there.without(self.peers))
+    def on(self, there: World) -> list[Plan]:
+        """Without what cannot run there, or cannot be compared.
+
+        A process has one OpenMPI: each further one takes its turns with rocecoll in processes of its own.
+        """
+        ways = there.openmpi(self.peers)
+        lacking = set(mpi_peer.WAYS) - set(ways[:1])
         if there.ranks != 2 or (there.spec is not None and there.spec.loses):
             lacking.add(udp_peer.NAME)
         peers = [name for name in self.peers if name not in lacking]
-        return replace(self.on_ranks(there.ranks), peers=peers)
+        first = replace(self.on_ranks(there.ranks), peers=peers)
+        return [first, *(replace(first, peers=[way], beside=way) for way in ways[1:])]
 
 
 def environment(plan: Plan, there: World) -> dict[str, str]:
     """Of all ranks."""
     made = local_ranks.environment(there.ranks)
-    if there.name == HOST_UDP:
+    if there.over_udp:
         made["ROCECOLL_TRANSPORT"] = "udp"
     if there.spec is not None:
         made.pop("GLOO_SOCKET_IFNAME", None)  # there is no such interface
@@ -107,8 +118,9 @@ def processes(
             )
             for rank in range(ranks)
         ]
-    if mpi := mpi_peer.among(plan.peers):
-        return [(mpi_peer.command(mpi, ranks, program), shared)]
+    for mpi in mpi_peer.among(plan.peers):  # at most one
+        of_mpi = mpi_peer.environment(mpi, there.over_udp)
+        return [(mpi_peer.command(mpi, ranks, program), shared | of_mpi)]
     return [(program, shared | local_ranks.place(rank)) for rank in range(ranks)]
 
 
@@ -133,7 +145,10 @@ def start(
 
 
 def measure(plan: Plan, there: World, block_done: Callable[[], None]) -> list[Row]:
-    rows = [Row(there.name, there.ranks, case, hosts=there.hosts) for case in plan.cases]
+    rows = [
+        Row(there.name, there.ranks, case, hosts=there.hosts, beside=plan.beside)
+        for case in plan.cases
+    ]
     with networks.made(there.spec, plan.tcp) if there.spec else nullcontext() as network:
         local_ranks.measure(
             lambda report: start(plan, there, network, report), Collector(rows, block_done)

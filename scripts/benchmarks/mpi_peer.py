@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenMPI over TCP or shared memory as a peer in scripts/bench; mpirun starts the ranks then."""
+"""OpenMPI as a peer in scripts/bench, over its own transports or over UCX; mpirun starts the ranks then."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ from benchmarks.openmpi_library import IN_PLACE, STATUS_IGNORE, Mpi
 from rocecoll.bench.buffers import ROOT, Buffers
 from rocecoll.bench.operations import REDUCING, Case, DataType, Operation, Place, Reduction
 
+TCP, SHM, UCX = "mpi", "mpi-shm", "mpi-ucx"
 # By the peer's name, the way between ranks of one host: TCP, to be compared with what uses a network
-# there, too, or shared memory, as it takes by itself.
-NETWORKS = {"mpi": "tcp,self", "mpi-shm": "vader,self"}
-MCA = {"plm": "isolated", "pml": "ob1", "btl_tcp_if_include": "lo"}
+# there, too, shared memory, as it takes by itself, or what UCX is told to take. OpenMPI does not start
+# where what a `pml` names cannot carry all.
+WAYS = {
+    TCP: {"pml": "ob1", "btl": "tcp,self", "btl_tcp_if_include": "lo"},
+    SHM: {"pml": "ob1", "btl": "vader,self"},
+    UCX: {"pml": "ucx", "pml_ucx_tls": "any", "pml_ucx_devices": "any", "osc": "^ucx"},
+}
+UCX_OVER_TCP = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
+UCX_OVER_MEMORY = {"UCX_TLS": "posix,sysv,cma,self"}
 TYPES = {
     DataType.float32: "float",
     DataType.float64: "double",
@@ -30,13 +37,20 @@ TYPES = {
 REDUCTIONS = (Reduction.sum, Reduction.prod, Reduction.min, Reduction.max)
 
 
-def among(peers: list[str]) -> str | None:
-    """The one of these that is OpenMPI."""
-    return next((name for name in peers if name in NETWORKS), None)
+def among(peers: list[str]) -> list[str]:
+    """Those of these that are OpenMPI."""
+    return [name for name in peers if name in WAYS]
+
+
+def environment(name: str, over_network: bool) -> dict[str, str]:
+    """`over_network`: not through the memory of the host, if the name leaves it open."""
+    if name != UCX:
+        return {}
+    return UCX_OVER_TCP if over_network else UCX_OVER_MEMORY
 
 
 def command(name: str, ranks: int, program: list[str]) -> list[str]:
-    mca = MCA | {"btl": NETWORKS[name]}
+    mca = {"plm": "isolated", **WAYS[name]}
     settings = [word for key, value in mca.items() for word in ("--mca", key, value)]
     options = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
     return ["mpirun", "-np", str(ranks), *options, *settings, *program]

@@ -22,7 +22,7 @@ from rocecoll.bench.plan import Plan
 
 def made(name: str, interface: str | None) -> Peer:
     """`interface` is that of the network, if there is one."""
-    if name in mpi_peer.NETWORKS:
+    if name in mpi_peer.WAYS:
         return mpi_peer.MpiPeer(name)
     if name == core_peer.NAME:
         return core_peer.CorePeer()

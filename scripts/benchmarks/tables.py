@@ -97,7 +97,7 @@ class Group:
 
 
 def groups(rows: list[Row]) -> list[Group]:
-    return [Group(list(some)) for _, some in groupby(rows, lambda row: (row.network, row.ranks))]
+    return [Group(list(some)) for _, some in groupby(rows, lambda row: row.where)]
 
 
 def tables(rows: list[Row]) -> Iterable[Table]:

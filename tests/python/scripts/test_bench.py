@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +19,19 @@ from typer.testing import CliRunner
 sys.path.append(str(ROOT / "scripts"))
 
 import bench
-from benchmarks import cache_line, commands, launcher, machine, networks, page, sweep
+from benchmarks import (
+    cache_line,
+    commands,
+    launcher,
+    machine,
+    mpi_peer,
+    networks,
+    page,
+    sweep,
+    tables,
+)
 
+from rocecoll.bench import plot, results
 from rocecoll.bench.operations import PLACES, REDUCING, Case, DataType, Operation, Place, Reduction
 from rocecoll.bench.results import Block, Row
 
@@ -26,8 +39,8 @@ BENCH = [sys.executable, str(ROOT / "scripts" / "bench.py")]
 LIMIT_S = 300
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    env = environment(PYTHONPATH=str(ROOT))
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    env = environment(PYTHONPATH=str(ROOT), **variables)
     return run_programs([[*BENCH, *arguments]], [env], LIMIT_S)[0]
 
 
@@ -158,6 +171,36 @@ def test_openmpi_and_the_core_take_turns_in_the_same_processes(tmp_path: Path) -
         assert all(peer["wrong"] == 0 for peer in row["peers"].values()), row
 
 
+def openmpi_has_ucx() -> bool:
+    words = ["ompi_info", "--parsable"]
+    said = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    return "mca:pml:ucx:" in said
+
+
+@pytest.mark.skipif(not shutil.which("ompi_info"), reason="OpenMPI is not installed")
+@pytest.mark.parametrize(
+    ("where", "carried_by"),
+    [("host", r"tag\((posix|sysv)/memory"), ("host:udp", r"tag\(tcp/lo")],
+)
+def test_ucx_carries_what_openmpi_hands_it(where: str, carried_by: str, tmp_path: Path) -> None:
+    if not openmpi_has_ucx():
+        pytest.skip("this OpenMPI was built without UCX")
+    report = tmp_path / "rows.json"
+    options = ["--network", where, "-b", "4", "-e", "1M", "-f", "512", "--vs", "mpi-shm,mpi-ucx"]
+    options += ["--rounds", "1", "--block-s", "0.01", "--output", str(report)]
+    result = run(*options, UCX_LOG_LEVEL="info")
+    assert result.returncode == 0, result.stdout
+    assert f"{results.where(where, 2, 1)}, beside mpi-ucx: 1 rounds" in result.stdout
+    rows = json.loads(report.read_text())["rows"]
+    others = [name for row in rows for name in row["peers"] if name != "rocecoll"]
+    assert others == ["mpi-shm"] * 3 + ["mpi-ucx"] * 3
+    assert all(peer["wrong"] == 0 for row in rows for peer in row["peers"].values())
+    # UCX's own words, which each rank has for its peer, and in another line for itself.
+    to_peers = re.findall(r"ep_cfg\[\d\]: (?!tag\(self/)(.+)", result.stdout)
+    assert len(to_peers) == 2, result.stdout
+    assert all(re.match(carried_by, way) for way in to_peers), to_peers
+
+
 def test_the_limit_program_sums(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     options = ["--op", "all_reduce", "--op", "broadcast", "-b", "4", "-e", "4M", "-f", "32"]
@@ -201,7 +244,8 @@ def test_a_choice_is_bad_if_every_round_says_so() -> None:
 def test_peers_stay_where_they_can_run() -> None:
     def peers(name: str, ranks: int, *named: str) -> list[str]:
         plan = launcher.Plan([case()], ["gloo", *named], 1, 0.1)
-        return plan.on(launcher.world(name, ranks)).peers
+        [there] = plan.on(launcher.world(name, ranks))
+        return there.peers
 
     assert peers("host", 2, "mpi", "raw-udp") == ["gloo", "mpi", "raw-udp"]
     assert peers("host", 4, "mpi", "raw-udp") == ["gloo", "mpi"]
@@ -213,15 +257,40 @@ def test_peers_stay_where_they_can_run() -> None:
     for name in ("veth:loss=1", "veth:rate=1gbit"):
         assert peers(name, 2, "mpi", "raw-udp") == ["gloo"]
     ring = launcher.Plan([case(Operation.send_recv), case()], [], 1, 0.1)
-    assert len(ring.on(launcher.world("host", 2)).cases) == 2
-    alone = ring.on(launcher.world("host", 1))
+    [two] = ring.on(launcher.world("host", 2))
+    assert len(two.cases) == 2
+    [alone] = ring.on(launcher.world("host", 1))
     assert [one.operation for one in alone.cases] == [Operation.all_reduce]
+
+
+@pytest.mark.quick
+def test_each_openmpi_has_processes_of_its_own() -> None:
+    plan = launcher.Plan([case()], ["gloo", "mpi", "mpi-shm", "mpi-ucx"], 1, 0.1)
+
+    def parts(name: str) -> list[tuple[list[str], str]]:
+        return [(part.peers, part.beside) for part in plan.on(launcher.world(name, 2))]
+
+    assert parts("host") == [(["gloo", "mpi-shm"], ""), (["mpi-ucx"], "mpi-ucx")]
+    assert parts("host:udp") == [(["gloo", "mpi"], ""), (["mpi-ucx"], "mpi-ucx")]
+    assert parts("veth") == [(["gloo"], "")]
+
+
+@pytest.mark.quick
+def test_a_second_openmpi_has_tables_and_pictures_of_its_own() -> None:
+    def row(peer: str, beside: str) -> Row:
+        blocks = {who: [Block([1000], 0.001)] * 2 for who in ("rocecoll", peer)}
+        return Row("host", 2, case(), blocks, dict.fromkeys(blocks, 0), beside=beside)
+
+    rows = [row("mpi-shm", ""), row("mpi-ucx", "mpi-ucx")]
+    titles = ["2 ranks on one host", "2 ranks on one host, beside mpi-ucx"]
+    assert [group.title for group in tables.groups(rows)] == titles
+    assert len(plot.curves(rows)) == 2
 
 
 @pytest.mark.quick
 def test_each_number_of_ranks_on_each_network() -> None:
     found = bench.worlds(["host", "host:udp", "veth"], [2, 4])
-    names = [there.where for there in found]
+    names = [there.where() for there in found]
     assert names == [
         "2 ranks on one host",
         "4 ranks on one host",
@@ -246,6 +315,16 @@ def test_ranks_of_a_network_are_dealt_host_by_host() -> None:
     assert {env["LOCAL_WORLD_SIZE"] for _, env in started} == {"2"}
     udp = launcher.processes(plan, launcher.world("host:udp", 2), None, ["program"])
     assert {env["ROCECOLL_TRANSPORT"] for _, env in udp} == {"udp"}
+
+
+@pytest.mark.quick
+def test_ucx_takes_memory_or_network_as_rocecoll_does() -> None:
+    plan = launcher.Plan([case()], ["mpi-ucx"], 1, 0.1)
+    for name, ways in (("host", "posix,sysv,cma,self"), ("host:udp", "tcp,self")):
+        [(command, env)] = launcher.processes(plan, launcher.world(name, 2), None, ["program"])
+        assert command[command.index("pml") + 1] == "ucx"
+        assert env["UCX_TLS"] == ways
+    assert "UCX_TLS" not in mpi_peer.environment("mpi", over_network=True)
 
 
 @pytest.mark.quick
