@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -12,15 +12,28 @@ from typer.core import TyperGroup
 import rocecoll
 from rocecoll.cli.output import Status
 
-# Modules, each with the function of its command's name.
+
+class Command(NamedTuple):
+    """The module has a function of the command's name, whose help begins with the summary."""
+
+    module: str
+    summary: str
+
+
 COMMANDS = {
-    "bench": "rocecoll.cli.bench",
-    "config": "rocecoll.cli.config",
-    "devices": "rocecoll.cli.devices",
-    "doctor": "rocecoll.cli.doctor",
-    "explain": "rocecoll.cli.explain",
-    "status": "rocecoll.cli.status",
-    "trace": "rocecoll.cli.trace",
+    "bench": Command("rocecoll.cli.bench", "Times collectives over rocecoll and over gloo."),
+    "config": Command("rocecoll.cli.config", "Lists every option, its value here and its origin."),
+    "devices": Command(
+        "rocecoll.cli.devices", "Lists network interfaces and RDMA ports with their GIDs."
+    ),
+    "doctor": Command(
+        "rocecoll.cli.doctor", "Says whether this machine is fit, and how to mend it."
+    ),
+    "explain": Command(
+        "rocecoll.cli.explain", "Says why rocecoll has said something, and what to do about it."
+    ),
+    "status": Command("rocecoll.cli.status", "Shows what the ranks on this host are doing now."),
+    "trace": Command("rocecoll.cli.trace", "Says what took how long, and which rank came last."),
 }
 PLAIN: dict[str, Any] = {
     "add_completion": False,
@@ -30,7 +43,7 @@ PLAIN: dict[str, Any] = {
 
 
 class Commands(TyperGroup):
-    """Loads the one that is called, as all of them take twice as long to begin."""
+    """Loads the one that is called, and none to list them: all of them take twice as long to begin."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -38,10 +51,14 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(COMMANDS[cmd_name])
+        module = importlib.import_module(COMMANDS[cmd_name].module)
         alone = typer.Typer(**PLAIN)
         alone.command(cmd_name)(getattr(module, cmd_name))
         return typer.main.get_command(alone)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.summary) for name, one in COMMANDS.items()])
 
 
 app = typer.Typer(name="rocecoll", cls=Commands, no_args_is_help=True, **PLAIN)

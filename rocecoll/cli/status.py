@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.filesize import decimal
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -57,6 +56,8 @@ def status(
 
 def follow(console: Console, interval_s: float, peers: bool) -> None:
     """Until Ctrl-C, which ends the program as typer ends it."""
+    from rich.live import Live  # which one look does not need
+
     first = nic_counters()
     with Live(console=console, auto_refresh=False) as live:
         while True:

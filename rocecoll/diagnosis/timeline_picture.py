@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from rocecoll.diagnosis.delays import Lateness, lateness
 from rocecoll.diagnosis.timeline import Bar, Lane, Timeline, Wait, compose, duration_text
@@ -206,4 +206,4 @@ def _text(x: float, y: float, text: str, style: str = "") -> str:
 
 def _escaped(text: str) -> str:
     """XML has no way to write control characters, which paths may have."""
-    return escape("".join(one if one.isprintable() else " " for one in text))
+    return escape("".join(one if one.isprintable() else " " for one in text), quote=False)

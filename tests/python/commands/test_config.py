@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import sys
@@ -86,14 +85,6 @@ def test_wrong_command_lines_end_with_2(arguments: list[str]) -> None:
     assert CliRunner().invoke(app, arguments).exit_code == 2
 
 
-@pytest.mark.parametrize("command", [[], *[[info.name] for info in app.registered_commands]])
-def test_help_has_an_example(command: list[str | None]) -> None:
-    result = CliRunner().invoke(app, [*filter(None, command), "--help"], env={"COLUMNS": "80"})
-    assert result.exit_code == 0
-    assert "Example: " in result.output
-    assert max(map(len, result.output.splitlines())) <= 80
-
-
 def test_program() -> None:
     """As a user runs it: the module and, where it is installed, the script."""
     command = [sys.executable, "-X", "importtime", "-m", "rocecoll", "config"]
@@ -110,17 +101,6 @@ def test_a_tree_that_was_not_built_says_so() -> None:
     assert result.returncode == 1
     assert result.stdout.startswith("rocecoll: its own library cannot be loaded: ")
     assert "run `pip install --no-build-isolation .`" in result.stdout
-
-
-def test_only_the_command_that_is_called_is_loaded() -> None:
-    code = (
-        "import sys\nfrom rocecoll.cli.app import app\napp(['config'], standalone_mode=False)\n"
-        "print('loaded', [name for name in sys.modules if name.startswith('rocecoll.cli.')])"
-    )
-    [shown] = run_programs([[sys.executable, "-c", code]], [environment()])
-    assert shown.returncode == 0, shown.stdout
-    loaded = {"rocecoll.cli.app", "rocecoll.cli.output", "rocecoll.cli.config"}
-    assert set(ast.literal_eval(shown.stdout.rpartition("loaded ")[2])) == loaded
 
 
 def test_a_command_that_does_not_exist() -> None:
