@@ -42,7 +42,7 @@ def fingerprint(model: nn.Module) -> str:
     """Differs as soon as one bit of one weight does."""
     digest = hashlib.sha256()
     for weight in model.parameters():
-        digest.update(weight.detach().numpy().tobytes())
+        digest.update(bytes(weight.detach().view(torch.uint8).flatten().tolist()))
     return digest.hexdigest()[:16]
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,7 +22,7 @@ from rocecoll.bench.local_ranks import LOST_OTHERS
 from rocecoll.bench.peers import Peer, TorchPeer, missing
 from rocecoll.bench.plan import OURS, Plan
 from rocecoll.bench.report import Line, Writer
-from rocecoll.bench.turns import Dropper, LostError, first_line, measure_case, say
+from rocecoll.bench.turns import Dropper, LostError, first_line, measure_case, say, told_by_all
 
 AGREEMENT_LIMIT_S = 300.0
 REFUSED = 2
@@ -55,8 +55,7 @@ def introduce(plan: Plan, problem: str) -> int:
     mine = Introduction(
         records.host_id(), json.dumps(plan.json()), problem or missing(plan.contenders)
     )
-    everybody = [mine] * dist.get_world_size()
-    dist.all_gather_object(everybody, mine)
+    everybody = [Introduction(**said) for said in told_by_all(asdict(mine))]
     for rank, one in enumerate(everybody):
         if one.problem:
             raise RefusedError(f"rank {rank}: {one.problem}")
@@ -71,9 +70,7 @@ def introduce(plan: Plan, problem: str) -> int:
 def ways() -> list[str]:
     """Over which rocecoll's ranks sent to each other in the end."""
     taken = {row["path"] for row in rocecoll.peer_stats() if row["in_use"]}
-    everybody: list[set[str]] = [taken] * dist.get_world_size()
-    dist.all_gather_object(everybody, taken)
-    return sorted(set().union(*everybody))
+    return sorted(set().union(*told_by_all(sorted(taken))))
 
 
 def stay_on_a_core() -> None:

@@ -8,12 +8,13 @@ ranks agree on everything over a group of gloo that is nobody's peer, on a netwo
 
 from __future__ import annotations
 
+import json
 import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -34,16 +35,28 @@ class LostError(Exception):
     """The ranks can no longer agree: one has ended, or does not answer."""
 
 
-def gathered(*mine: float) -> list[list[float]]:
-    """What every rank has to say; they also start together afterwards."""
-    tensor = torch.tensor(mine or (0.0,), dtype=torch.float64)
-    everybody = torch.empty(dist.get_world_size() * len(tensor), dtype=torch.float64)
+def by_rank(mine: torch.Tensor) -> list[Any]:
+    """The numbers of every rank; all have as many."""
+    everybody = mine.new_empty(dist.get_world_size() * len(mine))
     try:
-        dist.all_gather_single(everybody, tensor)
+        dist.all_gather_single(everybody, mine)
     except RuntimeError as error:
         raise LostError(first_line(error)) from error
-    by_rank: list[list[float]] = everybody.view(-1, len(tensor)).tolist()
-    return by_rank
+    found: list[Any] = everybody.view(-1, len(mine)).tolist()
+    return found
+
+
+def gathered(*mine: float) -> list[list[float]]:
+    """What every rank has to say; they also start together afterwards."""
+    return by_rank(torch.tensor(mine or (0.0,), dtype=torch.float64))
+
+
+def told_by_all(mine: Any) -> list[Any]:
+    """What JSON can say of each rank. torch's own call for objects needs numpy, which it runs without."""
+    text = json.dumps(mine).encode()
+    longest = int(max(length for [length] in gathered(len(text))))
+    padded = torch.tensor(list(text.ljust(longest)), dtype=torch.uint8)
+    return [json.loads(bytes(one)) for one in by_rank(padded)]
 
 
 def say(text: str) -> None:

@@ -110,6 +110,13 @@ def torchrun(ranks: int, script: Path, *arguments: str, **extra: str) -> str:
     return run_program(command, **extra)
 
 
+def without_numpy(directory: Path) -> dict[str, str]:
+    """Variables of programs that are to find no numpy, which torch runs without."""
+    directory.joinpath("numpy.py").write_text("raise ModuleNotFoundError('no numpy')")
+    path = os.environ.get("PYTHONPATH", "")
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(directory), path)))}
+
+
 def mpirun(ranks: int, script: Path, *arguments: str, **extra: str) -> str:
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)]
     command += [sys.executable, str(script), *arguments]

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
-from launch import end_tree, environment, free_port, run_program, run_programs
+from launch import end_tree, environment, free_port, run_program, run_programs, without_numpy
 from namespaces import Host, run_on_hosts
 from typer.testing import CliRunner, Result
 
@@ -60,6 +60,13 @@ def test_every_operation_on_this_host(ranks: int, tmp_path: Path) -> None:
     for row in rows:
         assert (row["ranks"], row["hosts"]) == (ranks, 1)
         assert set(row["peers"]) == {"rocecoll", "gloo"}
+
+
+def test_torch_without_numpy_will_do(tmp_path: Path) -> None:
+    output = run_program([*BENCH, *SHORT, "--json"], **without_numpy(tmp_path))
+    written = json.loads(output[output.index("{\n") :])  # torch warns of it
+    assert written["ways"] == ["shm"]
+    assert list(written["rows"][0]["peers"]) == ["rocecoll", "gloo"]
 
 
 def test_without_a_peer_and_json_in_place_of_the_table(tmp_path: Path) -> None:
