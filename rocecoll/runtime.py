@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from multiprocessing.util import Finalize
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocecoll import log_forwarding, options, status
@@ -25,9 +26,7 @@ def check_torch(version: str) -> None:
     try:
         from rocecoll._build_info import TORCH_MINORS, TORCH_VERSION
     except ImportError:  # not there, or written by an older setup.py
-        raise ImportError(
-            "rocecoll is not built: run `pip install --no-build-isolation .` in its source tree"
-        ) from None
+        raise ImportError(f"rocecoll is not built: {how_to_build()}") from None
     built, here = (".".join(text.split(".")[:2]) for text in (TORCH_VERSION, version))
     if here == built:
         return
@@ -38,6 +37,18 @@ def check_torch(version: str) -> None:
         cure += f"another that this version of rocecoll can be built for: {', '.join(TORCH_MINORS)}"
     raise ImportError(
         f"rocecoll was built for torch {TORCH_VERSION} but this is torch {version}: {cure}"
+    )
+
+
+def how_to_build() -> str:
+    """What to do where the package lacks what is built. Its source tree hides one that is installed."""
+    tree = Path(__file__).resolve().parent.parent
+    build = "run `pip install --no-build-isolation .` in its source tree"
+    if not (tree / "setup.py").exists():
+        return build
+    return (
+        f"Python has found its source tree, {tree}, first: if it is installed, keep and start the "
+        f"program in another directory; if not, {build}"
     )
 
 

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 import rocecoll
 from rocecoll.cli.output import Status
+from rocecoll.runtime import how_to_build
 
 
 class Command(NamedTuple):
@@ -89,8 +90,8 @@ def about(
         from rocecoll import _core  # noqa: F401 (every command needs it)
     except ImportError as error:
         typer.echo(
-            f"rocecoll: its own library cannot be loaded: {error}. If it was not built, run "
-            "`pip install --no-build-isolation .` in its source tree",
+            f"rocecoll: its own library cannot be loaded: {error}. If it was not built: "
+            f"{how_to_build()}",
             err=True,
         )
         raise typer.Exit(Status.PROBLEMS) from error

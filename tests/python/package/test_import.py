@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from launch import PROGRAMS, environment, free_port, run_program, run_programs
+from launch import PROGRAMS, ROOT, environment, free_port, run_program, run_programs
 
 pytestmark = pytest.mark.quick
 
@@ -18,6 +19,12 @@ tensor = torch.ones(3)
 dist.all_reduce(tensor)
 dist.destroy_process_group()
 print(tensor.tolist())
+"""
+
+# An editable installation finds what is built for any package of its name.
+NOT_EDITABLE = """
+import sys
+sys.meta_path[:] = [one for one in sys.meta_path if "__editable__" not in one.__module__]
 """
 
 
@@ -62,6 +69,24 @@ def test_torch_later_without_autoload() -> None:
 def test_what_needs_torch_imports_it(use: str, tmp_path: Path) -> None:
     code = f"import rocecoll, sys\n{use}\nprint('torch' in sys.modules)"
     assert run_program([sys.executable, "-c", code, str(tmp_path / "dump")]) == "True\n"
+
+
+def test_a_source_tree_that_hides_an_installation_says_so(tmp_path: Path) -> None:
+    """As where a program lies in the tree that rocecoll was installed from."""
+    for name in ("setup.py", "_rocecoll_autoload.py"):
+        shutil.copy(ROOT / name, tmp_path)
+    built = shutil.ignore_patterns("*.so", "_build_info.py", "__pycache__")
+    shutil.copytree(ROOT / "rocecoll", tmp_path / "rocecoll", ignore=built)
+    told = (
+        f"Python has found its source tree, {tmp_path}, first: if it is installed, keep and start"
+    )
+    command_line = "from rocecoll.cli.app import main\nmain()"
+    for program, begin in ((ALONE, "rocecoll is not built: "), (command_line, "was not built: ")):
+        (tmp_path / "program.py").write_text(NOT_EDITABLE + program)
+        command = [sys.executable, str(tmp_path / "program.py"), "doctor"]
+        [result] = run_programs([command], [environment()])
+        assert result.returncode == 1
+        assert begin + told in result.stdout, result.stdout
 
 
 def test_another_torch_is_named_when_a_group_is_made() -> None:
