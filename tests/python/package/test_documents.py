@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import option_docs
 import pytest
 import readme_figures
-from launch import ROOT, torchrun
+from launch import ROOT, environment, free_port, run_programs, torchrun
 
 import rocecoll
 from rocecoll.options import table, variable
@@ -127,6 +128,24 @@ def test_program_runs(tmp_path: Path, document: str, printed: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
     program.write_text("\n".join(blocks))
     assert printed in torchrun(2, program)
+
+
+def test_the_quick_start_loses_a_rank_and_leaves_the_shell_as_it_was(tmp_path: Path) -> None:
+    """What it exports would have `rocecoll bench`, which comes next, look for other ranks."""
+    text = (ROOT / "docs" / "quick_start.md").read_text()
+    program = "".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    section = text.partition("## When a rank dies")[2]
+    death, by_hand, _ = re.findall(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    in_the_loop = "    optimizer.step()\n"
+    assert in_the_loop in program
+    program = program.replace(in_the_loop, in_the_loop + death)
+    (tmp_path / "train.py").write_text(f"import os\n{program}")
+    shell = by_hand.replace("29500", str(free_port()))
+    python = str(Path(sys.executable).parent)
+    script = f'cd {tmp_path}\nPATH={python}:$PATH\n{shell}\necho "then $? ${{WORLD_SIZE-unset}}"'
+    [result] = run_programs([["bash", "-c", script]], [environment()])
+    assert "lost rank 1" in result.stdout, result.stdout
+    assert "then 1 unset" in result.stdout, result.stdout
 
 
 def source_text() -> str:
