@@ -19,7 +19,8 @@ rather than with another machine's: `time / ours` is a peer's median time over r
 the rounds behind it. Bandwidths count all bytes in all the time, stalls of the machine included. `CPU s/GB` is
 processor time of one rank, `raw-udp` a program without any reliability over plain sockets, `mpi` OpenMPI over
 TCP, `mpi-shm` over shared memory, and `mpi-ucx` over UCX, which takes shared memory, or TCP where rocecoll takes
-UDP; a process has one OpenMPI, so that a second one has processes and a table of its own. Hosts of a network are namespaces, which share the processors.
+UDP; a process has one OpenMPI, so that a second one has processes and a table of its own. Hosts of a network are
+namespaces, which share the processors.
 `cache_line_round_trip` is the time in which a cache line goes to another core and comes back, before the run
 and after it: in a virtual machine its cores may move closer together and farther apart meanwhile."""
 
