@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import _rocecoll_autoload
 from rocecoll.launchers import init
-from rocecoll.port_counters import nic_counters
 from rocecoll.runtime import check_torch, load_torch, peer_stats, stats
 
 if TYPE_CHECKING:
     from rocecoll._c10d import Options
+    from rocecoll.port_counters import nic_counters
     from rocecoll.tracing import Trace
 
 __version__ = "0.1.0"
@@ -58,7 +58,11 @@ def dump_flight_recorder(prefix: str | os.PathLike[str]) -> Path:
 
 
 def __getattr__(name: str) -> Any:
-    """Options is a class of torch's and loads our C++ library, which most programs need later."""
+    """What most programs need later, or never. Options is a class of torch's and loads our C++ library."""
+    if name == "nic_counters":
+        from rocecoll.port_counters import nic_counters
+
+        return nic_counters
     if name != "Options":
         raise AttributeError(f"module 'rocecoll' has no attribute {name!r}")
     load_torch()

@@ -50,6 +50,11 @@ def test_import_leaves_torch_alone() -> None:
     assert run_python(code) == "False\n"
 
 
+def test_import_loads_nothing_for_the_counters_of_nics() -> None:
+    code = "import sys, rocecoll\nprint('rocecoll.port_counters' in sys.modules, rocecoll.nic_counters)"
+    assert run_python(code).startswith("False <function nic_counters")
+
+
 def test_torch_later_without_autoload() -> None:
     """Nothing but the import of rocecoll registers; somebody has only looked whether torch is there."""
     code = "import rocecoll, importlib.util\nimportlib.util.find_spec('torch')" + ALONE
