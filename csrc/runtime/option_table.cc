@@ -228,8 +228,7 @@ std::vector<Option> InternalOptions() {
           "address that peers use, and whose interface RoCE prefers"),
       Row("roce_wanted", Switch(), ROCECOLL_FIELD(roce_wanted), "",
           "auto, or RDMA devices, were asked for by name: what refuses to work is told as a "
-          "warning, "
-          "and options that no device takes are errors"),
+          "warning, and options that no device takes are errors"),
       Row("local_ranks", Integer(0, 1 << 20), ROCECOLL_FIELD(local_ranks), "",
           "ranks of this host, 0: not known"),
       Row("local_rank", Integer(0, 1 << 20), ROCECOLL_FIELD(rdma.local_rank), "",

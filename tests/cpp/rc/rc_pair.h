@@ -72,6 +72,16 @@ class CheckedTraffic {
   size_t sent_b_ = 0;
 };
 
+// Over a path that works, while rank 1's device registers no memory.
+inline void CarryWhatCannotBeRegistered(Pair& pair) {
+  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
+  pair.fabric.refusals(1).registrations = true;
+  CheckedTraffic traffic(pair, 600'000, 4);
+  traffic.start();
+  EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
+  traffic.check();
+}
+
 // In half of the steps numbers of 32 bits wrap around before the first writes are done.
 inline uint64_t FirstNumber(int step) { return step % 8 < 4 ? 0 : (uint64_t{1} << 32) - 4; }
 

@@ -171,12 +171,7 @@ TEST_P(RcPath, DevicesThatRefuseRequestsOfFailedQueuePairsRecover) {
 
 TEST_P(RcPath, UnregistrableMemoryGoesOverUdp) {
   Pair pair(defaults());
-  ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
-  pair.fabric.refusals(1).registrations = true;
-  CheckedTraffic traffic(pair, 600'000, 4);
-  traffic.start();
-  EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
-  traffic.check();
+  CarryWhatCannotBeRegistered(pair);
   EXPECT_TRUE(Contains(RcWorld::log(),
                        "): memory cannot be registered, so that large messages go over UDP: "));
 }

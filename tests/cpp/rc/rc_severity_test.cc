@@ -18,12 +18,7 @@ TEST(RcSeverity, OfMemoryThatCannotBeRegistered) {
     RcWorldOptions options;
     options.rc.expected = expected;
     Pair pair(options);
-    ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
-    pair.fabric.refusals(1).registrations = true;
-    CheckedTraffic traffic(pair, 600'000, 4);
-    traffic.start();
-    EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
-    traffic.check();
+    CarryWhatCannotBeRegistered(pair);
     const auto lines = LinesWith("): memory cannot be registered, so that large messages go over");
     ASSERT_EQ(lines.size(), 1u);
     EXPECT_TRUE(lines[0].starts_with(expected ? "warning: " : "info: ")) << lines[0];
