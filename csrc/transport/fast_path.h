@@ -56,7 +56,9 @@ class FastPath {
   virtual Status prepare() = 0;
   virtual Ends ends() const = 0;
   // To the peer's ends of this generation. The first time the smaller number of streams is settled.
+  // It may take seconds until connected(); kFailed tells of what is found out by then.
   virtual Status connect(const Ends& peer) = 0;
+  virtual bool connected() const = 0;
   // Sends what means nothing; proved() once all streams have carried it to the peer.
   virtual Status probe() = 0;
   virtual bool proved() const = 0;
@@ -115,7 +117,7 @@ struct FastLease {
 
 struct FastEvent {
   enum class Kind : uint8_t {
-    kProgress,   // look again: proved(), drained(), take_written()
+    kProgress,   // look again: connected(), proved(), drained(), take_written()
     kFrame,      // `frame` is lent until release(lease)
     kLanded,     // an exposed slice, `number`, has been written completely
     kHeartbeat,  // the peer's process lives

@@ -16,7 +16,7 @@ namespace rocecoll {
 
 struct NetworkPlugin {
   // Raised whenever this struct or an interface that it hands out changes.
-  static constexpr uint32_t kVersion = 2;
+  static constexpr uint32_t kVersion = 3;
   uint32_t version = kVersion;  // stays first
   const char* name = "";
   // The device and port that `options` choose. kUnsupported: there is none, and why.

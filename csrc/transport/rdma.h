@@ -79,7 +79,7 @@ enum class CompletionStatus : uint8_t {
 inline constexpr uint32_t kNoQueuePair = 0;
 
 struct WorkCompletion {
-  enum class Kind : uint8_t { kSend, kReceive, kReceiveImmediate };
+  enum class Kind : uint8_t { kSend, kReceive, kReceiveImmediate, kConnect };
   Kind kind = Kind::kSend;  // kSend also stands for writes; of failed receives kReceive
   CompletionStatus status = CompletionStatus::kSuccess;
   // number() of the one it happened on; kNoQueuePair once that is destroyed, for another one may
@@ -88,7 +88,7 @@ struct WorkCompletion {
   uint32_t bytes = 0;  // received
   uint32_t immediate = 0;
   uint64_t id = 0;
-  const char* text = "";  // the status in words, static
+  const char* text = "";  // the status in words: static, or of kConnect the queue pair's
 };
 
 // One end of a reliable connection. After a failed completion, or fail(), it is in the error state:
@@ -102,13 +102,15 @@ class RdmaQueuePair {
   virtual uint32_t number() const = 0;
   // What the peer's connect() takes: GID, number, first packet number, MTU.
   virtual Address address() const = 0;
-  // Once per queue pair. Nothing is sent: an unreachable peer shows in the first completion. From
-  // now on the peer's requests are served. Takes as long as the system needs to find the peer's
-  // hardware address, up to a second if nobody answers and it is not known yet.
+  // Once per queue pair. Not ok for what is no such address. Else it begins, and takes as long as
+  // the system needs to find the peer's hardware address, a second or more if nobody answers; the
+  // completion kConnect tells how it ended, unless fail() was called before. Nothing is sent
+  // to the peer, which so may turn out to be unreachable later. Its requests are served from that
+  // completion on, or somewhat earlier: it must not be told of the connection before.
   virtual Status connect(const Address& peer) = 0;
-  // Accepts a prefix of the batch, as far as the send queue has room, and returns its length. 0
-  // also once the device refuses to work. On a failed queue pair some devices accept and flush
-  // requests, others (bnxt_re of rdma-core before 47) refuse them.
+  // Once connected, or failed. Accepts a prefix of the batch, as far as the send queue has room,
+  // and returns its length. 0 also once the device refuses to work. On a failed queue pair some
+  // devices accept and flush requests, others (bnxt_re of rdma-core before 47) refuse them.
   virtual size_t post(std::span<const SendRequest> batch) = 0;
   // Into its own receive queue, also before connect(); the accepted prefix. Only where none is
   // shared. Requests that a failed queue pair has complete as kFlushed.

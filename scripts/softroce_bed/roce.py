@@ -134,6 +134,12 @@ ROCE_STEPS = (
         RC_CONFORMANCE,
         quirks="max_srq=0",
     ),
+    cpp_step(
+        "conformance, peers are found late",
+        "conformance_test",
+        RC_CONFORMANCE,
+        quirks="way_ms=1000",
+    ),
     roce_step("every collective, clean and with faults", "matrix"),
     roce_step("RoCE goes away, or was not asked for", "failover", "default"),
     cpp_step("queue pairs and datagrams of a device", "verbs_test"),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the RDMA devices of a program smaller than they are: LD_PRELOAD=quirky_nic.so and, in
 // QUIRKY_NIC, limits such as "max_srq=0 max_cqe=600": at most max_srq_wr, max_cqe, max_qp_wr as the
-// device says, and without being said max_inline_data of a queue pair, as devices do it.
+// device says, and without being said max_inline_data of a queue pair, as devices do it. And
+// slower: with "way_ms=1000" the way to a peer takes the kernel so long to find, each time.
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -20,6 +22,11 @@ int Limit(const char* name, int actual) {
   const std::string key = std::string(" ") + name + "=";
   const size_t at = all.find(key);
   return at == std::string::npos ? actual : std::min(actual, std::atoi(&all[at + key.size()]));
+}
+
+void FindWay() {
+  const int way_ms = Limit("way_ms", 60'000);
+  if (way_ms < 60'000) poll(nullptr, 0, way_ms);
 }
 
 template <typename Function>
@@ -73,4 +80,14 @@ ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* wanted) {
     wanted->cap.max_inline_data = static_cast<uint32_t>(Limit("max_inline_data", granted));
   }
   return made;
+}
+
+int ibv_modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
+  if ((mask & IBV_QP_AV) != 0) FindWay();
+  return Real(&ibv_modify_qp, "ibv_modify_qp")(queue_pair, attributes, mask);
+}
+
+ibv_ah* ibv_create_ah(ibv_pd* domain, ibv_ah_attr* way) {
+  FindWay();
+  return Real(&ibv_create_ah, "ibv_create_ah")(domain, way);
 }

@@ -39,7 +39,7 @@ void DualLink::begin_generation(uint32_t generation) {
   generation_ = generation;
   if (peer_offer_ && peer_offer_->generation != generation) peer_offer_.reset();
   if (peer_verdict_ && peer_verdict_->generation != generation) peer_verdict_.reset();
-  ready_ = false;
+  ready_ = said_ready_ = probing_ = false;
   our_verdict_.reset();
   retry_.on_attempt(context_.now);
   if (on_control_) returning_in_ = generation;
@@ -147,20 +147,48 @@ void DualLink::meet() {
     return;
   }
   set_phase(Phase::kProving);
-  set_deadline(context_.now + context_.options.proof_timeout);
-  say(WriteReady(generation_));
+  const bool waits = !on_control_ && returns();
+  const DualOptions& options = context_.options;
+  set_deadline(context_.now + (waits ? options.connect_patience : options.connect_timeout));
+  continue_proving();
 }
 
 void DualLink::on_ready(uint32_t generation) {
   if (generation != generation_ || phase_ != Phase::kProving || ready_) return;
   ready_ = true;
-  if (const Status status = path_->probe(); !status.ok()) on_path_failure(status.message());
+  continue_proving();
 }
 
-void DualLink::on_proved() {
-  if (!path_->proved() || our_verdict_) return;
+// Each step as soon as what it needs is there.
+void DualLink::continue_proving() {
+  if (our_verdict_ || path_->failed()) return;
+  if (!said_ready_ && path_->connected()) {
+    said_ready_ = true;
+    say(WriteReady(generation_));
+  }
+  if (!probing_ && said_ready_ && ready_) {
+    probing_ = true;
+    set_deadline(context_.now + context_.options.proof_timeout);
+    if (const Status status = path_->probe(); !status.ok()) {
+      on_path_failure(status.message());
+      return;
+    }
+  }
+  if (!probing_ || !path_->proved()) return;
   say_verdict(true, "");
   conclude();
+}
+
+void DualLink::on_proof_timeout() {
+  const DualOptions& options = context_.options;
+  if (probing_) {
+    on_path_failure("no answer over " + options.words.path + " within " +
+                    std::to_string(options.proof_timeout / std::chrono::milliseconds(1)) + " ms");
+  } else {
+    // Slow is not out of reach.
+    end_attempt(said_ready_ ? "the peer is still looking for the way to this rank"
+                            : "the system is still looking for the way to the peer");
+  }
 }
 
 void DualLink::say_verdict(bool proved, const std::string& reason) {
@@ -293,6 +321,11 @@ void DualLink::on_path_failure(const std::string& reason) {
   }
   if (phase_ != Phase::kOffering && phase_ != Phase::kProving) return;
   if (phase_ == Phase::kProving) note_unreached(reason);
+  end_attempt(reason);
+}
+
+void DualLink::end_attempt(const std::string& reason) {
+  broken_ = reason;
   path_->fail();
   if (our_verdict_) return;  // the peer's verdict decides: carry_over_path() sees the failure
   say_verdict(false, reason);

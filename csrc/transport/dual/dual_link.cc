@@ -259,9 +259,7 @@ void DualLink::on_timer() {
   } else if (held_down_) {
     go_down(*std::exchange(held_down_, std::nullopt));
   } else if (phase_ == Phase::kProving) {
-    on_path_failure("no answer over " + context_.options.words.path + " within " +
-                    std::to_string(context_.options.proof_timeout / std::chrono::milliseconds(1)) +
-                    " ms");
+    on_proof_timeout();
   } else if (phase_ == Phase::kDraining) {
     destroy_path();
     continue_draining();
@@ -316,7 +314,7 @@ void DualLink::on_path(const FastEvent& event) {
   } else if (phase_ == Phase::kDraining) {
     continue_draining();
   } else if (phase_ == Phase::kProving) {
-    on_proved();
+    continue_proving();
   } else if (phase_ == Phase::kFast) {
     take_written();
   }

@@ -148,7 +148,8 @@ class DualLink final : public Link {
   void on_offer(DualOffer offer);
   void meet();
   void on_ready(uint32_t generation);
-  void on_proved();
+  void continue_proving();
+  void on_proof_timeout();
   void on_verdict(const DualVerdict& verdict);
   void say_verdict(bool proved, const std::string& reason);
   void conclude();
@@ -160,6 +161,7 @@ class DualLink final : public Link {
   void announce_fall(const std::string& reason);
   void note_unreached(const std::string& reason);
   void on_path_failure(const std::string& reason);
+  void end_attempt(const std::string& reason);
   void break_path(const std::string& reason);
   void continue_draining();
   void announce(const std::string& text, bool warning);
@@ -190,8 +192,10 @@ class DualLink final : public Link {
   uint32_t returning_in_ = 0;   // the last generation that began on the control path
   uint32_t peer_moved_in_ = 0;  // the last generation of which the peer has said MOVED
   std::optional<DualOffer> peer_offer_;
-  bool offered_ = false;  // the faster path, by us, in this generation
-  bool ready_ = false;    // the peer is connected
+  bool offered_ = false;     // the faster path, by us, in this generation
+  bool ready_ = false;       // the peer is connected
+  bool said_ready_ = false;  // and we are
+  bool probing_ = false;
   std::optional<bool> our_verdict_;
   std::optional<DualVerdict> peer_verdict_;
   std::optional<uint64_t> goodbye_;  // messages that the leaving peer has sent

@@ -27,8 +27,14 @@ struct DualOptions {
   bool failover = true;
   // It was asked for by name: that a pair does without it is worth a warning, not only a note.
   bool expected = true;
-  // For both ends to prove the path, from when both have opened the link.
+  // For both ends to prove the path, once they are connected.
   Duration proof_timeout = std::chrono::seconds(3);
+  // For both to connect, from when both have opened the link: a system may look for an address for
+  // seconds, and for one after the other.
+  Duration connect_timeout = std::chrono::seconds(20);
+  // How much of that a link waits for on which nothing goes on meanwhile, if it can try again.
+  // After a link has come up Linux takes more than a second to have ARP answered.
+  Duration connect_patience = std::chrono::seconds(3);
   // How often one link's path is made anew after an error before it counts as broken.
   uint32_t max_recoveries = 8;
   // Whether a link that the control path carries tries the faster one again, for as long as both

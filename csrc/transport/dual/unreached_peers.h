@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Peers that the faster path was tried with and did not reach, of all links of a process. Links to
 // them need not wait for another attempt before the control path carries them. Attempts go on
-// behind it, in turn: a device may take a second, for which the process does nothing else, to find
-// out that an address does not answer.
+// behind it, in turn: a device may take a second, in which it connects to nobody else, to find out
+// that an address does not answer.
 #pragma once
 
 #include <chrono>

@@ -45,7 +45,9 @@ bool RcDevice::poll(FastEvent& event) {
       return true;
     }
     // Of a queue pair that is gone.
-    if (completion.kind != WorkCompletion::Kind::kSend) receives_.on_orphaned(completion.id);
+    const bool received = completion.kind == WorkCompletion::Kind::kReceive ||
+                          completion.kind == WorkCompletion::Kind::kReceiveImmediate;
+    if (received) receives_.on_orphaned(completion.id);
   }
   next_ = completed_ = 0;
   receives_.flush();

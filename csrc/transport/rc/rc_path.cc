@@ -72,6 +72,10 @@ Status RcPath::connect(const Ends& peer) {
   return {};
 }
 
+bool RcPath::connected() const {
+  return std::ranges::all_of(streams_, [](const auto& stream) { return stream->connected(); });
+}
+
 Status RcPath::probe() {
   for (const auto& stream : streams_) stream->probe();
   if (!failed()) return {};
@@ -223,14 +227,20 @@ FastEvent RcPath::on_completion(const WorkCompletion& completion) {
   FastEvent event;
   event.path = this;
   const bool succeeded = completion.status == CompletionStatus::kSuccess;
-  if (completion.kind != WorkCompletion::Kind::kSend && succeeded) {
-    on_receive(*stream, completion, event);
-    return event;
-  }
-  if (completion.kind == WorkCompletion::Kind::kSend) {
-    stream->on_sent(completion);
-  } else {
-    device_.receives().on_failed(completion.id);
+  switch (completion.kind) {
+    case WorkCompletion::Kind::kConnect:
+      if (succeeded) stream->on_connected();
+      break;
+    case WorkCompletion::Kind::kSend:
+      stream->on_sent(completion);
+      break;
+    case WorkCompletion::Kind::kReceive:
+    case WorkCompletion::Kind::kReceiveImmediate:
+      if (succeeded) {
+        on_receive(*stream, completion, event);
+        return event;
+      }
+      device_.receives().on_failed(completion.id);
   }
   if (!succeeded && !stream->failed()) {
     event.kind = FastEvent::Kind::kFailed;

@@ -40,6 +40,7 @@ class RcPath final : public FastPath {
   Status prepare() override;
   Ends ends() const override;
   Status connect(const Ends& peer) override;
+  bool connected() const override;
   Status probe() override;
   bool proved() const override;
   void start() override;

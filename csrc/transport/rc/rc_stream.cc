@@ -50,12 +50,10 @@ Status RcStream::prepare() {
 
 Status RcStream::connect(const Address& peer, uint32_t our_credits, uint32_t peer_credits) {
   ROCECOLL_CHECK(prepared() && !connected_);
-  if (Status status = queue_pair_->connect(peer); !status.ok()) return status;
-  connected_ = true;
   our_credits_ = our_credits;
   send_credits_ = peer_credits;
   bare_credits_ = kBareCredits;
-  return {};
+  return queue_pair_->connect(peer);
 }
 
 void RcStream::probe() {

@@ -62,6 +62,7 @@ class RcStream {
   Address address() const { return queue_pair_->address(); }
   // What is still to be sent will be posted from start() on. `credits`: what either end sets aside.
   Status connect(const Address& peer, uint32_t our_credits, uint32_t peer_credits);
+  bool connected() const { return connected_; }
   // Sends a message that means nothing; proved() once the peer's device has acknowledged it.
   void probe();
   bool proved() const { return proved_; }
@@ -98,6 +99,7 @@ class RcStream {
   void forget_writes();
 
   // -- completions
+  void on_connected() { connected_ = !failed_; }
   void on_sent(const WorkCompletion& completion);
   void on_credits(const StreamHeader& header) {
     send_credits_ += header.credits;

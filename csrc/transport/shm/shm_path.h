@@ -48,6 +48,7 @@ class ShmPath final : public FastPath {
   Status prepare() override;
   Ends ends() const override;
   Status connect(const Ends& peer) override;
+  bool connected() const override { return !failed_; }
   Status probe() override;
   bool proved() const override { return proved_; }
   void start() override { started_ = true; }

@@ -108,6 +108,14 @@ SimRdmaFabric::Flight SimRdmaFabric::launch(uint32_t endpoint, size_t bytes) {
   return flight;
 }
 
+void SimRdmaFabric::schedule(Instant at, uint32_t endpoint,
+                             std::function<void(SimRdmaDevice&)> action) {
+  queue_.schedule(at, [this, alive = alive_, endpoint, action = std::move(action)] {
+    if (!*alive) return;
+    if (SimRdmaDevice* device = slots_[endpoint].device) action(*device);
+  });
+}
+
 void SimRdmaFabric::schedule(Instant at, const End& end,
                              std::function<void(SimRdmaQueuePair&)> action) {
   queue_.schedule(at, [this, alive = alive_, end, action = std::move(action)] {

@@ -29,6 +29,8 @@ struct SimRdmaOptions {
   Duration max_jitter{0};  // uniform, added to a request's latency; keeps the queue pair's order
   // From the first sign that a request or its acknowledgement cannot get through to kRetryExceeded.
   Duration retry_timeout = std::chrono::milliseconds(100);
+  // A device connects one queue pair after the other, each in this time; 0: at once.
+  Duration connect_time{0};
   // How long a request waits for a receive request until kReceiverNotReady.
   Duration receiver_wait = std::chrono::milliseconds(10);
 };
@@ -115,7 +117,8 @@ class SimRdmaFabric {
   SimRdmaQueuePair* find(const End& end) const;
   // Takes the endpoint's port for `bytes`.
   Flight launch(uint32_t endpoint, size_t bytes);
-  // Runs `action` on the queue pair, if it still exists then.
+  // Runs `action` on the device, or the queue pair, if it still exists then.
+  void schedule(Instant at, uint32_t endpoint, std::function<void(SimRdmaDevice&)> action);
   void schedule(Instant at, const End& end, std::function<void(SimRdmaQueuePair&)> action);
   // Something that requests wait for may have changed: a path, a peer.
   void wake_all();

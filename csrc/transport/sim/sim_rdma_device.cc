@@ -121,12 +121,36 @@ void SimRdmaDevice::wake_queue_pairs() {
   for (const auto& [number, queue_pair] : queue_pairs_) queue_pair->on_path_changed();
 }
 
+void SimRdmaDevice::connect_in_turn(uint32_t number) {
+  connecting_.push_back(number);
+  if (connecting_.size() == 1) start_connecting();
+}
+
+void SimRdmaDevice::start_connecting() {
+  const Duration time = fabric_.options().connect_time;
+  if (time == Duration{0}) return on_connect_time();
+  fabric_.schedule(fabric_.queue_.now() + time, endpoint_,
+                   [](SimRdmaDevice& self) { self.on_connect_time(); });
+}
+
+void SimRdmaDevice::on_connect_time() {
+  SimRdmaQueuePair* queue_pair = find(connecting_.front());
+  connecting_.pop_front();
+  if (queue_pair != nullptr) queue_pair->on_connect_time();
+  if (!connecting_.empty()) start_connecting();
+}
+
 void SimRdmaDevice::forget(uint32_t number) {
   queue_pairs_.erase(number);
+  if (!connecting_.empty()) {
+    connecting_.erase(std::remove(connecting_.begin() + 1, connecting_.end(), number),
+                      connecting_.end());
+  }
   // Received messages stay: their buffers are the device's, not the queue pair's.
   std::erase_if(completions_, [number](const Entry& entry) {
+    const WorkCompletion::Kind kind = entry.completion.kind;
     return entry.completion.queue_pair == number &&
-           entry.completion.kind == WorkCompletion::Kind::kSend;
+           (kind == WorkCompletion::Kind::kSend || kind == WorkCompletion::Kind::kConnect);
   });
   for (Entry& entry : completions_) {
     uint32_t& queue_pair = entry.completion.queue_pair;

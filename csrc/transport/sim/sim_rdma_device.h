@@ -57,6 +57,10 @@ class SimRdmaDevice final : public RdmaDevice {
   size_t receive_requests() const;
   void wake_queue_pairs();
   void forget(uint32_t number);
+  // Connects the queue pair when those before it are.
+  void connect_in_turn(uint32_t number);
+  void start_connecting();
+  void on_connect_time();
   // Whether `memory` is registered under that key.
   bool covers(uint32_t local_key, std::span<const std::byte> memory) const;
   // The memory that a peer's write names, or nothing if it may not write there.
@@ -73,6 +77,7 @@ class SimRdmaDevice final : public RdmaDevice {
   uint32_t next_key_ = 1;
   std::deque<ReceiveRequest> receives_;
   std::deque<SimRdmaFabric::End> waiters_;
+  std::deque<uint32_t> connecting_;  // the first one is being connected, also once it is gone
   std::deque<Entry> completions_;
   std::map<uint32_t, SimRdmaQueuePair*> queue_pairs_;
 };

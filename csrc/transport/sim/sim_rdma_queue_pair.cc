@@ -54,19 +54,33 @@ Address SimRdmaQueuePair::address() const {
 }
 
 Status SimRdmaQueuePair::connect(const Address& peer) {
-  ROCECOLL_CHECK(!connected());
+  ROCECOLL_CHECK(!connected() && connecting_.number == 0);
   const auto bytes = peer.bytes();
   if (bytes.size() != kAddressBytes || bytes[0] != kSimRdmaFamily) {
     return Status(StatusCode::kInvalidArgument,
                   "not an address of a simulated queue pair: " + peer.text());
   }
-  if (device_.dead() || device_.slot().refusals.connections) {
-    ++device_.slot().refusals.connections_refused;
-    return Status(StatusCode::kNetwork, device_.description() + " cannot reach " + peer.text());
-  }
-  peer_ = {LoadLe<uint32_t>(bytes.data() + 1), LoadLe<uint32_t>(bytes.data() + 5)};
-  if (SimRdmaQueuePair* other = fabric_.find(peer_)) other->on_path_changed();
+  connecting_ = {LoadLe<uint32_t>(bytes.data() + 1), LoadLe<uint32_t>(bytes.data() + 5)};
+  refusal_ = device_.description() + " cannot reach " + peer.text();
+  device_.connect_in_turn(number_);
   return Status();
+}
+
+void SimRdmaQueuePair::on_connect_time() {
+  const End peer = std::exchange(connecting_, {});
+  if (failed_ || device_.dead()) return;
+  WorkCompletion completion;
+  completion.kind = WorkCompletion::Kind::kConnect;
+  completion.queue_pair = number_;
+  if (device_.slot().refusals.connections) {
+    ++device_.slot().refusals.connections_refused;
+    completion.status = CompletionStatus::kFailed;
+    completion.text = refusal_.c_str();
+  } else {
+    peer_ = peer;
+    if (SimRdmaQueuePair* other = fabric_.find(peer_)) other->on_path_changed();
+  }
+  device_.complete(completion, 0);
 }
 
 size_t SimRdmaQueuePair::post(std::span<const SendRequest> batch) {

@@ -12,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/time.h"
@@ -52,6 +53,7 @@ class SimRdmaQueuePair final : public RdmaQueuePair {
   End end() const { return {device_.endpoint(), number_}; }
   Posted& at(uint64_t sequence) { return requests_[sequence - answered_]; }
   bool connected() const { return peer_.number != 0; }
+  void on_connect_time();
   // The other end, if it would serve our requests.
   SimRdmaQueuePair* serving_peer() const;
 
@@ -89,7 +91,9 @@ class SimRdmaQueuePair final : public RdmaQueuePair {
   SimRdmaFabric& fabric_;
   SimRdmaDevice& device_;
   const uint32_t number_;
-  End peer_;  // number 0: not connected
+  End peer_;        // number 0: not connected
+  End connecting_;  // likewise
+  std::string refusal_;
   bool failed_ = false;
   bool landed_unnoticed_ = false;
   std::deque<ReceiveRequest> own_receives_;

@@ -28,7 +28,7 @@ Result<std::unique_ptr<CompletionQueue>> CompletionQueue::Create(VerbsPort& port
   if (queue == nullptr) {
     return port.error("make a completion queue of " + std::to_string(entries) + " entries", errno);
   }
-  Status status = port.watch(*channel);
+  Status status = port.watch(channel->fd);
   if (!status.ok()) return status;
   return std::unique_ptr<CompletionQueue>(
       new CompletionQueue(port, std::move(channel), std::move(queue)));

@@ -77,6 +77,8 @@ Result<std::unique_ptr<VerbsQueuePair>> VerbsQueuePair::Create(VerbsPort& port,
 VerbsQueuePair::VerbsQueuePair(VerbsPort& port, const Queues& queues, CompletionReserve& reserve,
                                QueuePairHandle queue_pair, const ibv_qp_cap& granted)
     : port_(port),
+      slow_calls_(*queues.slow_calls),
+      connects_(*queues.connects),
       completions_(*queues.completions),
       reserve_(reserve),
       queue_pair_(std::move(queue_pair)),
@@ -92,15 +94,28 @@ VerbsQueuePair::VerbsQueuePair(VerbsPort& port, const Queues& queues, Completion
 }
 
 VerbsQueuePair::~VerbsQueuePair() {
+  std::erase_if(connects_,
+                [this](const WorkCompletion& connect) { return connect.queue_pair == number(); });
+  if (stop_connecting()) {
+    Destroy(std::move(queue_pair_), completions_, reserve_);
+    return;
+  }
+  // No peer knows that it will be connected, so nothing comes until it is destroyed.
+  connecting_->owner = nullptr;
+  connecting_->orphan = std::move(queue_pair_);
+}
+
+void VerbsQueuePair::Destroy(QueuePairHandle queue_pair, CompletionQueue& completions,
+                             CompletionReserve& reserve) {
   // Some devices (mlx5) take a queue pair's completions out of the queue with it, and with those of
   // receives the only word that entries of the shared receive queue are free again. Others go on
   // flushing receives until it is gone; another queue pair may have its number then.
-  const uint32_t gone = number();
-  completions_.set_aside(gone);
-  queue_pair_.reset();
-  completions_.set_aside(gone);
-  --reserve_.living;
-  ++reserve_.destroyed;
+  const uint32_t gone = queue_pair->qp_num;
+  completions.set_aside(gone);
+  queue_pair.reset();
+  completions.set_aside(gone);
+  --reserve.living;
+  ++reserve.destroyed;
 }
 
 Status VerbsQueuePair::initialize() {
@@ -116,7 +131,7 @@ Status VerbsQueuePair::initialize() {
 }
 
 Status VerbsQueuePair::connect(const Address& peer) {
-  ROCECOLL_CHECK(!connected_);
+  ROCECOLL_CHECK(!connected_ && connecting_ == nullptr);
   const Result<QueuePairAddress> parsed =
       ToQueuePairAddress(peer, QueuePairAddress::Kind::kConnected);
   if (!parsed.ok()) return parsed.status();
@@ -125,13 +140,57 @@ Status VerbsQueuePair::connect(const Address& peer) {
                   "cannot connect " + address().text() + " to " + peer.text() +
                       ": one GID is IPv4, one IPv6; choose with the option gid_index");
   }
-  Status status = ready_to_receive(parsed.value());
-  if (status.ok()) status = ready_to_send();
-  connected_ = status.ok();
-  return status;
+  way_ = "find the way from " + ToText(own_.gid) + " to " + ToText(parsed.value().gid);
+  connecting_ = std::make_shared<Connecting>();
+  connecting_->queue_pair = queue_pair_.get();
+  connecting_->to_receive = ready_to_receive(parsed.value());
+  connecting_->to_send = ready_to_send();
+  connecting_->owner = this;
+  slow_call_ = slow_calls_.submit(
+      [connecting = connecting_] { connecting->make_calls(); },
+      [connecting = connecting_, &completions = completions_, &reserve = reserve_] {
+        if (connecting->owner != nullptr) return connecting->owner->on_connect_over();
+        Destroy(std::move(connecting->orphan), completions, reserve);
+      });
+  return {};
 }
 
-Status VerbsQueuePair::ready_to_receive(const QueuePairAddress& peer) {
+void VerbsQueuePair::Connecting::make_calls() {
+  failed = ibv_modify_qp(queue_pair, &to_receive,
+                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  ready_to_receive = failed == 0;
+  if (failed != 0 || abandoned) return;
+  failed = ibv_modify_qp(queue_pair, &to_send,
+                         IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                             IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+bool VerbsQueuePair::stop_connecting() {
+  if (connecting_ == nullptr) return true;
+  connecting_->abandoned = true;
+  if (!slow_calls_.withdraw(slow_call_)) return false;
+  connecting_.reset();
+  return true;
+}
+
+void VerbsQueuePair::on_connect_over() {
+  const std::shared_ptr<Connecting> over = std::move(connecting_);
+  if (failed_) return enter_error();
+  connected_ = over->failed == 0;
+  WorkCompletion completion;
+  completion.kind = WorkCompletion::Kind::kConnect;
+  completion.queue_pair = number();
+  if (!connected_) {
+    const std::string what = over->ready_to_receive ? "make a queue pair ready to send" : way_;
+    why_not_connected_ = port_.error(what, over->failed).message();
+    completion.status = CompletionStatus::kFailed;
+    completion.text = why_not_connected_.c_str();
+  }
+  connects_.push_back(completion);
+}
+
+ibv_qp_attr VerbsQueuePair::ready_to_receive(const QueuePairAddress& peer) const {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
   attributes.ah_attr = port_.path_to(peer.gid);
@@ -140,15 +199,10 @@ Status VerbsQueuePair::ready_to_receive(const QueuePairAddress& peer) {
   attributes.rq_psn = peer.packet_number_or_key;
   attributes.max_dest_rd_atomic = 0;  // nobody reads remotely
   attributes.min_rnr_timer = kReceiverNotReadyDelay;
-  const int failed =
-      ibv_modify_qp(queue_pair_.get(), &attributes,
-                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-  if (failed == 0) return {};
-  return port_.error("find the way from " + ToText(own_.gid) + " to " + ToText(peer.gid), failed);
+  return attributes;
 }
 
-Status VerbsQueuePair::ready_to_send() {
+ibv_qp_attr VerbsQueuePair::ready_to_send() const {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTS;
   attributes.sq_psn = own_.packet_number_or_key;
@@ -156,11 +210,7 @@ Status VerbsQueuePair::ready_to_send() {
   attributes.retry_cnt = port_.options().retry_count;
   attributes.rnr_retry = kReceiverNotReadyRetries;
   attributes.max_rd_atomic = 0;
-  const int failed =
-      ibv_modify_qp(queue_pair_.get(), &attributes,
-                    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                        IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
-  return failed == 0 ? Status() : port_.error("make a queue pair ready to send", failed);
+  return attributes;
 }
 
 size_t VerbsQueuePair::post(std::span<const SendRequest> batch) {
@@ -211,11 +261,15 @@ size_t VerbsQueuePair::post_receives(std::span<const ReceiveRequest> batch) {
 }
 
 void VerbsQueuePair::fail() {
+  failed_ = true;
+  if (stop_connecting()) enter_error();  // else once the calls of connect() are over
+}
+
+void VerbsQueuePair::enter_error() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   const int failed = ibv_modify_qp(queue_pair_.get(), &attributes, IBV_QP_STATE);
   if (failed != 0) port_.health().set_broken(port_.error("stop a queue pair", failed).message());
-  failed_ = true;
 }
 
 }  // namespace rocecoll

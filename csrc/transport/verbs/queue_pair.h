@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "transport/rdma.h"
 #include "transport/verbs/completion_queue.h"
 #include "transport/verbs/handles.h"
 #include "transport/verbs/queue_pair_address.h"
+#include "transport/verbs/slow_calls.h"
 #include "transport/verbs/verbs_port.h"
 
 namespace rocecoll {
@@ -23,6 +27,8 @@ struct CompletionReserve {
 class VerbsQueuePair final : public RdmaQueuePair {
  public:
   struct Queues {
+    SlowCalls* slow_calls = nullptr;
+    std::vector<WorkCompletion>* connects = nullptr;  // where the ends of connect() go
     CompletionQueue* completions = nullptr;
     ibv_srq* receives = nullptr;  // null: one of its own, for `max_receives`
     uint32_t max_sends = 0;
@@ -48,20 +54,47 @@ class VerbsQueuePair final : public RdmaQueuePair {
   uint32_t max_sends() const { return max_sends_; }
 
  private:
+  // What the other thread needs to connect a queue pair, and that queue pair, if it is destroyed
+  // meanwhile.
+  struct Connecting {
+    void make_calls();
+
+    ibv_qp* queue_pair = nullptr;
+    ibv_qp_attr to_receive{};
+    ibv_qp_attr to_send{};
+    std::atomic<bool> abandoned = false;
+    int failed = 0;  // the error of the first call that failed
+    bool ready_to_receive = false;
+    VerbsQueuePair* owner = nullptr;  // null once it is destroyed
+    QueuePairHandle orphan;
+  };
+
   VerbsQueuePair(VerbsPort& port, const Queues& queues, CompletionReserve& reserve,
                  QueuePairHandle queue_pair, const ibv_qp_cap& granted);
+  static void Destroy(QueuePairHandle queue_pair, CompletionQueue& completions,
+                      CompletionReserve& reserve);
   Status initialize();
-  Status ready_to_receive(const QueuePairAddress& peer);
-  Status ready_to_send();
+  ibv_qp_attr ready_to_receive(const QueuePairAddress& peer) const;
+  ibv_qp_attr ready_to_send() const;
+  // True if the calls of connect() were not begun, and so are not made, or are over.
+  bool stop_connecting();
+  void on_connect_over();
+  void enter_error();
   size_t post_list(std::span<const SendRequest> list);
 
   VerbsPort& port_;
+  SlowCalls& slow_calls_;
+  std::vector<WorkCompletion>& connects_;
   CompletionQueue& completions_;
   CompletionReserve& reserve_;
   QueuePairHandle queue_pair_;
   const uint32_t max_inline_bytes_;
   const uint32_t max_sends_;
   QueuePairAddress own_;
+  std::shared_ptr<Connecting> connecting_;  // while it is
+  uint64_t slow_call_ = 0;                  // likewise
+  std::string way_;                         // for people: from where to where
+  std::string why_not_connected_;
   bool connected_ = false;
   bool failed_ = false;
 };

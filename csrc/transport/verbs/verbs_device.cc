@@ -71,8 +71,13 @@ Status VerbsDevice::prepare() {
   limits_.max_region_bytes = device.max_mr_size;
   limits_.max_registered_bytes = ReadLockedMemoryLimit().bytes;
   limits_.max_send_requests = Capped(kMaxSends, device.max_qp_wr);
+  Result<std::unique_ptr<SlowCalls>> slow_calls = SlowCalls::Start();
+  if (!slow_calls.ok()) return slow_calls.status();
+  slow_calls_ = slow_calls.take();
+  Status status = port_->watch(slow_calls_->wait_handle().fd);
+  if (!status.ok()) return status;
   make_receive_queue();
-  Status status = make_completion_queue();
+  status = make_completion_queue();
   return status.ok() ? grant_sends() : status;
 }
 
@@ -139,9 +144,11 @@ Status VerbsDevice::grant_sends() {
   }
 }
 
-VerbsQueuePair::Queues VerbsDevice::queues() const {
-  return {completions_.get(), receives_.get(), limits_.max_send_requests,
-          limits_.shared_receives ? 0 : limits_.max_receive_requests, asked_inline_bytes_};
+VerbsQueuePair::Queues VerbsDevice::queues() {
+  return {slow_calls_.get(),         &connects_,
+          completions_.get(),        receives_.get(),
+          limits_.max_send_requests, limits_.shared_receives ? 0 : limits_.max_receive_requests,
+          asked_inline_bytes_};
 }
 
 Result<MemoryRegion> VerbsDevice::register_memory(std::span<std::byte> memory,
@@ -197,8 +204,12 @@ size_t VerbsDevice::post_receives(std::span<const ReceiveRequest> batch) {
 }
 
 size_t VerbsDevice::poll(std::span<WorkCompletion> completions) {
+  slow_calls_->finish();
   std::array<ibv_wc, kPollBatch> batch;
   size_t filled = 0;
+  for (; filled < completions.size() && !connects_.empty(); connects_.pop_back()) {
+    completions[filled++] = connects_.back();
+  }
   while (filled < completions.size()) {
     const size_t room = std::min(batch.size(), completions.size() - filled);
     const size_t count = completions_->poll(std::span(batch).first(room));
@@ -210,7 +221,7 @@ size_t VerbsDevice::poll(std::span<WorkCompletion> completions) {
   return filled;
 }
 
-bool VerbsDevice::arm() { return completions_->arm(); }
+bool VerbsDevice::arm() { return connects_.empty() && completions_->arm(); }
 
 Status VerbsDevice::health() {
   port_->take_events();

@@ -5,11 +5,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "transport/rdma.h"
 #include "transport/verbs/completion_queue.h"
 #include "transport/verbs/handles.h"
 #include "transport/verbs/queue_pair.h"
+#include "transport/verbs/slow_calls.h"
 #include "transport/verbs/verbs_port.h"
 
 namespace rocecoll {
@@ -40,7 +42,7 @@ class VerbsDevice final : public RdmaDevice {
   Status make_completion_queue();
   Status grant_sends();
   Status reserve_completions();
-  VerbsQueuePair::Queues queues() const;
+  VerbsQueuePair::Queues queues();
 
   std::unique_ptr<VerbsPort> port_;
   const std::string description_;
@@ -49,6 +51,8 @@ class VerbsDevice final : public RdmaDevice {
   std::unique_ptr<CompletionQueue> completions_;
   SharedReceiveQueueHandle receives_;  // null: each queue pair has its own
   CompletionReserve reserve_;
+  std::vector<WorkCompletion> connects_;   // to be polled; one for a queue pair at most
+  std::unique_ptr<SlowCalls> slow_calls_;  // ends before what its calls use
 };
 
 }  // namespace rocecoll

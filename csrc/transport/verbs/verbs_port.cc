@@ -71,25 +71,23 @@ Status VerbsPort::prepare() {
   if (protection_domain_ == nullptr) return error("make a protection domain", errno);
   wait_fd_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!wait_fd_.valid()) return error("make an epoll descriptor", errno);
-  Status status = watch_descriptor(context()->async_fd);
+  Status status = watch(context()->async_fd);
   // It may have changed before anybody listened for events.
   if (port.state != IBV_PORT_ACTIVE) health_.on_event(IBV_EVENT_PORT_ERR);
   look_for_gid();
   return status;
 }
 
-Status VerbsPort::watch_descriptor(int fd) {
-  const int flags = fcntl(fd, F_GETFL);
+Status VerbsPort::watch(int descriptor) {
+  const int flags = fcntl(descriptor, F_GETFL);
   epoll_event event{};
   event.events = EPOLLIN;
-  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
-      epoll_ctl(wait_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+  if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0 ||
+      epoll_ctl(wait_fd_, EPOLL_CTL_ADD, descriptor, &event) != 0) {
     return error("listen for events", errno);
   }
   return {};
 }
-
-Status VerbsPort::watch(ibv_comp_channel& channel) { return watch_descriptor(channel.fd); }
 
 Status VerbsPort::error(const std::string& what, int number) const {
   return VerbsError(choice_.device, what, number);

@@ -43,9 +43,9 @@ class VerbsPort {
   Result<ibv_mr*> register_memory(std::span<std::byte> memory, int access);
   void deregister(ibv_mr* region);
 
-  // Readable while the device has an event, or `channel` (see watch) has.
+  // Readable while the device has an event, or one of those watched is readable.
   WaitHandle wait_handle() const { return {wait_fd_}; }
-  Status watch(ibv_comp_channel& channel);
+  Status watch(int descriptor);
   // Takes the events that wait; one system call if there are none.
   void take_events();
   PortHealth& health() { return health_; }
@@ -53,7 +53,6 @@ class VerbsPort {
  private:
   VerbsPort(const RdmaOptions& options, PortChoice choice, ContextHandle context);
   Status prepare();
-  Status watch_descriptor(int fd);
   // Finds the place of the GID in the port's table, and whether it is there.
   void look_for_gid();
   bool has_gid_at(uint32_t index) const;

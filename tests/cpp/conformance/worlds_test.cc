@@ -126,6 +126,9 @@ std::vector<WorldKind> MakeWorlds() {
   worlds.push_back(OverSimulatedRdma("rc", {.rdma = wire}));
   worlds.push_back(OverSimulatedRdma("rc_own_receives",
                                      {.rdma = wire, .limits = SimRdmaFabric::OwnReceiveLimits()}));
+  SimRdmaOptions slow_connects = wire;
+  slow_connects.connect_time = std::chrono::seconds(2);
+  worlds.push_back(OverSimulatedRdma("rc_slow_connects", {.rdma = slow_connects}));
   worlds.push_back({"memory", [](const WorldSpec& spec) {
                       return std::make_unique<MemoryWorld>(spec.nodes, spec.seed,
                                                            ConnectionOf(spec));

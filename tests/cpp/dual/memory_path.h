@@ -115,6 +115,7 @@ class MemoryPath final : public FastPath {
     std::memcpy(&peer_, peer.addresses.front().bytes().data(), sizeof(peer_));
     return {};
   }
+  bool connected() const override { return peer_ != 0; }
   Status probe() override {
     send([](MemoryPath&) {}, [](MemoryPath& self) { self.proved_ = true; });
     return {};

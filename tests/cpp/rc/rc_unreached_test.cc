@@ -71,7 +71,8 @@ TEST(RcUnreached, APairIsToldOfOnceAtEachEndSlow) {
   }
 }
 
-// Each may hold up the process for a second.
+// But for the first of each, which all make at once. One may keep a device for a second, in which
+// it connects nobody else.
 TEST(RcUnreached, ConnectionsAreTriedOneAfterTheOther) {
   constexpr uint32_t kPeers = 12;
   RcWorld world(kPeers + 1, Auto());
@@ -79,12 +80,12 @@ TEST(RcUnreached, ConnectionsAreTriedOneAfterTheOther) {
   refusals.connections = true;
   for (uint32_t peer = 1; peer <= kPeers; ++peer) world.connect(0, peer);
   world.run_for(milliseconds(500));
-  EXPECT_EQ(refusals.connections_refused, 1u);
+  EXPECT_LE(refusals.connections_refused, kPeers);
   world.run_for(hours(1));
   const uint64_t own = 2 * (hours(1) / DualRetry::kLongestDelay);
   const uint64_t answers = hours(1) / UnreachedPeers::kAnswerInterval;
   EXPECT_GE(refusals.connections_refused, 10u);
-  EXPECT_LE(refusals.connections_refused, own + answers + 1);
+  EXPECT_LE(refusals.connections_refused, own + answers + kPeers);
   refusals.connections_refused = 0;
   for (uint64_t group = 2; group < 6; ++group) world.connect(0, 1, group);
   world.run_for(milliseconds(500));

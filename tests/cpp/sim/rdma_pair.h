@@ -47,11 +47,14 @@ struct Node {
     return std::span(buffers).subspan(id % (kMemoryBytes / kBufferBytes) * kBufferBytes,
                                       kBufferBytes);
   }
+  // What became of requests; of connections, see `connects`.
   Completions poll() {
     Completions all;
     std::array<WorkCompletion, 3> some;
     while (size_t count = device->poll(some)) {
-      all.insert(all.end(), some.begin(), some.begin() + static_cast<ptrdiff_t>(count));
+      for (const WorkCompletion& one : std::span(some).first(count)) {
+        (one.kind == WorkCompletion::Kind::kConnect ? connects : all).push_back(one);
+      }
     }
     return all;
   }
@@ -65,6 +68,7 @@ struct Node {
   MemoryRegion buffer_region;
   std::unique_ptr<RdmaQueuePair> queue_pair;  // the last member: destroyed before its device
   uint64_t next_receive = 0;
+  Completions connects;
 };
 
 inline RdmaLimits SmallLimits() {
@@ -82,6 +86,7 @@ class SimRdmaTest : public testing::Test {
   void SetUp() override {
     ASSERT_TRUE(a_.queue_pair->connect(b_.queue_pair->address()).ok());
     ASSERT_TRUE(b_.queue_pair->connect(a_.queue_pair->address()).ok());
+    ASSERT_TRUE(a_.poll().empty() && b_.poll().empty());
   }
   void TearDown() override {
     a_.queue_pair->fail();

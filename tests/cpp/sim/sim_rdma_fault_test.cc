@@ -123,11 +123,53 @@ TEST_F(SimRdmaTest, RefusesAsASystemShortOfResourcesDoes) {
   EXPECT_EQ(a_.device->create_queue_pair().status().code(), StatusCode::kNetwork);
   fabric_.refusals(0).queue_pairs = false;
   auto queue_pair = a_.device->create_queue_pair().take();
-  EXPECT_EQ(queue_pair->connect(b_.queue_pair->address()).code(), StatusCode::kNetwork);
+  a_.poll();
+  EXPECT_TRUE(queue_pair->connect(b_.queue_pair->address()).ok());
+  a_.poll();
+  ASSERT_EQ(a_.connects.size(), 2u);
+  EXPECT_EQ(a_.connects[1].status, CompletionStatus::kFailed);
+  EXPECT_NE(std::string(a_.connects[1].text).find("cannot reach"), std::string::npos);
   const std::array<std::byte, 4> foreign{};
   EXPECT_EQ(queue_pair->connect(Address(foreign, "10.0.0.1")).code(), StatusCode::kInvalidArgument);
   fabric_.refusals(0) = {};
   EXPECT_TRUE(queue_pair->connect(b_.queue_pair->address()).ok());
+  a_.poll();
+  EXPECT_EQ(a_.connects.back().status, CompletionStatus::kSuccess);
+}
+
+class SlowConnects : public SimRdmaTest {
+ protected:
+  SlowConnects() : SimRdmaTest({.connect_time = std::chrono::seconds(2)}) {}
+  void SetUp() override {}
+};
+
+TEST_F(SlowConnects, ADeviceConnectsOneQueuePairAfterTheOther) {
+  const Address peer = b_.queue_pair->address();
+  std::vector<std::unique_ptr<RdmaQueuePair>> queue_pairs;
+  for (int i = 0; i < 4; ++i) {
+    queue_pairs.push_back(a_.device->create_queue_pair().take());
+    ASSERT_TRUE(queue_pairs.back()->connect(peer).ok());
+  }
+  const auto connected = [this](Duration time) {
+    run(time);
+    a_.poll();
+    return a_.connects.size();
+  };
+  EXPECT_EQ(connected(milliseconds(1999)), 0u);
+  EXPECT_EQ(connected(milliseconds(1)), 1u);
+  queue_pairs[1].reset();  // under way: takes its time
+  queue_pairs[2].reset();  // not begun: takes none
+  EXPECT_EQ(connected(milliseconds(3999)), 1u);
+  EXPECT_EQ(connected(milliseconds(1)), 2u);
+  EXPECT_EQ(a_.connects[1].queue_pair, queue_pairs[3]->number());
+}
+
+TEST_F(SlowConnects, AQueuePairThatHasFailedMeanwhileIsNotConnected) {
+  ASSERT_TRUE(a_.queue_pair->connect(b_.queue_pair->address()).ok());
+  a_.queue_pair->fail();
+  run(std::chrono::seconds(3));
+  a_.poll();
+  EXPECT_TRUE(a_.connects.empty());
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What devices of other makes do, played by Soft-RoCE: calls of libibverbs go through this program.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "verbs/real_call.h"
 #include "verbs/verbs_world.h"
 
 namespace rocecoll {
@@ -35,13 +35,6 @@ struct NicQuirks {
 NicQuirks& Quirks() {
   static NicQuirks quirks;
   return quirks;
-}
-
-template <typename Function>
-Function* Real(Function* /*type*/, const char* name) {
-  void* found = dlvsym(RTLD_NEXT, name, "IBVERBS_1.1");  // 1.0 has another binary interface
-  ROCECOLL_CHECK(found != nullptr);
-  return reinterpret_cast<Function*>(found);
 }
 
 decltype(ibv_context_ops::post_send) real_post_send = nullptr;
@@ -149,8 +142,8 @@ class NicQuirksTest : public testing::Test {
     b_ = std::make_unique<RdmaEnd>(UsableDevices().back(), RdmaOptions());
     a_->queue_pair = a_->make();
     b_->queue_pair = b_->make();
-    ASSERT_TRUE(a_->queue_pair->connect(b_->queue_pair->address()).ok());
-    ASSERT_TRUE(b_->queue_pair->connect(a_->queue_pair->address()).ok());
+    ASSERT_TRUE(a_->connect(*b_).ok());
+    ASSERT_TRUE(b_->connect(*a_).ok());
   }
 
   std::unique_ptr<RdmaEnd> a_;

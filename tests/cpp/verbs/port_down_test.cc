@@ -75,8 +75,8 @@ TEST_F(PortDownTest, ConnectedQueuePairsFailAndTheDeviceSaysWhy) {
   RdmaEnd a(a_name_, {.timeout = 13, .retry_count = 2});
   RdmaEnd b(b_name_, {.timeout = 13, .retry_count = 2});
   for (RdmaEnd* end : {&a, &b}) end->queue_pair = end->make();
-  ASSERT_TRUE(a.queue_pair->connect(b.queue_pair->address()).ok());
-  ASSERT_TRUE(b.queue_pair->connect(a.queue_pair->address()).ok());
+  ASSERT_TRUE(a.connect(b).ok());
+  ASSERT_TRUE(b.connect(a).ok());
   take_down();
   const Status status = await_health(*a.device, false);
   EXPECT_EQ(status.code(), StatusCode::kNetwork);
@@ -90,8 +90,8 @@ TEST_F(PortDownTest, ConnectedQueuePairsFailAndTheDeviceSaysWhy) {
   up();
   EXPECT_TRUE(await_health(*a.device, true).ok());
   for (RdmaEnd* end : {&a, &b}) end->queue_pair = end->make();
-  ASSERT_TRUE(a.queue_pair->connect(b.queue_pair->address()).ok());
-  ASSERT_TRUE(b.queue_pair->connect(a.queue_pair->address()).ok());
+  ASSERT_TRUE(a.connect(b).ok());
+  ASSERT_TRUE(b.connect(a).ok());
   const SendRequest write = a.write(b, 0, 100, 1);
   ASSERT_EQ(a.queue_pair->post({&write, 1}), 1u);
   ASSERT_TRUE(a.await(2));
@@ -108,7 +108,7 @@ TEST_F(PortDownTest, AnAddressThatComesBackIsFoundWhereverItIs) {
   ud_b.add(ud_a.port->address());
   a.queue_pair = a.make();  // holds the old place
   b.queue_pair = b.make();
-  ASSERT_TRUE(a.queue_pair->connect(b.queue_pair->address()).ok());
+  ASSERT_TRUE(a.connect(b).ok());
   const auto own = Pair("SOFTROCE_ADDRESSES");
   const std::string device = " dev " + interface_;
   run("ip address del " + own[0] + "/32" + device);
@@ -122,8 +122,8 @@ TEST_F(PortDownTest, AnAddressThatComesBackIsFoundWhereverItIs) {
   EXPECT_TRUE(await_health(*a.device, true).ok());
   EXPECT_TRUE(await_health(*ud_a.port, true).ok());
   for (RdmaEnd* end : {&a, &b}) end->queue_pair = end->make();
-  ASSERT_TRUE(a.queue_pair->connect(b.queue_pair->address()).ok());
-  ASSERT_TRUE(b.queue_pair->connect(a.queue_pair->address()).ok());
+  ASSERT_TRUE(a.connect(b).ok());
+  ASSERT_TRUE(b.connect(a).ok());
   const SendRequest write = a.write(b, 0, 100, 1);
   ASSERT_EQ(a.queue_pair->post({&write, 1}), 1u);
   ASSERT_TRUE(a.await(1));

@@ -25,9 +25,9 @@ class VerbsDeviceTest : public testing::TestWithParam<Devices> {
     b_ = std::make_unique<RdmaEnd>(names[GetParam() == Devices::kOneDevice ? 0 : 1], b_options);
     a_->queue_pair = a_->make();
     b_->queue_pair = b_->make();
-    Status status = a_->queue_pair->connect(b_->queue_pair->address());
+    Status status = a_->connect(*b_);
     ASSERT_TRUE(status.ok()) << status.message();
-    status = b_->queue_pair->connect(a_->queue_pair->address());
+    status = b_->connect(*a_);
     ASSERT_TRUE(status.ok()) << status.message();
   }
 
@@ -167,8 +167,8 @@ TEST_P(VerbsDeviceTest, AThousandQueuePairsAreMadeUsedAndDestroyed) {
   for (int cycle = 0; cycle < 1000; ++cycle) {
     a_->queue_pair = a_->make();
     b_->queue_pair = b_->make();
-    ASSERT_TRUE(a_->queue_pair->connect(b_->queue_pair->address()).ok());
-    ASSERT_TRUE(b_->queue_pair->connect(a_->queue_pair->address()).ok());
+    ASSERT_TRUE(a_->connect(*b_).ok());
+    ASSERT_TRUE(b_->connect(*a_).ok());
     a_->completions.clear();
     b_->completions.clear();
     const SendRequest send = a_->request(SendRequest::Kind::kSend, 0, 64, 1);

@@ -27,8 +27,8 @@ class VerbsFailureTest : public testing::Test {
   void renew() {
     a_->queue_pair = a_->make();
     b_->queue_pair = b_->make();
-    ASSERT_TRUE(a_->queue_pair->connect(b_->queue_pair->address()).ok());
-    ASSERT_TRUE(b_->queue_pair->connect(a_->queue_pair->address()).ok());
+    ASSERT_TRUE(a_->connect(*b_).ok());
+    ASSERT_TRUE(b_->connect(*a_).ok());
     a_->completions.clear();
     b_->completions.clear();
   }
@@ -136,8 +136,8 @@ TEST_F(VerbsFailureTest, FailFlushesEverythingInOrder) {
 TEST_F(VerbsFailureTest, OneQueuePairsFailureLeavesTheOthersAndTheSharedReceiveQueueAlone) {
   auto a_other = a_->make();
   auto b_other = b_->make();
-  ASSERT_TRUE(a_other->connect(b_other->address()).ok());
-  ASSERT_TRUE(b_other->connect(a_other->address()).ok());
+  ASSERT_TRUE(a_->connect(*a_other, b_other->address()).ok());
+  ASSERT_TRUE(b_->connect(*b_other, a_other->address()).ok());
   b_->post_receives(4, 64);
   a_->queue_pair->fail();
   b_->queue_pair->fail();
@@ -158,9 +158,11 @@ TEST_F(VerbsFailureTest, TheCompletionQueueHasRoomForTheFailureOfAll) {
   std::vector<std::unique_ptr<RdmaQueuePair>> queue_pairs;
   for (int i = 0; i < 80; ++i) {
     queue_pairs.push_back(a_->make());
-    ASSERT_TRUE(queue_pairs.back()->connect(b_->queue_pair->address()).ok());
-    ASSERT_EQ(queue_pairs.back()->post(list), room);
-    queue_pairs.back()->fail();
+    ASSERT_TRUE(a_->connect(*queue_pairs.back(), b_->queue_pair->address()).ok());
+  }
+  for (const auto& queue_pair : queue_pairs) {
+    ASSERT_EQ(queue_pair->post(list), room);
+    queue_pair->fail();
   }
   ASSERT_TRUE(a_->await(room * queue_pairs.size()));
   EXPECT_TRUE(a_->device->health().ok()) << a_->device->health().message();
@@ -193,7 +195,7 @@ TEST_F(VerbsFailureTest, ConnectRefusesWhatIsNoQueuePairOfItsKind) {
       ToQueuePairAddress(fresh->address(), QueuePairAddress::Kind::kConnected).take();
   other.gid = ParseGid(other.gid.is_ipv4() ? "2001:db8::1" : "192.0.2.1").value();
   EXPECT_EQ(fresh->connect(ToAddress(other)).code(), StatusCode::kInvalidArgument);
-  EXPECT_TRUE(fresh->connect(b_->queue_pair->address()).ok());
+  EXPECT_TRUE(a_->connect(*fresh, b_->queue_pair->address()).ok());
 }
 
 }  // namespace

@@ -99,6 +99,25 @@ class RdmaEnd {
               count);
   }
 
+  // Connects, and waits until it is.
+  Status connect(RdmaQueuePair& which, const Address& peer) {
+    Status status = which.connect(peer);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (status.ok() && std::chrono::steady_clock::now() < deadline) {
+      WorkCompletion one;
+      if (device->poll({&one, 1}) == 0) {
+        if (device->arm()) WaitReadable(device->wait_handle(), 1000);
+      } else if (one.kind != WorkCompletion::Kind::kConnect) {
+        completions.push_back(one);
+      } else if (one.queue_pair == which.number()) {
+        if (one.status == CompletionStatus::kSuccess) return {};
+        status = Status(StatusCode::kNetwork, one.text);
+      }
+    }
+    return status.ok() ? Status(StatusCode::kTimeout, "the test has waited long enough") : status;
+  }
+  Status connect(const RdmaEnd& peer) { return connect(*queue_pair, peer.queue_pair->address()); }
+
   // Until there are `count` completions in all; sleeps on the wait handle between them.
   bool await(size_t count) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
