@@ -80,6 +80,11 @@ class DatagramPort {
   virtual size_t peer_limit(PeerHandle peer) const = 0;
   // peer_limit() may be out of date: brings it up to date, with a look at the system's routes.
   virtual void look_at_route(PeerHandle /*peer*/) {}
+  // What carries datagrams to this peer may have moved, with another hardware address: has the
+  // system look where it is. What is sent goes the way that is known until another one is.
+  virtual void renew_way(PeerHandle /*peer*/) {}
+  // The system is looking, perhaps for seconds. Without any known way what is sent is lost.
+  virtual bool seeks_way(PeerHandle /*peer*/) const { return false; }
   // No network lies between us and this peer: only its receive buffer limits what may be in flight.
   virtual bool on_this_host(PeerHandle /*peer*/) const { return false; }
   // What carries packets to this peer now, as PathStats calls it.

@@ -38,6 +38,8 @@ class FaultPort final : public DatagramPort {
   void remove_peer(PeerHandle peer) override;
   size_t peer_limit(PeerHandle peer) const override { return inner_->peer_limit(peer); }
   void look_at_route(PeerHandle peer) override { inner_->look_at_route(peer); }
+  void renew_way(PeerHandle peer) override { inner_->renew_way(peer); }
+  bool seeks_way(PeerHandle peer) const override { return inner_->seeks_way(peer); }
   size_t guaranteed_bytes(const Address& peer) const override {
     return inner_->guaranteed_bytes(peer);
   }

@@ -47,7 +47,29 @@ Result<PeerHandle> SimPort::add_peer(const Address& address) {
     return Status(StatusCode::kInvalidArgument,
                   "not an address of a simulated network: " + address.text());
   }
-  return PeerHandle{LoadLe<uint32_t>(bytes.data() + 1)};
+  const PeerHandle peer{LoadLe<uint32_t>(bytes.data() + 1)};
+  if (way_time_ > Duration{0}) ways_.try_emplace(peer.index, false, network_.now() + way_time_);
+  return peer;
+}
+
+void SimPort::renew_way(PeerHandle peer) {
+  if (seeks_way(peer)) return;
+  const auto [way, added] = ways_.try_emplace(peer.index, true, kNever);
+  way->second.known = knows_way(peer.index);
+  way->second.found_at = network_.now() + way_time_;
+}
+
+bool SimPort::seeks_way(PeerHandle peer) const {
+  const auto way = ways_.find(peer.index);
+  return way != ways_.end() && way->second.found_at != kNever &&
+         network_.now() < way->second.found_at;
+}
+
+bool SimPort::knows_way(uint32_t endpoint) {
+  const auto way = ways_.find(endpoint);
+  if (way == ways_.end()) return true;
+  if (network_.now() >= way->second.found_at) way->second = {true, kNever};
+  return way->second.known;
 }
 
 size_t SimPort::peer_limit(PeerHandle peer) const {
@@ -69,6 +91,7 @@ size_t SimPort::send(std::span<const TxDatagram> batch) {
     run_to = may_join && size == segment ? datagram.to.index : UINT32_MAX;
     if (datagram.to.index >= network_.endpoints()) continue;  // no such host: sent and lost
     if (refused_.contains(datagram.to.index)) continue;
+    if (!knows_way(datagram.to.index)) continue;
     network_.transmit(endpoint_, datagram.to.index, datagram.header, datagram.payload, segment);
   }
   return count;

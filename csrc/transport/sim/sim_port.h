@@ -40,6 +40,10 @@ class SimPort final : public DatagramPort {
   }
   // What peer_limit() says of `endpoint` from now on, within limits(): the MTU of its route.
   void set_peer_limit(uint32_t endpoint, size_t bytes) { peer_limits_[endpoint] = bytes; }
+  // How long it takes from now on to find the way to a peer. It is known at once otherwise.
+  void set_way_time(Duration time) { way_time_ = time; }
+  // The way to `endpoint` leads nowhere any more, until another one is looked for.
+  void move(uint32_t endpoint) { ways_[endpoint] = {false, kNever}; }
   void set_health(Status health) { health_ = std::move(health); }
   // What clock() says from now on, for time that passes while a call is served.
   void set_clock(std::function<Instant(Instant)> clock) { clock_ = std::move(clock); }
@@ -49,6 +53,8 @@ class SimPort final : public DatagramPort {
   Result<PeerHandle> add_peer(const Address& address) override;
   void remove_peer(PeerHandle) override {}  // handles are numbers of endpoints
   size_t peer_limit(PeerHandle peer) const override;
+  void renew_way(PeerHandle peer) override;
+  bool seeks_way(PeerHandle peer) const override;
   size_t send(std::span<const TxDatagram> batch) override;
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
@@ -68,6 +74,12 @@ class SimPort final : public DatagramPort {
     bool marked = false;
   };
 
+  struct Way {
+    bool known = false;
+    Instant found_at = kNever;  // unless `known`, or while another one is looked for
+  };
+
+  bool knows_way(uint32_t endpoint);
   bool accept(uint32_t from, std::shared_ptr<std::vector<std::byte>> bytes, bool marked);
   void report(uint32_t endpoint, Obstacle obstacle);
 
@@ -80,6 +92,8 @@ class SimPort final : public DatagramPort {
   std::vector<uint32_t> free_leases_;
   std::deque<UnreachableHint> unreachable_;
   std::map<uint32_t, size_t> peer_limits_;  // where they are not the largest
+  Duration way_time_{0};
+  std::map<uint32_t, Way> ways_;  // that are not simply known
   size_t send_room_ = SIZE_MAX;
   std::set<uint32_t> refused_;
   Status health_;

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/log.h"
 
 namespace rocecoll {
 namespace {
@@ -53,16 +54,15 @@ Result<PeerHandle> UdPeers::add(const Address& address) {
     return Status(StatusCode::kNetwork, "this process already talks to " +
                                             std::to_string(kMaxPeers) + " datagram queue pairs");
   }
-  const Result<ibv_ah*> handle = handle_to(peer.gid);
-  if (!handle.ok()) return handle.status();
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(peers_.size()));
     peers_.emplace_back();
   }
   const uint32_t index = free_.back();
   free_.pop_back();
-  peers_[index] = {address,   handle.value(), id.gid,
-                   id.number, id.key,         std::min(peer.mtu_bytes, own_.mtu_bytes)};
+  peers_[index] = {address, &way_to(peer.gid),
+                   id.gid,  id.number,
+                   id.key,  std::min(peer.mtu_bytes, own_.mtu_bytes)};
   index_of_.emplace(id, index);
   return PeerHandle{index};
 }
@@ -76,30 +76,58 @@ void UdPeers::remove(PeerHandle peer) {
 void UdPeers::follow_gid() {
   if (gid_moves_ == port_.gid_moves()) return;
   gid_moves_ = port_.gid_moves();
-  for (auto& [gid, handle] : handles_) {
-    auto made = make_handle(gid);
-    if (!made.ok()) continue;  // an old one loses what is sent with it, as a failed path does
-    for (Peer& peer : peers_) {
-      if (peer.handle == handle.get()) peer.handle = made.value().get();
-    }
-    handle = made.take();
-  }
+  // Old ones lose what is sent with them, as a failed path does.
+  for (auto& [gid, way] : ways_) seek(gid, way);
 }
 
-Result<ibv_ah*> UdPeers::handle_to(const Gid& gid) {
-  if (const auto known = handles_.find(gid); known != handles_.end()) return known->second.get();
-  auto made = make_handle(gid);
-  if (!made.ok()) return made.status();
-  return handles_.emplace(gid, made.take()).first->second.get();
+void UdPeers::drop_replaced(uint64_t done, uint64_t posted) {
+  for (Replaced& replaced : replaced_) replaced.until = std::min(replaced.until, posted);
+  while (!replaced_.empty() && replaced_.front().until <= done) replaced_.pop_front();
 }
 
-Result<AddressHandle> UdPeers::make_handle(const Gid& gid) const {
-  ibv_ah_attr path = port_.path_to(gid);
-  AddressHandle handle(ibv_create_ah(port_.protection_domain(), &path));
-  if (handle == nullptr) {
-    return port_.error("find the way from " + ToText(own_.gid) + " to " + ToText(gid), errno);
+void UdPeers::renew_way(PeerHandle peer) {
+  const Gid& gid = (*this)[peer].gid;
+  seek(gid, ways_.at(gid));
+}
+
+const UdPeers::Way& UdPeers::way_to(const Gid& gid) {
+  const auto [found, added] = ways_.try_emplace(gid);
+  if (added) seek(gid, found->second);
+  return found->second;
+}
+
+void UdPeers::seek(const Gid& gid, Way& way) {
+  if (std::exchange(way.sought, true)) return;
+  struct Call {
+    ibv_pd* domain = nullptr;
+    ibv_ah_attr path{};
+    AddressHandle handle;
+    int error = 0;
+  };
+  way.gid_moves = port_.gid_moves();
+  auto call = std::make_shared<Call>(port_.protection_domain(), port_.path_to(gid));
+  slow_calls_.submit(
+      [call] {
+        call->handle.reset(ibv_create_ah(call->domain, &call->path));
+        call->error = errno;
+      },
+      [this, call, gid] { on_sought(gid, std::move(call->handle), call->error); });
+}
+
+void UdPeers::on_sought(const Gid& gid, AddressHandle found, int error) {
+  Way& way = ways_.at(gid);
+  way.sought = false;
+  if (way.gid_moves != port_.gid_moves()) {
+    seek(gid, way);
+  } else if (found != nullptr) {
+    std::swap(way.handle, found);
+    way.told = false;
+    if (found != nullptr) replaced_.push_back({std::move(found)});
+    if (replaced_.size() > kMaxReplaced) replaced_.pop_front();
+  } else if (!std::exchange(way.told, true)) {
+    const std::string what = "find the way from " + ToText(own_.gid) + " to " + ToText(gid);
+    Log(Severity::kInfo, port_.error(what, error).message());
   }
-  return handle;
 }
 
 const UdPeers::Peer& UdPeers::operator[](PeerHandle peer) const {

@@ -49,7 +49,11 @@ Status UdPort::prepare() {
       UdReceiver::Create(*port_, std::min(kReceiveSlots, device_limit));
   if (!receiver.ok()) return receiver.status();
   receiver_ = receiver.take();
-  Status status = make_queue_pair();
+  Result<std::unique_ptr<SlowCalls>> slow_calls = SlowCalls::Start();
+  if (!slow_calls.ok()) return slow_calls.status();
+  slow_calls_ = slow_calls.take();
+  Status status = port_->watch(slow_calls_->wait_handle().fd);
+  if (status.ok()) status = make_queue_pair();
   if (!status.ok()) return status;
 
   own_.kind = QueuePairAddress::Kind::kDatagrams;
@@ -57,7 +61,7 @@ Status UdPort::prepare() {
   own_.number = queue_pair_->qp_num;
   own_.packet_number_or_key = static_cast<uint32_t>(EntropyId()) & kKeyMask;
   own_.gid = port_->choice().gid.gid;
-  peers_ = std::make_unique<UdPeers>(*port_, own_, kMinMtuBytes);
+  peers_ = std::make_unique<UdPeers>(*port_, *slow_calls_, own_, kMinMtuBytes);
   status = start();
   if (!status.ok()) return status;
   receiver_->restart(*queue_pair_);
@@ -139,6 +143,8 @@ bool UdPort::send_to(const Address& address, std::span<const std::byte> datagram
 }
 
 size_t UdPort::receive(std::span<RxDatagram> batch) {
+  slow_calls_->finish();
+  peers_->drop_replaced(sender_->done(), sender_->posted());
   const size_t filled = receiver_->receive(*queue_pair_, *peers_, batch);
   start_anew_if_failed();
   return filled;

@@ -11,6 +11,7 @@
 #include "transport/rdma.h"
 #include "transport/verbs/handles.h"
 #include "transport/verbs/queue_pair_address.h"
+#include "transport/verbs/slow_calls.h"
 #include "transport/verbs/ud_peers.h"
 #include "transport/verbs/ud_receiver.h"
 #include "transport/verbs/ud_sender.h"
@@ -26,6 +27,8 @@ class UdPort final : public DatagramPort {
   Address address() const override { return ToAddress(own_); }
   Result<PeerHandle> add_peer(const Address& address) override { return peers_->add(address); }
   void remove_peer(PeerHandle peer) override { peers_->remove(peer); }
+  void renew_way(PeerHandle peer) override { peers_->renew_way(peer); }
+  bool seeks_way(PeerHandle peer) const override { return peers_->seeks_way(peer); }
   size_t peer_limit(PeerHandle peer) const override { return (*peers_)[peer].max_datagram_bytes; }
   size_t send(std::span<const TxDatagram> batch) override;
   // The hardware keeps what it needs to reach an address, so whoever is sent to becomes a peer.
@@ -54,7 +57,8 @@ class UdPort final : public DatagramPort {
   std::unique_ptr<UdPeers> peers_;
   std::unique_ptr<UdSender> sender_;
   std::unique_ptr<UdReceiver> receiver_;
-  QueuePairHandle queue_pair_;  // before its queues
+  QueuePairHandle queue_pair_;             // before its queues
+  std::unique_ptr<SlowCalls> slow_calls_;  // ends before what its calls use
   uint32_t max_inline_bytes_ = 0;
 };
 

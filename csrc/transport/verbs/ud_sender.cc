@@ -47,8 +47,8 @@ size_t UdSender::send(ibv_qp& queue_pair, uint32_t max_inline_bytes, uint32_t ow
     const TxDatagram& datagram = batch[taken];
     const UdPeers::Peer& peer = peers[datagram.to];
     const size_t bytes = datagram.header.size() + datagram.payload.size();
-    // The peer could not receive it, and the device would not say so.
-    if (bytes > peer.max_datagram_bytes) continue;
+    // The peer could not receive it, and the device would not say so; or nobody knows where it is.
+    if (bytes > peer.max_datagram_bytes || peer.way->handle == nullptr) continue;
     const uint64_t index = next_ + listed;
     const auto packet = fill(index, datagram);
     slices[listed] = {reinterpret_cast<uintptr_t>(packet.data()), static_cast<uint32_t>(bytes),
@@ -62,7 +62,7 @@ size_t UdSender::send(ibv_qp& queue_pair, uint32_t max_inline_bytes, uint32_t ow
     request.imm_data = htonl(own_key);
     if ((index + 1) % kSignalEvery == 0) request.send_flags |= IBV_SEND_SIGNALED;
     if (bytes <= max_inline_bytes) request.send_flags |= IBV_SEND_INLINE;
-    request.wr.ud.ah = peer.handle;
+    request.wr.ud.ah = peer.way->handle.get();
     request.wr.ud.remote_qpn = peer.number;
     request.wr.ud.remote_qkey = peer.key;
     position[listed++] = taken;

@@ -33,6 +33,9 @@ class UdSender {
   // As DatagramPort::send. `own_key` travels with each, so that the receiver can answer.
   size_t send(ibv_qp& queue_pair, uint32_t max_inline_bytes, uint32_t own_key, const UdPeers& peers,
               std::span<const TxDatagram> batch);
+  // Requests before done() are over; posted() is the number of the next one.
+  uint64_t done() const { return first_; }
+  uint64_t posted() const { return next_; }
   // A request has failed, and the queue pair with it: reset that, then restart().
   bool failed() const { return failed_; }
   // Forgets what was on its way. The queue pair has been reset.

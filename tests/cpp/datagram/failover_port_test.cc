@@ -70,6 +70,48 @@ TEST(FailoverPort, ProbesAPathWithTheLargestDatagramAFewTimes) {
   EXPECT_FALSE(world.port->uses_ud(world.peer));
 }
 
+// Neither do probes count, nor is anybody told that the path does not work.
+TEST(FailoverPort, WaysThatTakeSecondsToFindAreWaitedForOverUdp) {
+  while (TakeLogEntry(Duration{0})) {
+  }
+  FailoverWorld world({});
+  for (SimPort* port : world.ud_ports) port->set_way_time(seconds(5));
+  world.open_all();
+  ASSERT_NO_FATAL_FAILURE(world.transfer(0, 1, 10'000));
+  EXPECT_LT(world.now(), Instant{} + seconds(5));
+  EXPECT_FALSE(world.uses_ud(0, 1));
+  const auto proven = [&] { return world.uses_ud(0, 1) && world.uses_ud(1, 0); };
+  EXPECT_TRUE(world.run(proven, seconds(10)));
+  while (auto entry = TakeLogEntry(Duration{0})) {
+    EXPECT_EQ(entry->severity, Severity::kInfo) << entry->text;
+  }
+}
+
+// As a gateway or a bond does whose other half takes over.
+TEST(FailoverPort, APeerWithANewHardwareAddressIsFoundAgain) {
+  for (const bool failover : {true, false}) {
+    FailoverWorldOptions options;
+    options.failover.failover = failover;
+    options.connection.peer_timeout = seconds(60);
+    FailoverWorld world(options);
+    ASSERT_TRUE(world.prove());
+    for (const uint32_t from : {0u, 1u}) {
+      world.ud_ports[from]->move(world.ud_ports[1 - from]->endpoint());
+    }
+    ASSERT_NO_FATAL_FAILURE(world.transfer(0, 1, 10'000));
+    const uint64_t over_ud = world.ports[0]->counts().datagrams_over_ud;
+    const auto again = [&] { return world.uses_ud(0, 1) && world.uses_ud(1, 0); };
+    // Only those with traffic try again.
+    for (int i = 0; i < 40 && !again(); ++i) {
+      ASSERT_NO_FATAL_FAILURE(world.transfer(0, 1, 1'000));
+      world.run_for(milliseconds(500));
+    }
+    EXPECT_TRUE(again()) << failover;
+    ASSERT_NO_FATAL_FAILURE(world.transfer(0, 1, 10'000));
+    EXPECT_GT(world.ports[0]->counts().datagrams_over_ud, over_ud);
+  }
+}
+
 TEST(FailoverPort, APeerWithTooSmallAnMtuStaysOnUdp) {
   Scripted world;
   world.run(milliseconds(2));

@@ -128,6 +128,7 @@ TEST_F(PortDownTest, AnAddressThatComesBackIsFoundWhereverItIs) {
   ASSERT_EQ(a.queue_pair->post({&write, 1}), 1u);
   ASSERT_TRUE(a.await(1));
   EXPECT_EQ(a.completions[0].status, CompletionStatus::kSuccess) << a.completions[0].text;
+  ud_a.await_way(to_b);
   ud_a.send(to_b, {Pattern(100, 1)});
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (ud_b.take() == 0 && std::chrono::steady_clock::now() < deadline) {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "verbs/real_call.h"
-#include "verbs/verbs_world.h"
+#include "verbs/ud_world.h"
 
 namespace rocecoll {
 namespace {
@@ -67,6 +67,11 @@ WayGate& Gate() {
 int ibv_modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
   if ((mask & IBV_QP_AV) != 0) rocecoll::Gate().pass();
   return rocecoll::Real(&ibv_modify_qp, "ibv_modify_qp")(queue_pair, attributes, mask);
+}
+
+ibv_ah* ibv_create_ah(ibv_pd* domain, ibv_ah_attr* way) {
+  rocecoll::Gate().pass();
+  return rocecoll::Real(&ibv_create_ah, "ibv_create_ah")(domain, way);
 }
 
 namespace rocecoll {
@@ -150,6 +155,38 @@ TEST_F(SlowWays, QueuePairsMayFailAndEndMeanwhile) {
   }
   EXPECT_TRUE(a_->device->health().ok()) << a_->device->health().message();  // takes events
   EXPECT_TRUE(a_->quiet());
+}
+
+TEST_F(SlowWays, DatagramsDoNotWaitForThemEither) {
+  UdEnd from(UsableDevices().front(), RdmaOptions());
+  UdEnd to(UsableDevices().back(), RdmaOptions());
+  const Result<PeerHandle> peer = from.port->add_peer(to.port->address());
+  ASSERT_TRUE(peer.ok()) << peer.status().message();
+  ASSERT_TRUE(Gate().await_caller());
+  EXPECT_TRUE(from.port->seeks_way(peer.value()));
+  from.send(peer.value(), {Pattern(100, 1)});  // lost
+  EXPECT_EQ(from.take(), 0u);
+  Gate().open();
+  from.await_way(peer.value());
+  from.send(peer.value(), {Pattern(100, 2)});
+  ASSERT_TRUE(to.await(1));
+  EXPECT_EQ(to.packets[0].bytes, Pattern(100, 2));
+  // While another way is looked for the old one is taken.
+  Gate().shut();
+  from.port->renew_way(peer.value());
+  from.port->renew_way(peer.value());
+  ASSERT_TRUE(Gate().await_caller());
+  from.send(peer.value(), {Pattern(100, 3)});
+  ASSERT_TRUE(to.await(2));
+  Gate().open();
+  from.await_way(peer.value());
+  for (uint32_t i = 0; i < 100; ++i) {
+    if (i % 10 == 0) from.port->renew_way(peer.value());
+    from.send(peer.value(), {Pattern(100, i)});
+    from.take();
+    ASSERT_TRUE(to.await(3 + i));
+  }
+  EXPECT_TRUE(from.port->health().ok()) << from.port->health().message();
 }
 
 TEST_F(SlowWays, ADeviceEndsWhileItLooksForOne) {

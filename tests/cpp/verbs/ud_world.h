@@ -44,7 +44,17 @@ class UdEnd {
   PeerHandle add(const Address& address) {
     const Result<PeerHandle> peer = port->add_peer(address);
     EXPECT_TRUE(peer.ok()) << peer.status().message();
+    await_way(peer.value());
     return peer.value();
+  }
+  // Until the system knows where the peer is, or has given up.
+  void await_way(PeerHandle peer) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (port->seeks_way(peer) && std::chrono::steady_clock::now() < deadline) {
+      const bool idle = take() == 0 && port->seeks_way(peer) && port->arm();
+      if (idle) WaitReadable(port->wait_handle(), 1000);
+    }
+    EXPECT_FALSE(port->seeks_way(peer));
   }
 
   // Sends all, each as a header of up to 40 bytes and a payload; with patience for full buffers.

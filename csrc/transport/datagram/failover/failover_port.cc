@@ -303,7 +303,11 @@ void FailoverPort::run_timers(bool drained) {
     deadlines_.erase(*due_.back());  // service() puts it back
   }
   for (Peer* peer : due_) {
-    peer->choice.on_timer(now_, drained);
+    if (peer->choice.proving() && ud_->seeks_way(peer->ud)) {
+      peer->choice.on_way_unknown(now_);
+    } else {
+      peer->choice.on_timer(now_, drained);
+    }
     service(*peer);
   }
   due_.clear();
@@ -313,6 +317,7 @@ void FailoverPort::run_timers(bool drained) {
 void FailoverPort::service(Peer& peer) {
   uint64_t nonce = 0;
   bool full = false;
+  if (peer.choice.poll_renewal() && !peer.ud_address.empty()) ud_->renew_way(peer.ud);
   if (peer.choice.poll_hello(nonce)) ask(peer, nonce);
   if (peer.choice.poll_probe(nonce, full)) send_probe(peer, nonce, full);
   if (const auto news = peer.choice.poll_news()) {

@@ -16,6 +16,7 @@ void PathChoice::start(Instant now) {
 
 void PathChoice::ask(Instant now) {
   state_ = State::kAsking;
+  renewal_due_ = true;
   nonce_ = EntropyId();
   answered_ = false;
   hellos_ = 0;
@@ -202,6 +203,7 @@ void PathChoice::on_doubt_timer(Instant now, bool drained) {
       return;
     }
     wanted_ = false;
+    renewal_due_ = true;
   }
   probe_due_ = true;
   ++probes_;

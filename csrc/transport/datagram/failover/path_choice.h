@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "base/time.h"
 #include "transport/datagram/failover/path_wire.h"
@@ -72,11 +73,16 @@ class PathChoice {
   bool on_probe_answer(Instant now, uint64_t nonce);
   void on_own_port_down();
   void on_own_port_up(Instant now);
+  // Probes would tell nothing: the system does not know the way to the peer's port yet.
+  bool proving() const { return state_ == State::kProving; }
+  void on_way_unknown(Instant now) { back_off(now, kLastProbeInterval); }
   // At deadline(). `drained`: all that UD has received so far has been reported.
   void on_timer(Instant now, bool drained);
 
   // -- effects out
   Instant deadline() const;
+  // An attempt begins: what is known of the way to the peer's port may be out of date.
+  bool poll_renewal() { return std::exchange(renewal_due_, false); }
   bool poll_hello(uint64_t& nonce);
   // `full`: as large as the path is to carry.
   bool poll_probe(uint64_t& nonce, bool& full);
@@ -123,6 +129,7 @@ class PathChoice {
   bool unheard_ = false;          // sent over UD, and nothing heard since
   Instant unheard_since_ = kNever;
   Duration next_rest_ = kFirstRest;
+  bool renewal_due_ = false;
   bool hello_due_ = false;
   bool probe_due_ = false;
   std::optional<PathNews> news_;
