@@ -247,6 +247,7 @@ def runtime_settings(
         "host": host,
         ROCE_WANTED: settings.get(ROCE_WANTED, False),
         "local_ranks": local_ranks,
+        "one_host": 0 < local_ranks == all_ranks,
         "local_rank": rank or 0,
         "accelerator": accelerators.pci_address(os.environ.get(accelerators.VISIBLE), rank),
     }

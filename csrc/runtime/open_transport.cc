@@ -216,6 +216,11 @@ Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options, RoceUse
       MakeRcTransport(std::move(control), device.ok() ? device.take() : nullptr, rc, roce.problem));
 }
 
+// Shared memory carries all pairs, so that a device would only take memory, queues and a moment.
+bool NeedsNoRoce(const RuntimeOptions& options) {
+  return options.transport == "auto" && options.shm && options.one_host && !options.roce_wanted;
+}
+
 Result<std::unique_ptr<Transport>> OpenNetwork(const RuntimeOptions& options, RoceUse& roce) {
   const std::string& name = options.transport;
   if (name != "udp" && name != "ud" && name != "rc" && name != "auto") {
@@ -223,7 +228,11 @@ Result<std::unique_ptr<Transport>> OpenNetwork(const RuntimeOptions& options, Ro
                                                     "\"; there are udp, ud, rc and auto");
   }
   if (name == "ud") return OpenUd(options, roce);
-  if (name != "udp") return OpenRc(options, roce);
+  if (NeedsNoRoce(options)) {
+    roce.problem = "its launcher has told it that all ranks are on its host";
+  } else if (name != "udp") {
+    return OpenRc(options, roce);
+  }
   auto udp = OpenUdpPort(options);
   if (!udp.ok()) return udp.status();
   return OverPort(udp.take(), options);

@@ -231,6 +231,8 @@ std::vector<Option> InternalOptions() {
           "warning, and options that no device takes are errors"),
       Row("local_ranks", Integer(0, 1 << 20), ROCECOLL_FIELD(local_ranks), "",
           "ranks of this host, 0: not known"),
+      Row("one_host", Switch(), ROCECOLL_FIELD(one_host), "",
+          "all ranks are on this host, so that auto with shared memory needs no RoCE"),
       Row("local_rank", Integer(0, 1 << 20), ROCECOLL_FIELD(rdma.local_rank), "",
           "place among the ranks of this host, which take its RoCE ports in turn"),
       Row("accelerator", AnyText("a PCI address"), ROCECOLL_FIELD(rdma.accelerator), "",

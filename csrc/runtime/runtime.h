@@ -26,6 +26,7 @@ struct RuntimeOptions {
   std::string host = "127.0.0.1";      // numeric address that peers use; the socket binds to all
   PortRange port_range;                // any port
   uint32_t local_ranks = 0;            // of this host, for words to people; 0: not known
+  bool one_host = false;               // there are no others, as far as is known
   size_t max_datagram_bytes = 65'000;  // cap; the route's MTU may be less
   size_t socket_buffer_bytes = 4 * 1024 * 1024;
   bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them

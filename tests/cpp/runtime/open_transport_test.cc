@@ -143,6 +143,24 @@ TEST(OpenTransport, AutoGoesWithoutADeviceWhoseMemoryCannotBeLocked) {
   }
 }
 
+TEST(OpenTransport, AutoOpensNoDeviceThatNoPairWouldUse) {
+  for (const bool shm : {false, true}) {
+    for (const bool wanted : {false, true}) {
+      for (const bool one_host : {false, true}) {
+        ForgetLog();
+        RuntimeOptions options = Options("auto", "4MiB");
+        options.shm = shm;
+        options.roce_wanted = wanted;
+        options.one_host = one_host;
+        RoceUse roce;
+        ASSERT_TRUE(OpenTransport(options, &roce).ok());
+        EXPECT_EQ(roce.port, shm && one_host && !wanted ? "" : "fake0 port 1");
+      }
+    }
+  }
+  ForgetLog();
+}
+
 TEST(OpenTransport, AutoIsTheDefault) {
   EXPECT_EQ(RuntimeOptions().transport, "auto");
   EXPECT_FALSE(RuntimeOptions().roce_wanted);

@@ -152,6 +152,14 @@ def test_roce_is_asked_for_by_our_own_names(
     assert runtime_settings(by_argument, "::1", 1)["roce_wanted"] is True
 
 
+@pytest.mark.parametrize(
+    ("local", "all_ranks", "one_host"), [(4, 4, True), (4, 8, False), (0, 4, False), (0, 0, False)]
+)
+def test_a_job_on_one_host_is_known_as_such(local: int, all_ranks: int, one_host: bool) -> None:
+    """Only then does a rank do without the RoCE that it has."""
+    assert runtime_settings(resolve(), "::1", local, all_ranks)["one_host"] is one_host
+
+
 def test_a_forked_child_ends_without_the_thread_that_logs(tmp_path: Path) -> None:
     code = PROGRAM + (
         "if os.fork() == 0:\n    sys.exit(5)\n"
