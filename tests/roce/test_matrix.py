@@ -76,13 +76,18 @@ def test_faulty(transport: str, fault: str, ranks: int) -> None:
     assert sum(repeated) > 0, "the faults did not reach the devices"
 
 
-def test_several_queue_pairs_for_a_link() -> None:
-    """Large messages are cut into a part for each."""
+@pytest.mark.parametrize("apart", [0, 1])
+def test_several_queue_pairs_for_a_link(apart: int) -> None:
+    """Large messages are cut into a part for each, with its immediate or apart from it."""
 
     def body(rank: Rank) -> int:
         check_every_collective(rank, 100_003)
         rank.group.barrier().wait()
         return len(bed.resources("qp", rank.end.device))
 
-    with Job(2, body, "rc", variables={"ROCECOLL_IB_QPS_PER_CONNECTION": "3"}) as job:
+    variables = {
+        "ROCECOLL_IB_QPS_PER_CONNECTION": "3",
+        "ROCECOLL_IB_ADAPTIVE_ROUTING": str(apart),
+    }
+    with Job(2, body, "rc", variables=variables) as job:
         assert job.values() == [3, 3]

@@ -30,7 +30,7 @@ RcDevice::RcDevice(std::unique_ptr<RdmaDevice> device, const RcOptions& options)
 }
 
 std::unique_ptr<RcStream> RcDevice::make_stream(Traffic& traffic) {
-  return std::make_unique<RcStream>(*device_, memory_, stats_, traffic, options_.first_number);
+  return std::make_unique<RcStream>(*device_, memory_, stats_, traffic, options_);
 }
 
 // One completion after the other: what a link makes of it may be the end of the next one's queue

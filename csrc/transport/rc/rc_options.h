@@ -24,6 +24,9 @@ struct RcOptions : DualOptions {
   // Large writes are cut into as many contiguous parts, one queue pair each. More than one helps
   // where a bond or ECMP spreads flows.
   uint32_t queue_pairs_per_connection = 1;
+  // The immediate of a part goes in a request of its own, behind all of the data. Networks route
+  // writes adaptively, so that a flow takes all ways at once, but nothing that has an immediate.
+  bool adaptive_routing = false;
   // Messages per queue pair that the receiver keeps receive requests for.
   uint32_t credits = 16;
 };

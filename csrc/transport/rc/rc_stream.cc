@@ -179,7 +179,7 @@ Status RcStream::add_part_request(Message& message) {
   const size_t limit = std::min(kRequestBytes, device_.limits().max_message_bytes);
   const size_t size = std::min(message.size - message.posted, limit);
   const size_t offset = message.offset + message.posted;
-  const bool last = message.posted + size == message.size;
+  const bool last = message.posted + size == message.size && (size == 0 || !immediate_apart_);
   SendRequest& request =
       add_request(last ? SendRequest::Kind::kWriteWithImmediate : SendRequest::Kind::kWrite,
                   {write.lease.data + offset, size}, write.lease.local_key);

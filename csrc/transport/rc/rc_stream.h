@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "transport/fast_path.h"
+#include "transport/rc/rc_options.h"
 #include "transport/rc/receive_pool.h"
 #include "transport/rc/registered_memory.h"
 #include "transport/rc/stream_header.h"
@@ -42,13 +43,14 @@ class RcStream {
 
   // Counts what it sends, in the device's `stats` and in the path's `traffic`.
   RcStream(RdmaDevice& device, RegisteredMemory& memory, TransportStats& stats, Traffic& traffic,
-           uint64_t first_number)
+           const RcOptions& options)
       : device_(device),
         memory_(memory),
         stats_(stats),
         traffic_(traffic),
-        first_(first_number),
-        received_(first_number) {}
+        immediate_apart_(options.adaptive_routing),
+        first_(options.first_number),
+        received_(options.first_number) {}
   ~RcStream();
   RcStream(const RcStream&) = delete;
   RcStream& operator=(const RcStream&) = delete;
@@ -146,6 +148,7 @@ class RcStream {
   RegisteredMemory& memory_;
   TransportStats& stats_;
   Traffic& traffic_;
+  const bool immediate_apart_;  // RcOptions::adaptive_routing
   std::unique_ptr<RdmaQueuePair> queue_pair_;
 
   std::deque<Message> messages_;

@@ -83,6 +83,8 @@ class SimRdmaFabric {
   size_t receive_requests(uint32_t endpoint) const;
   // Of all endpoints, since the beginning.
   uint32_t queue_pairs_made() const { return next_number_ - kFirstNumber; }
+  // Likewise: immediates that data came with.
+  uint64_t data_with_immediates() const { return data_with_immediates_; }
   // An internal error of one end: its oldest outstanding request fails, the others are flushed.
   void break_queue_pair(uint32_t endpoint, uint32_t number);
 
@@ -132,6 +134,7 @@ class SimRdmaFabric {
   std::set<std::pair<uint32_t, uint32_t>> cuts_;  // lower endpoint first
   static constexpr uint32_t kFirstNumber = 17;    // 0 and 1 are special in InfiniBand
   uint32_t next_number_ = kFirstNumber;
+  uint64_t data_with_immediates_ = 0;
   // Events of a destroyed fabric, should the queue run on, must not touch it.
   std::shared_ptr<bool> alive_;
   uint64_t digest_ = 0xcbf29ce484222325ull;

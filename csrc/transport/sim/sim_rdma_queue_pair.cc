@@ -127,6 +127,8 @@ void SimRdmaQueuePair::accept(const SendRequest& request) {
   const RdmaLimits limits = device_.limits();
   ROCECOLL_CHECK(request.payload.size() <= limits.max_message_bytes);
   ROCECOLL_CHECK(!request.inlined || request.payload.size() <= limits.max_inline_bytes);
+  const bool immediate = request.kind == SendRequest::Kind::kWriteWithImmediate;
+  if (immediate && !request.payload.empty()) ++fabric_.data_with_immediates_;
   const uint64_t sequence = posted_++;
   if (failed_) {
     ++answered_;

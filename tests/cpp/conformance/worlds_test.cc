@@ -135,6 +135,7 @@ std::vector<WorldKind> MakeWorlds() {
                     }});
   RcOptions striped;
   striped.queue_pairs_per_connection = 4;
+  striped.adaptive_routing = true;
   worlds.push_back(OverSimulatedRdma("rc_striped", {.rc = striped, .rdma = wire}));
   worlds.push_back(OverSimulatedRdma("rc_mixed", {.rdma = wire, .without_device = {0}}));
   worlds.push_back(OverLoopback("udp4", {.host = "127.0.0.1"}));

@@ -43,6 +43,20 @@ TEST_P(RcPath, SeveralQueuePairsShareTheWrites) {
   }
 }
 
+TEST_P(RcPath, ImmediatesGoApartFromTheDataOfAdaptiveNetworks) {
+  for (const bool apart : {false, true}) {
+    RcWorldOptions options = defaults();
+    options.rc.adaptive_routing = apart;
+    options.rc.queue_pairs_per_connection = 2;
+    Pair pair(options);
+    CheckedTraffic traffic(pair, 300'001, 5);
+    traffic.start();
+    EXPECT_TRUE(pair.run([&] { return traffic.done(); }));
+    traffic.check();
+    EXPECT_EQ(pair.fabric.data_with_immediates(), apart ? 0u : 10u);
+  }
+}
+
 // More writes than credits in one direction, and frames in both.
 TEST_P(RcPath, FewCreditsAreEnough) {
   for (const uint32_t credits : {1u, 2u, 3u, 4u, 5u, 7u}) {
@@ -101,6 +115,7 @@ TEST_P(RcPath, BrokenQueuePairIsReplaced) {
     RcWorldOptions options = defaults();
     options.rdma.bytes_per_second = 1e9;
     options.rc.queue_pairs_per_connection = 1 + step % 3;
+    options.rc.adaptive_routing = step % 4 == 1;
     options.rc.first_number = FirstNumber(step);
     Pair pair(options);
     ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
