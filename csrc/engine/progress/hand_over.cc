@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/progress/hand_over.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace rocecoll {
@@ -20,6 +22,11 @@ void HandOver::leave_line() { word_.fetch_sub(kWaiter, std::memory_order_acq_rel
 
 void HandOver::drove(Instant now) {
   last_drive_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+void HandOver::met(Instant now) {
+  drove(now);
+  met_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void HandOver::about_to_sleep() { word_.fetch_add(0, std::memory_order_acq_rel); }
@@ -69,10 +76,19 @@ HandOver::Duty HandOver::duty(Instant now) {
   if ((was & kDriven) != 0) {
     watched_ = drive(was);
     on_duty_ = false;  // a driver calls again if it leaves work behind
-    return Duty::kParkShort;
+    return park_short(was);
   }
   const Instant last{Duration(last_drive_ns_.load(std::memory_order_relaxed))};
-  return !on_duty_ && now < last + kRecently ? Duty::kParkShort : Duty::kListen;
+  return !on_duty_ && now < last + kRecently ? park_short(was) : Duty::kListen;
+}
+
+HandOver::Duty HandOver::park_short(uint64_t word) {
+  const uint32_t before = drives_before_park_;
+  drives_before_park_ = drive(word) + met_.load(std::memory_order_relaxed);
+  const int64_t drives = drives_before_park_ - before;
+  park_time_ =
+      drives * kClose < park_time_ ? kShortPark : std::min(2 * park_time_, kLongestShortPark);
+  return Duty::kParkShort;
 }
 
 // Somebody may have begun to drive while the thread stepped.

@@ -63,8 +63,13 @@ class HandOver {
  public:
   // A thread that has just waited will likely wait again: a training step calls many operations.
   static constexpr Duration kRecently = std::chrono::milliseconds(1);
-  // A timer of a connection may be late by as much once a driver has left: a lost tail waits then.
+  // A timer of a connection may be late by a park once a driver has left: a lost tail waits then.
   static constexpr Duration kShortPark = std::chrono::milliseconds(2);
+  // Where every core has a rank that spins, the end of a park takes one of them off its core for
+  // some microseconds, and its peer waits: every 2 ms that hit one small operation in a hundred.
+  // While drives come closer than kClose, each park is twice as long as the last one.
+  static constexpr Duration kClose = std::chrono::microseconds(250);
+  static constexpr Duration kLongestShortPark = std::chrono::milliseconds(8);
 
   // Whom the caller has to wake next, in this order.
   struct Wakes {
@@ -81,6 +86,9 @@ class HandOver {
 
   // The driver, after each of its steps.
   void drove(Instant now);
+  // Who submitted an operation to wait for it, and found it done by its own step. To the thread
+  // that is a drive: of two ranks the later one does this all the time.
+  void met(Instant now);
   // Its mark says so already; it looks at done after this, and then sleeps.
   void about_to_sleep();
   // It is awake. Next it looks under the lock how things stand, for left().
@@ -102,6 +110,8 @@ class HandOver {
   // The background thread, and no other: what it is to do now.
   enum class Duty { kListen, kParkShort, kParkLong, kStop };
   Duty duty(Instant now);
+  // For how long, after kParkShort.
+  Duration park_time() const { return park_time_; }
   // After its step.
   Wakes listened(bool pending);
 
@@ -118,6 +128,7 @@ class HandOver {
   static constexpr uint64_t kDrive = uint64_t{1} << 32;
   static constexpr uint64_t kWaiters = kDrive - kWaiter;
   static uint32_t drive(uint64_t word) { return static_cast<uint32_t>(word / kDrive); }
+  Duty park_short(uint64_t word);
 
   // Replaces the word by change(word); returns what it was.
   template <typename Change>
@@ -129,12 +140,16 @@ class HandOver {
   }
 
   std::atomic<uint64_t> word_{0};
-  std::atomic<int64_t> last_drive_ns_{INT64_MIN / 2};  // a hint: in no order with the word
+  // Hints: in no order with the word.
+  std::atomic<int64_t> last_drive_ns_{INT64_MIN / 2};
+  std::atomic<uint32_t> met_{0};  // times, modulo 2^32
   SleepMark driver_mark_;
   SleepMark thread_mark_;
   // The thread's own.
-  uint32_t watched_ = 0;  // the drive that it last parked for
-  bool on_duty_ = false;  // called since the last time that nothing was pending
+  uint32_t watched_ = 0;             // the drive that it last parked for
+  uint32_t drives_before_park_ = 0;  // the last short one
+  Duration park_time_ = kShortPark;  // of that one
+  bool on_duty_ = false;             // called since the last time that nothing was pending
 };
 
 }  // namespace rocecoll

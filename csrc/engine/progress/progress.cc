@@ -234,7 +234,7 @@ void Progress::Impl::serve() {
         listen(owners);
         break;
       case HandOver::Duty::kParkShort:
-        thread_waker.sleep(WaitHandle{}, HandOver::kShortPark);
+        thread_waker.sleep(WaitHandle{}, hand_over.park_time());
         break;
       case HandOver::Duty::kParkLong:
         thread_waker.sleep(WaitHandle{}, Duration::max());
@@ -353,10 +353,12 @@ Status Progress::submit(GroupId group, const OperationPtr& operation, bool async
   EngineLock::Outcome outcome = impl_->engine.submit(group, operation, refused);
   const bool left = asynchronous && outcome.pending;
   const Instant next_deadline = outcome.next_deadline;
+  const Instant now = outcome.now;
   // What is pending after our own step completes in a later one, by somebody who sees to deadlines.
   const bool ours = !asynchronous && !outcome.mailed && refused.ok();
   impl_->step_aside(std::move(outcome));
   const bool will_drive = ours && !operation->done();
+  if (ours && !will_drive) impl_->hand_over.met(now);
   if (!will_drive) impl_->wake(impl_->hand_over.left(left, next_deadline));
   return refused;
 }

@@ -88,7 +88,7 @@ inline void Model::serve(Actor& actor) {
           break;
         case HandOver::Duty::kParkShort:
           actor.until =
-              static_cast<Tick>(world.now + HandOver::kShortPark / At(1).time_since_epoch());
+              static_cast<Tick>(world.now + hand_over().park_time() / At(1).time_since_epoch());
           actor.place = Place::kParked;
           break;
         case HandOver::Duty::kParkLong:
@@ -176,6 +176,7 @@ inline void Model::submit(Actor& actor, const Caller& caller) {
       const bool left = caller.asynchronous && actor.pending;
       const bool ours = caller.submits && !caller.asynchronous && !actor.mailed;
       const bool will_drive = ours && !done(caller);
+      if (ours && !will_drive) hand_over().met(At(world.now));
       if (!will_drive && !faulty(left ? Fault::kSubmitsWithoutACall : Fault::kSubmitsAndForgets)) {
         tell(actor, hand_over().left(left, At(actor.next_deadline)));
       }

@@ -141,6 +141,50 @@ TEST_P(HandOverOf, LosesNoWakeUpInAnyOrder) {
 INSTANTIATE_TEST_SUITE_P(Callers, HandOverOf, testing::ValuesIn(kScenarios),
                          [](const auto& info) { return info.param.name; });
 
+// How long the thread parks, one park after the other, while callers drive so often meanwhile.
+std::vector<Duration> Parks(const std::vector<int>& drives) {
+  HandOver hand_over;
+  std::vector<Duration> parks;
+  Instant now{};
+  for (const int times : drives) {
+    for (int i = 0; i < times; ++i) {
+      EXPECT_TRUE(hand_over.take());
+      hand_over.drove(now);
+      hand_over.give_up();
+    }
+    EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kParkShort);
+    parks.push_back(hand_over.park_time());
+    now += hand_over.park_time();
+  }
+  return parks;
+}
+
+TEST(HandOverParks, AreLongerTheCloserDrivesCome) {
+  using std::chrono::milliseconds;
+  const std::vector<Duration> close = {milliseconds(4), milliseconds(8), milliseconds(8)};
+  EXPECT_EQ(Parks({1000, 1000, 1000}), close);
+  EXPECT_EQ(Parks({8, 16, 32}), close);
+  const std::vector<Duration> apart = {milliseconds(2), milliseconds(2), milliseconds(2)};
+  EXPECT_EQ(Parks({7, 7, 7}), apart);
+  const std::vector<Duration> back = {milliseconds(4), milliseconds(8), milliseconds(2)};
+  EXPECT_EQ(Parks({1000, 1000, 31}), back);
+}
+
+// The later of two ranks: what it waits for is there when it asks. Each packet would wake a thread
+// that listened.
+TEST(HandOverParks, WhileOperationsAreDoneBySubmittingThem) {
+  HandOver hand_over;
+  Instant now = Instant{} + std::chrono::hours(1);
+  EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kListen);
+  for (const int longer : {2, 4, 4}) {
+    for (int i = 0; i < 1000; ++i) hand_over.met(now);
+    EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kParkShort);
+    EXPECT_EQ(hand_over.park_time(), HandOver::kShortPark * longer);
+    now += hand_over.park_time();
+  }
+  EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kListen);
+}
+
 // What somebody forgets, where it is found out, and how.
 struct Forgotten {
   const char* name;
