@@ -24,8 +24,9 @@ struct PortLimits {
   // Up to this size datagrams get through to any peer, whatever its peer_limit() is, if need be in
   // fragments, which costs more. At least min_datagram_bytes.
   size_t guaranteed_datagram_bytes = 0;
-  size_t max_burst = 0;               // datagrams worth handing to one send()
-  size_t receive_buffer_bytes = 0;    // payload that may be in flight towards us without drops
+  size_t max_burst = 0;  // datagrams worth handing to one send()
+  // Payload that may be in flight towards us without drops, as far as is known: may change.
+  size_t receive_buffer_bytes = 0;
   bool segmentation_offload = false;  // equal-sized datagrams to one peer cost about one
 };
 

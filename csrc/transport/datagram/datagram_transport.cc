@@ -171,7 +171,7 @@ void DatagramTransport::wake_waiting(PeerPath& path) {
 }
 
 void DatagramTransport::run_timers() {
-  shares_.expire(now_);
+  if (shares_.recount_due(now_)) shares_.recount(now_, port_->limits().receive_buffer_bytes);
   while (deadlines_.next() <= now_) {
     Endpoint& endpoint = *deadlines_.first();
     endpoint.connection.on_timeout(now_);

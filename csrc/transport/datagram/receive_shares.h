@@ -36,10 +36,12 @@ class ReceiveShares {
     if (endpoint.path.bulk_senders++ == 0) ++active_paths_;
     active_.push_back(&endpoint);
   }
-  // Forgets connections that have fallen silent. Cheap when called often.
-  void expire(Instant now) {
-    if (active_.empty() || now < recount_at_) return;
+  bool recount_due(Instant now) const { return !active_.empty() && now >= recount_at_; }
+  // Forgets connections that have fallen silent. The buffer may have turned out to hold another
+  // amount.
+  void recount(Instant now, size_t buffer_bytes) {
     recount_at_ = now + kRecount;
+    buffer_bytes_ = buffer_bytes;
     std::erase_if(active_, [&](Endpoint* endpoint) {
       if (now - endpoint->bulk_heard < kActiveFor) return false;
       leave(*endpoint);
@@ -67,7 +69,7 @@ class ReceiveShares {
     if (--endpoint.path.bulk_senders == 0) --active_paths_;
   }
 
-  const size_t buffer_bytes_;
+  size_t buffer_bytes_;
   const size_t least_bytes_;
   std::vector<Endpoint*> active_;
   size_t active_paths_ = 0;

@@ -282,18 +282,44 @@ TEST(UdpPort, TheWaitHandleTellsOfArrivalsOnly) {
   EXPECT_FALSE(Readable(*b, 0));
 }
 
-TEST(UdpPort, AFullReceiveBufferHoldsAtLeastWhatLimitsSay) {
-  auto a = OpenUdp("127.0.0.1");
-  auto b = OpenUdp("127.0.0.1");
+// Sends so many datagrams of that size, and looks whether all arrive.
+void ExpectRoomFor(UdpPort& from, UdpPort& to, size_t count, size_t size) {
+  const auto body = Pattern(size, 1);
+  const std::vector<TxDatagram> batch(count, {from.add_peer(to.address()).value(), body, {}});
+  std::span<const TxDatagram> rest(batch);
+  while (!rest.empty()) rest = rest.subspan(from.send(rest));
+  ASSERT_EQ(Collect(to, count).size(), count) << size;
+}
+
+class UdpPortRoom : public testing::TestWithParam<std::tuple<size_t, bool>> {};
+
+// Before packets were weighed, and after it, by what the kernel charges for them on this host.
+TEST_P(UdpPortRoom, IsAtLeastWhatLimitsSay) {
+  const auto [buffer_bytes, offload] = GetParam();
+  const UdpPortOptions options{.socket_buffer_bytes = buffer_bytes,
+                               .segmentation_offload = offload};
+  auto a = UdpPort::Open(options).take();
+  auto b = UdpPort::Open(options).take();
+  const size_t assumed = b->limits().receive_buffer_bytes;
   for (const size_t size : {size_t{1372}, size_t{8192}}) {
-    const size_t count = b->limits().receive_buffer_bytes / size;
-    const auto body = Pattern(size, 1);
-    const std::vector<TxDatagram> batch(count, {a->add_peer(b->address()).value(), body, {}});
-    std::span<const TxDatagram> rest(batch);
-    while (!rest.empty()) rest = rest.subspan(a->send(rest));
-    EXPECT_EQ(Collect(*b, count).size(), count) << size;
+    ExpectRoomFor(*a, *b, b->limits().receive_buffer_bytes / size, size);
+    const size_t some = 1 + PacketMemory::kLeastPayload / size;  // by one system call
+    const Instant deadline = b->clock(kNever) + std::chrono::seconds(60);
+    constexpr uint32_t kFetches = PacketMemory::kSamples * (PacketMemory::kFetchesPerSample + 1);
+    for (uint32_t i = 0; i < kFetches || b->limits().receive_buffer_bytes == assumed; ++i) {
+      ASSERT_LT(b->clock(kNever), deadline) << "packets of " << size << " bytes are not weighed";
+      ExpectRoomFor(*a, *b, some, size);
+    }
+    const size_t room = b->limits().receive_buffer_bytes;
+    EXPECT_GT(room, assumed) << size;
+    ExpectRoomFor(*a, *b, room / size, size);
   }
 }
+
+// One by one, thousands would fill the queue between loopback's ends (net.core.netdev_max_backlog).
+INSTANTIATE_TEST_SUITE_P(All, UdpPortRoom,
+                         testing::Values(std::tuple(212'992, false), std::tuple(212'992, true),
+                                         std::tuple(4 << 20, true)));
 
 }  // namespace
 }  // namespace rocecoll

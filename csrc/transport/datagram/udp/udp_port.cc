@@ -45,7 +45,7 @@ UdpPort::UdpPort(UdpSocket socket, const UdpPortOptions& options)
           [this](PeerHandle peer, int error) { note_refusal(peer, error); },
           [this](PeerHandle peer) { read_route(peer); }),
       receiver_(
-          socket_.fd(),
+          socket_,
           [this](const UdpEndpoint& endpoint) {
             const auto found = peer_of_.find(endpoint);
             return found == peer_of_.end() ? nullptr : &peers_[found->second].address;
@@ -60,9 +60,7 @@ PortLimits UdpPort::limits() const {
   limits.guaranteed_datagram_bytes =
       socket_.endpoint().is_loopback() ? max_datagram_bytes_ : min_datagram_bytes_;
   limits.max_burst = kMaxBurst;
-  // The kernel counts packet memory, not payload: an Ethernet-sized datagram takes 1.6 times its
-  // bytes, and up to a quarter of the whole may stay charged after it was read.
-  limits.receive_buffer_bytes = socket_.receive_memory_bytes() / 4;
+  limits.receive_buffer_bytes = receiver_.room_bytes();
   limits.segmentation_offload = socket_.send_offload();
   return limits;
 }

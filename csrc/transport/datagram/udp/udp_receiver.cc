@@ -2,6 +2,7 @@
 #include "transport/datagram/udp/udp_receiver.h"
 
 #include <errno.h>
+#include <linux/sock_diag.h>
 
 #include <algorithm>
 #include <cstring>
@@ -44,10 +45,22 @@ Duration StampClock() {
   return ToDuration(now);
 }
 
+// Memory of what waits in the socket; 0 where the kernel does not say.
+size_t ChargedBytes(int fd) {
+  std::array<uint32_t, SK_MEMINFO_VARS> memory{};
+  socklen_t size = sizeof(memory);
+  if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory.data(), &size) != 0) return 0;
+  return memory[SK_MEMINFO_RMEM_ALLOC];
+}
+
 }  // namespace
 
-UdpReceiver::UdpReceiver(int fd, AddressOf address_of, std::function<void()> drain_errors)
-    : fd_(fd), address_of_(std::move(address_of)), drain_errors_(std::move(drain_errors)) {
+UdpReceiver::UdpReceiver(const UdpSocket& socket, AddressOf address_of,
+                         std::function<void()> drain_errors)
+    : fd_(socket.fd()),
+      memory_(socket.receive_memory_bytes()),
+      address_of_(std::move(address_of)),
+      drain_errors_(std::move(drain_errors)) {
   for (uint32_t i = kBuffers; i > 0; --i) free_.push_back(i - 1);
 }
 
@@ -67,6 +80,7 @@ bool UdpReceiver::fetch() {
   const size_t asked = std::min(messages_per_call_, free_.size());
   if (asked == 0) return false;  // all buffers are lent; the socket's buffer holds the rest
   for (size_t i = 0; i < asked; ++i) prepare_message(i);
+  const size_t charged = memory_.sample_due() ? ChargedBytes(fd_) : 0;
   const int received = fetch_messages(asked);
   const size_t filled = received > 0 ? static_cast<size_t>(received) : 0;
   // In this order, so that being interrupted in between makes what came look later, not earlier:
@@ -82,6 +96,7 @@ bool UdpReceiver::fetch() {
     take_message(i);
   }
   if (filled < asked) emptied_at_ = fetched_at_;
+  memory_.on_fetch(bytes, charged, filled < asked);
   messages_per_call_ = bytes > kCoalescedBytes ? kCoalescedMessages : kMaxMessages;
   return filled == asked;
 }

@@ -14,23 +14,28 @@
 #include <span>
 #include <vector>
 
+#include "transport/datagram/udp/packet_memory.h"
 #include "transport/datagram/udp/udp_address.h"
 #include "transport/port.h"
 
 namespace rocecoll {
+
+class UdpSocket;
 
 class UdpReceiver {
  public:
   // `address_of` finds the address of a known peer, or null. `drain_errors` empties the socket's
   // error queue.
   using AddressOf = std::function<const Address*(const UdpEndpoint&)>;
-  UdpReceiver(int fd, AddressOf address_of, std::function<void()> drain_errors);
+  UdpReceiver(const UdpSocket& socket, AddressOf address_of, std::function<void()> drain_errors);
 
   // As in DatagramPort. Empty datagrams are skipped: no packet is empty.
   size_t receive(std::span<RxDatagram> batch);
   void release(std::span<const RxDatagram> batch);
   // Nothing is lent, and nothing was fetched that has not been handed out.
   bool idle() const { return free_.size() == kBuffers; }
+  // That may be in flight without drops, as far as is known.
+  size_t room_bytes() const { return memory_.payload_bytes(); }
 
  private:
   static constexpr size_t kBuffers = 64;
@@ -67,6 +72,7 @@ class UdpReceiver {
   void drop_user(uint32_t buffer);
 
   const int fd_;
+  PacketMemory memory_;
   const AddressOf address_of_;
   const std::function<void()> drain_errors_;
   std::array<Buffer, kBuffers> buffers_;
