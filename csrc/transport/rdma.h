@@ -31,6 +31,10 @@ struct RdmaLimits {
   uint32_t max_receive_requests = 0;  // outstanding in one receive queue
 };
 
+// No more receive requests are posted, into whatever queue, for each queue pair: the completion
+// queue has room for so many.
+inline constexpr uint32_t kMaxReceivesPerQueuePair = 32;
+
 // Ids of requests are below this: the device keeps a bit for itself.
 inline constexpr uint64_t kRequestIdLimit = uint64_t{1} << 63;
 

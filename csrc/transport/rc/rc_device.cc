@@ -13,7 +13,8 @@ namespace {
 // A receive queue holds a request for each message that the peers may send.
 uint32_t CreditsOf(const RdmaLimits& limits, const RcOptions& options) {
   const uint32_t others = RcStream::ReceivesFor(0);
-  return std::min(options.credits, std::max(limits.max_receive_requests, others) - others);
+  const uint32_t receives = std::min(limits.max_receive_requests, kMaxReceivesPerQueuePair);
+  return std::min(options.credits, std::max(receives, others) - others);
 }
 
 }  // namespace

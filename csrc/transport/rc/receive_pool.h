@@ -19,8 +19,8 @@ class ReceivePool {
  public:
   // A frame and its stream header.
   static constexpr size_t kBufferBytes = RcOptions::kMaxFrameBytes + StreamHeader::kWireBytes;
-  // 16 MiB of them.
-  static constexpr uint64_t kMaxBuffers = 4096;
+  // 64 MiB of them, registered as links need them: 780 links.
+  static constexpr uint64_t kMaxBuffers = 16384;
 
   ReceivePool(RdmaDevice& device, BlockPool& blocks)
       : device_(device), blocks_(blocks), shared_(device.limits().shared_receives) {}

@@ -6,11 +6,14 @@
 #include <string>
 
 #include "base/check.h"
+#include "transport/rc/receive_pool.h"
 
 namespace rocecoll {
 namespace {
 
-constexpr size_t kPoolLimitBytes = size_t{64} << 20;  // each
+constexpr size_t kPoolLimitBytes = size_t{64} << 20;  // of each of the two for writes
+// All receive buffers, and as much for frames on their way out.
+constexpr size_t kFramesLimitBytes = 2 * ReceivePool::kMaxBuffers * ReceivePool::kBufferBytes;
 // One that takes longer holds up everything else: at 1 ms for a MiB, 16 ms.
 constexpr size_t kLargestRegistrationBytes = size_t{16} << 20;
 static_assert(BlockPool::kLargestBytes >= RcOptions::kMaxWriteBytes, "or writes find no block");
@@ -19,7 +22,7 @@ static_assert(BlockPool::kLargestBytes >= RcOptions::kMaxWriteBytes, "or writes 
 
 RegisteredMemory::RegisteredMemory(RdmaDevice& device)
     : device_(device),
-      frames_(device, RemoteAccess::kNone, kPoolLimitBytes),
+      frames_(device, RemoteAccess::kNone, kFramesLimitBytes),
       sources_(device, RemoteAccess::kNone, kPoolLimitBytes),
       targets_(device, RemoteAccess::kWrite, kPoolLimitBytes),
       chunks_(device) {}

@@ -45,6 +45,19 @@ TEST(RcLimits, LinksBeyondASharedReceiveQueueGoOverUdp) {
   EXPECT_EQ(LinksCarried(true, 5), 0u);
 }
 
+// Or completions would have no room.
+TEST(RcLimits, NoLinkTakesMoreReceiveRequestsThanADeviceCountsWith) {
+  RcWorldOptions options;
+  options.rc.credits = 1000;
+  RcWorld world(2, options);
+  Link* const link = world.open(0, 1);
+  Link* const back = world.open(1, 0);
+  EXPECT_TRUE(link->send_frame(Text("hello")));
+  EXPECT_TRUE(world.run([&] { return world.record(back).frames.size() == 1; }));
+  EXPECT_TRUE(world.run([&] { return world.transports[0]->links_on_path() == 1; }));
+  EXPECT_EQ(world.fabric.receive_requests(0), kMaxReceivesPerQueuePair);
+}
+
 TEST(RcLimits, ShortReceiveQueuesGiveFewCredits) {
   EXPECT_EQ(LinksCarried(false, 32), 5u);
   EXPECT_EQ(LinksCarried(false, 8), 5u);

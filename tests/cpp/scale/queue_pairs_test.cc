@@ -25,7 +25,7 @@ constexpr size_t kMostLinks = ReceivePool::kMaxBuffers / kReceivesPerLink;
 RcWorldOptions LargeNic(bool shared_receives) {
   RcWorldOptions options;
   options.limits.shared_receives = shared_receives;
-  options.limits.max_receive_requests = shared_receives ? 4096 : 32;
+  options.limits.max_receive_requests = shared_receives ? 16384 : 32;
   return options;
 }
 
