@@ -132,21 +132,16 @@ std::unique_ptr<Transport> OverPort(std::unique_ptr<DatagramPort> port,
   return std::make_unique<DatagramTransport>(std::move(port), options.connection);
 }
 
-Result<std::unique_ptr<Transport>> AsTransport(Result<std::unique_ptr<DualTransport>> both) {
-  if (!both.ok()) return both.status();
-  return std::unique_ptr<Transport>(both.take());
-}
-
 // Ranks of one host reach each other over loopback, and nobody else does.
 bool OnThisHost(const Address& peer) {
   const auto endpoint = ToUdpEndpoint(peer);
   return endpoint.ok() && endpoint.value().is_loopback();
 }
 
-Result<std::unique_ptr<Transport>> WithSharedMemory(std::unique_ptr<Transport> network) {
+std::unique_ptr<Transport> WithSharedMemory(std::unique_ptr<Transport> network) {
   ShmOptions shm;
   shm.reaches = OnThisHost;
-  return AsTransport(MakeShmTransport(std::move(network), shm));
+  return MakeShmTransport(std::move(network), shm);
 }
 
 // The device comes before the socket: what cannot work takes no port.
@@ -159,9 +154,7 @@ Result<std::unique_ptr<Transport>> OpenUd(const RuntimeOptions& options, RoceUse
   if (!udp.ok()) return udp.status();
   FailoverOptions failover;
   failover.failover = options.rc.failover;
-  auto both = FailoverPort::Make(udp.take(), ud.take(), failover, MonotonicNow);
-  if (!both.ok()) return both.status();
-  return OverPort(both.take(), options);
+  return OverPort(FailoverPort::Make(udp.take(), ud.take(), failover, MonotonicNow), options);
 }
 
 // Links to the others are those of the network as it is without RoCE.
@@ -212,8 +205,9 @@ Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options, RoceUse
   if (!expected) rc.concerns = AnyPairMayHaveRoce;
   auto control = std::make_unique<DatagramTransport>(
       udp.take(), options.connection, device.ok() ? options.roce_peer_timeout : std::nullopt);
-  return AsTransport(
-      MakeRcTransport(std::move(control), device.ok() ? device.take() : nullptr, rc, roce.problem));
+  std::unique_ptr<Transport> made =
+      MakeRcTransport(std::move(control), device.ok() ? device.take() : nullptr, rc, roce.problem);
+  return made;
 }
 
 // Shared memory carries all pairs, so that a device would only take memory, queues and a moment.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sleeping on a descriptor, with a way to be woken by another thread.
+// Sleeping on descriptors, with a way to be woken by another thread.
 #pragma once
 
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
@@ -36,15 +37,19 @@ class Waker {
     const ssize_t written = write(fd_, &one, sizeof(one));
     ROCECOLL_CHECK(written == sizeof(one) || errno == EAGAIN);
   }
-  // Sleeps until `handle` is readable (an fd below 0: never), wake(), or `limit` has passed. Takes
-  // one wake() back.
-  void sleep(WaitHandle handle, Duration limit) {
-    pollfd fds[2] = {{fd_, POLLIN, 0}, {handle.fd, POLLIN, 0}};  // a negative fd is ignored
+  // Sleeps until a descriptor of `handle` is readable, wake(), or `limit` has passed. Takes one
+  // wake() back.
+  void sleep(const WaitHandle& handle, Duration limit) {
+    std::array<pollfd, 1 + WaitHandle::kMostDescriptors> fds;
+    nfds_t count = 0;
+    fds[count++] = {fd_, POLLIN, 0};
+    for (const int descriptor : handle.descriptors()) fds[count++] = {descriptor, POLLIN, 0};
     if (limit < Duration{0}) limit = Duration{0};
     timespec timeout;
     timeout.tv_sec = static_cast<time_t>(limit.count() / 1'000'000'000);
     timeout.tv_nsec = static_cast<long>(limit.count() % 1'000'000'000);
-    const int ready = ppoll(fds, 2, limit == Duration::max() ? nullptr : &timeout, nullptr);
+    const int ready =
+        ppoll(fds.data(), count, limit == Duration::max() ? nullptr : &timeout, nullptr);
     ROCECOLL_CHECK(ready >= 0 || errno == EINTR);
     if (ready > 0 && (fds[0].revents & POLLIN) != 0) {
       uint64_t count = 0;

@@ -30,18 +30,6 @@ TransportLimits Least(const TransportLimits& a, const TransportLimits& b) {
 
 }  // namespace
 
-Result<std::unique_ptr<DualTransport>> DualTransport::Make(std::unique_ptr<Transport> control,
-                                                           std::unique_ptr<FastDevice> device,
-                                                           const DualOptions& options,
-                                                           const std::string& no_device) {
-  std::unique_ptr<DualTransport> made(
-      new DualTransport(std::move(control), std::move(device), options, no_device));
-  const WaitHandle device_wait = made->device_ ? made->device_->wait_handle() : WaitHandle{};
-  const Status status = made->wait_.join(made->control_->wait_handle(), device_wait);
-  if (!status.ok()) return status;
-  return made;
-}
-
 DualTransport::DualTransport(std::unique_ptr<Transport> control, std::unique_ptr<FastDevice> device,
                              const DualOptions& options, const std::string& no_device)
     : control_(std::move(control)),
@@ -54,6 +42,11 @@ DualTransport::DualTransport(std::unique_ptr<Transport> control, std::unique_ptr
 }
 
 DualTransport::~DualTransport() { links_.clear(); }
+
+WaitHandle DualTransport::wait_handle() {
+  const WaitHandle control = control_->wait_handle();
+  return device_ == nullptr ? control : control.joined(device_->wait_handle());
+}
 
 bool DualTransport::reaches(const Address& peer) const {
   return !context_.options.reaches || context_.options.reaches(peer);

@@ -16,7 +16,6 @@
 #include "transport/dual/dual_options.h"
 #include "transport/fast_path.h"
 #include "transport/health_watch.h"
-#include "transport/joined_wait.h"
 #include "transport/transport.h"
 
 namespace rocecoll {
@@ -24,11 +23,9 @@ namespace rocecoll {
 class DualTransport final : public Transport {
  public:
   // Without a device, for the reason `no_device`, every link uses the control path, and peers that
-  // have one learn why. kNetwork if the system has no more file descriptors.
-  static Result<std::unique_ptr<DualTransport>> Make(std::unique_ptr<Transport> control,
-                                                     std::unique_ptr<FastDevice> device,
-                                                     const DualOptions& options,
-                                                     const std::string& no_device);
+  // have one learn why.
+  DualTransport(std::unique_ptr<Transport> control, std::unique_ptr<FastDevice> device,
+                const DualOptions& options, const std::string& no_device);
   ~DualTransport() override;
   DualTransport(const DualTransport&) = delete;
   DualTransport& operator=(const DualTransport&) = delete;
@@ -46,7 +43,7 @@ class DualTransport final : public Transport {
   size_t poll(Instant now, std::span<Event> events) override;
   bool lingering() const override;
   Instant next_deadline() const override;
-  WaitHandle wait_handle() override { return wait_.handle(); }
+  WaitHandle wait_handle() override;
   bool arm() override;
 
   // How many of the open links the faster path carries now.
@@ -55,8 +52,6 @@ class DualTransport final : public Transport {
  private:
   static constexpr size_t kBatch = 64;
 
-  DualTransport(std::unique_ptr<Transport> control, std::unique_ptr<FastDevice> device,
-                const DualOptions& options, const std::string& no_device);
   void give_back_lent();
   bool reaches(const Address& peer) const;
   size_t poll_control(std::span<Event> events);
@@ -83,7 +78,6 @@ class DualTransport final : public Transport {
   bool armed_ = false;         // the driver may have slept since the last poll()
   HealthWatch health_;
   Tally downs_;  // of the device
-  JoinedWait wait_;
 };
 
 }  // namespace rocecoll

@@ -81,14 +81,14 @@ FastPath* RcDevice::release(const FastLease& lease) {
   return found->second;
 }
 
-Result<std::unique_ptr<DualTransport>> MakeRcTransport(std::unique_ptr<Transport> control,
-                                                       std::unique_ptr<RdmaDevice> device,
-                                                       const RcOptions& options,
-                                                       const std::string& no_device) {
+std::unique_ptr<DualTransport> MakeRcTransport(std::unique_ptr<Transport> control,
+                                               std::unique_ptr<RdmaDevice> device,
+                                               const RcOptions& options,
+                                               const std::string& no_device) {
   std::unique_ptr<FastDevice> fast;
   if (device != nullptr) fast = std::make_unique<RcDevice>(std::move(device), options);
-  return DualTransport::Make(std::move(control), std::move(fast), options,
-                             no_device.empty() ? "no RDMA device" : no_device);
+  return std::make_unique<DualTransport>(std::move(control), std::move(fast), options,
+                                         no_device.empty() ? "no RDMA device" : no_device);
 }
 
 }  // namespace rocecoll

@@ -70,10 +70,10 @@ class RcDevice final : public FastDevice {
 };
 
 // Without a device, for the reason `no_device`, every link uses the control path, and peers that
-// have one learn why. kNetwork if the system has no more file descriptors.
-Result<std::unique_ptr<DualTransport>> MakeRcTransport(std::unique_ptr<Transport> control,
-                                                       std::unique_ptr<RdmaDevice> device,
-                                                       const RcOptions& options,
-                                                       const std::string& no_device = "");
+// have one learn why.
+std::unique_ptr<DualTransport> MakeRcTransport(std::unique_ptr<Transport> control,
+                                               std::unique_ptr<RdmaDevice> device,
+                                               const RcOptions& options,
+                                               const std::string& no_device = "");
 
 }  // namespace rocecoll

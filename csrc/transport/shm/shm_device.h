@@ -35,7 +35,7 @@ class ShmDevice final : public FastDevice {
   std::unique_ptr<FastPath> make_path() override;
   bool poll(FastEvent& event) override;
   FastPath* release(const FastLease& lease) override;
-  WaitHandle wait_handle() override { return {wait_}; }
+  WaitHandle wait_handle() override { return WaitHandle(wait_); }
   bool arm() override;
   // Memory does not fail. The time to look at what comes from outside it.
   Status health() override;

@@ -16,8 +16,8 @@ namespace rocecoll {
 
 // Links to processes that `options.reaches` names use shared memory where that works, others are
 // those of `control`. Where this process can share none, it says so once, and its peers learn why.
-inline Result<std::unique_ptr<DualTransport>> MakeShmTransport(std::unique_ptr<Transport> control,
-                                                               const ShmOptions& options) {
+inline std::unique_ptr<DualTransport> MakeShmTransport(std::unique_ptr<Transport> control,
+                                                       const ShmOptions& options) {
   auto device = ShmDevice::Open(options);
   const std::string no_device = device.status().message();
   if (!device.ok()) {
@@ -25,7 +25,7 @@ inline Result<std::unique_ptr<DualTransport>> MakeShmTransport(std::unique_ptr<T
   }
   std::unique_ptr<FastDevice> fast;
   if (device.ok()) fast = device.take();
-  return DualTransport::Make(std::move(control), std::move(fast), options, no_device);
+  return std::make_unique<DualTransport>(std::move(control), std::move(fast), options, no_device);
 }
 
 }  // namespace rocecoll

@@ -17,7 +17,6 @@
 
 #include "base/descriptor.h"
 #include "base/status.h"
-#include "transport/wait_handle.h"
 
 namespace rocecoll {
 
@@ -39,7 +38,7 @@ class SlowCalls {
   // The ends of calls that are over. Costs a load where there are none.
   void finish();
   // Readable while there are some.
-  WaitHandle wait_handle() const { return {wake_}; }
+  int wake_descriptor() const { return wake_; }
 
  private:
   struct Entry {

@@ -52,7 +52,7 @@ Status UdPort::prepare() {
   Result<std::unique_ptr<SlowCalls>> slow_calls = SlowCalls::Start();
   if (!slow_calls.ok()) return slow_calls.status();
   slow_calls_ = slow_calls.take();
-  Status status = port_->watch(slow_calls_->wait_handle().fd);
+  Status status = port_->watch(slow_calls_->wake_descriptor());
   if (status.ok()) status = make_queue_pair();
   if (!status.ok()) return status;
 

@@ -76,7 +76,7 @@ Status VerbsDevice::prepare() {
   Result<std::unique_ptr<SlowCalls>> slow_calls = SlowCalls::Start();
   if (!slow_calls.ok()) return slow_calls.status();
   slow_calls_ = slow_calls.take();
-  Status status = port_->watch(slow_calls_->wait_handle().fd);
+  Status status = port_->watch(slow_calls_->wake_descriptor());
   if (!status.ok()) return status;
   make_receive_queue();
   status = make_completion_queue();

@@ -44,7 +44,7 @@ class VerbsPort {
   void deregister(ibv_mr* region);
 
   // Readable while the device has an event, or one of those watched is readable.
-  WaitHandle wait_handle() const { return {wait_fd_}; }
+  WaitHandle wait_handle() const { return WaitHandle(wait_fd_); }
   Status watch(int descriptor);
   // Takes the events that wait; one system call if there are none.
   void take_events();

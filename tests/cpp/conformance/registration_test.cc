@@ -190,10 +190,9 @@ TEST(Registration, ScratchIsRegisteredAlsoBesideSharedMemory) {
   SimRdmaFabric devices(queue);
   MemoryFabric memory(queue);
   auto udp = std::make_unique<DatagramTransport>(network.add_endpoint(), ConnectionOptions());
-  auto rc = MakeRcTransport(std::move(udp), devices.add_device(), RcOptions()).take();
-  const auto both = DualTransport::Make(std::move(rc), std::make_unique<MemoryDevice>(memory),
-                                        MemoryWorld::Options(), "")
-                        .take();
+  auto rc = MakeRcTransport(std::move(udp), devices.add_device(), RcOptions());
+  const auto both = std::make_unique<DualTransport>(
+      std::move(rc), std::make_unique<MemoryDevice>(memory), MemoryWorld::Options(), "");
   const LocalSlice scratch = both->memory().allocate(1 << 16).take();
   EXPECT_EQ(devices.registrations(0).bytes, 1u << 16);
   both->memory().free(scratch);

@@ -214,7 +214,9 @@ class RealTimeWorld : public World {
     for (const Node& node : nodes) {
       if (node.transport == nullptr) continue;
       if (!node.transport->arm()) return;
-      items.push_back({node.transport->wait_handle().fd, POLLIN, 0});
+      for (const int descriptor : node.transport->wait_handle().descriptors()) {
+        items.push_back({descriptor, POLLIN, 0});
+      }
     }
     ppoll(items.data(), items.size(), &timeout, nullptr);
   }

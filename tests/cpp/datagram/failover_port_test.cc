@@ -2,7 +2,6 @@
 #include "transport/datagram/failover/failover_port.h"
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include "datagram/failover_world.h"
 #include "datagram/scripted_peer.h"
 #include "transport/datagram/udp/udp_address.h"
+#include "transport/readable.h"
 
 namespace rocecoll {
 namespace {
@@ -173,8 +173,7 @@ TEST(FailoverPort, LimitsHoldForEitherPath) {
                 : network.add_endpoint(
                       {.max_datagram_bytes = ud, .max_burst = 32, .receive_buffer_bytes = 1 << 18});
     return FailoverPort::Make(network.add_endpoint({.max_datagram_bytes = udp}), std::move(second),
-                              {}, [&queue] { return queue.now(); })
-        .take();
+                              {}, [&queue] { return queue.now(); });
   };
   const PortLimits both = make(8192, 4096)->limits();
   EXPECT_EQ(both.max_datagram_bytes, 8192u);
@@ -219,21 +218,20 @@ std::unique_ptr<FailoverPort> OverSockets(UdpPort** ud) {
   auto second = UdpPort::Open({}).take();
   *ud = second.get();
   const auto clock = [] { return Instant(std::chrono::steady_clock::now().time_since_epoch()); };
-  return FailoverPort::Make(UdpPort::Open({}).take(), std::move(second), {}, clock).take();
+  return FailoverPort::Make(UdpPort::Open({}).take(), std::move(second), {}, clock);
 }
 
 TEST(FailoverPort, OneWaitHandleTellsOfBothPorts) {
   UdpPort* ud = nullptr;
   auto port = OverSockets(&ud);
   auto sender = UdpPort::Open({}).take();
-  pollfd item{port->wait_handle().fd, POLLIN, 0};
   std::array<RxDatagram, 4> batch;
   for (const Address& to : {port->address(), ud->address(), port->address()}) {
-    EXPECT_EQ(poll(&item, 1, 0), 0);
+    EXPECT_FALSE(WaitReadable(port->wait_handle(), 0));
     const Bytes bytes(100);
     const TxDatagram datagram{sender->add_peer(to).value(), bytes, {}};
     ASSERT_EQ(sender->send({&datagram, 1}), 1u);
-    EXPECT_EQ(poll(&item, 1, 5000), 1);
+    EXPECT_TRUE(WaitReadable(port->wait_handle(), 5000));
     port->release(std::span(batch).first(port->receive(batch)));
   }
 }

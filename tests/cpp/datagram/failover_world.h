@@ -157,9 +157,8 @@ class FailoverWorld final : public VirtualWorld {
     ud_ports[i] = second.get();
     auto port = FailoverPort::Make(std::move(first), std::move(second), options_.failover,
                                    [this] { return queue.now(); });
-    EXPECT_TRUE(port.ok());
-    ports[i] = port.value().get();
-    return std::make_unique<DatagramTransport>(port.take(), options_.connection);
+    ports[i] = port.get();
+    return std::make_unique<DatagramTransport>(std::move(port), options_.connection);
   }
 
   const FailoverWorldOptions options_;

@@ -2,7 +2,6 @@
 // What the kernel does when a device sends more slowly than it is given: UdpPort on a veth pair
 // with a token bucket. Behind the device is nobody; the host itself is reached all the same.
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <array>
 #include <chrono>
@@ -12,6 +11,7 @@
 
 #include "datagram/own_network.h"
 #include "transport/datagram/udp/udp_port.h"
+#include "transport/readable.h"
 
 namespace rocecoll {
 namespace {
@@ -37,8 +37,7 @@ size_t Drain(UdpPort& port, size_t count) {
     const size_t received = port.receive(batch);
     port.release(std::span(batch).first(received));
     got += received;
-    pollfd item{port.wait_handle().fd, POLLIN, 0};
-    if (received == 0) poll(&item, 1, 100);
+    if (received == 0) WaitReadable(port.wait_handle(), 100);
   }
   return got;
 }

@@ -46,9 +46,8 @@ struct Scripted {
     auto second = ud.add_endpoint({.max_datagram_bytes = 4096});
     own_udp = first.get();
     own_ud = second.get();
-    auto made = FailoverPort::Make(std::move(first), std::move(second), options,
-                                   [this] { return queue.now(); });
-    port = made.take();
+    port = FailoverPort::Make(std::move(first), std::move(second), options,
+                              [this] { return queue.now(); });
     peer_udp = udp.add_endpoint({.max_datagram_bytes = 8192});
     peer_ud = ud.add_endpoint({.max_datagram_bytes = 4096});
     peer = port->add_peer(peer_udp->address()).value();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "transport/datagram/udp/udp_port.h"
+#include "transport/readable.h"
 
 namespace rocecoll {
 
@@ -24,8 +24,7 @@ inline std::unique_ptr<UdpPort> OpenUdp(const std::string& host, bool offload = 
 }
 
 inline bool Readable(UdpPort& port, int timeout_ms) {
-  pollfd item{port.wait_handle().fd, POLLIN, 0};
-  return poll(&item, 1, timeout_ms) == 1;
+  return WaitReadable(port.wait_handle(), timeout_ms);
 }
 
 struct Packet {

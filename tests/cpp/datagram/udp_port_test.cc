@@ -184,7 +184,9 @@ TEST(UdpPort, SendsOneByOneWhenTheKernelRefusesToSegment) {
   auto b = OpenUdp("127.0.0.1");
   if (!a->limits().segmentation_offload) GTEST_SKIP() << "no UDP_SEGMENT in this kernel";
   const int one = 1;  // Linux refuses UDP_SEGMENT on sockets without checksums
-  ASSERT_EQ(setsockopt(a->wait_handle().fd, SOL_SOCKET, SO_NO_CHECK, &one, sizeof(one)), 0);
+  ASSERT_EQ(setsockopt(a->wait_handle().descriptors().front(), SOL_SOCKET, SO_NO_CHECK, &one,
+                       sizeof(one)),
+            0);
   const std::vector<std::vector<std::byte>> bodies(50, Pattern(1452, 5));
   SendSizes(*a, a->add_peer(b->address()).value(), bodies);
   const auto got = Collect(*b, bodies.size());

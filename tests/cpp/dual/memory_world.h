@@ -34,11 +34,11 @@ class MemoryWorld : public VirtualWorld {
     for (size_t i = 0; i < count; ++i) {
       auto device = std::make_unique<MemoryDevice>(fabric_);
       devices_.push_back(device.get());
-      auto both =
-          DualTransport::Make(std::make_unique<DatagramTransport>(network_.add_endpoint(), control),
-                              std::move(device), options, "no memory");
-      transports_.push_back(both.value().get());
-      add(both.take());
+      auto both = std::make_unique<DualTransport>(
+          std::make_unique<DatagramTransport>(network_.add_endpoint(), control), std::move(device),
+          options, "no memory");
+      transports_.push_back(both.get());
+      add(std::move(both));
     }
   }
   ~MemoryWorld() override {

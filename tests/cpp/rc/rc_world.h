@@ -42,7 +42,7 @@ class RcWorld : public VirtualWorld {
       auto device = fabric.add_device(options.limits);
       has_device.push_back(std::ranges::count(options.without_device, i) == 0);
       if (!has_device.back()) device = nullptr;
-      auto rc = MakeRcTransport(std::move(control), std::move(device), options.rc).take();
+      auto rc = MakeRcTransport(std::move(control), std::move(device), options.rc);
       transports.push_back(rc.get());
       add(std::move(rc));
     }

@@ -21,7 +21,8 @@ class ArmedPort final : public DatagramPort {
   explicit ArmedPort(std::unique_ptr<DatagramPort> inner)
       : inner_(std::move(inner)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
     epoll_event never{.events = EPOLLONESHOT, .data = {}};
-    EXPECT_EQ(epoll_ctl(epoll_, EPOLL_CTL_ADD, inner_->wait_handle().fd, &never), 0);
+    EXPECT_EQ(epoll_ctl(epoll_, EPOLL_CTL_ADD, inner_->wait_handle().descriptors().front(), &never),
+              0);
   }
   ~ArmedPort() override { close(epoll_); }
   ArmedPort(const ArmedPort&) = delete;
@@ -40,9 +41,9 @@ class ArmedPort final : public DatagramPort {
   void release(std::span<const RxDatagram> batch) override { inner_->release(batch); }
   bool poll_unreachable(UnreachableHint& hint) override { return inner_->poll_unreachable(hint); }
   void flush() override { inner_->flush(); }
-  WaitHandle wait_handle() override { return {epoll_}; }
+  WaitHandle wait_handle() override { return WaitHandle(epoll_); }
   bool arm() override {
-    const int fd = inner_->wait_handle().fd;
+    const int fd = inner_->wait_handle().descriptors().front();
     epoll_event once{.events = EPOLLIN | EPOLLONESHOT, .data = {}};
     EXPECT_EQ(epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &once), 0);
     pollfd now{.fd = fd, .events = POLLIN, .revents = 0};

@@ -45,9 +45,8 @@ class OneRank : public RealTimeWorld {
     EXPECT_TRUE(port.ok()) << port.status().message();
     auto both =
         MakeShmTransport(std::make_unique<DatagramTransport>(port.take(), control), options);
-    EXPECT_TRUE(both.ok()) << both.status().message();
-    transport_ = both.value().get();
-    add(both.take());
+    transport_ = both.get();
+    add(std::move(both));
     addresses.resize(2);
   }
   Address address() const { return addresses[own_]; }

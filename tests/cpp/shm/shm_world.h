@@ -23,9 +23,8 @@ class ShmWorld : public RealTimeWorld {
       EXPECT_TRUE(port.ok()) << port.status().message();
       auto both =
           MakeShmTransport(std::make_unique<DatagramTransport>(port.take(), control), options);
-      EXPECT_TRUE(both.ok()) << both.status().message();
-      transports_.push_back(both.value().get());
-      add(both.take());
+      transports_.push_back(both.get());
+      add(std::move(both));
     }
   }
 

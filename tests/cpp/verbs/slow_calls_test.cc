@@ -2,7 +2,6 @@
 #include "transport/verbs/slow_calls.h"
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <functional>
 #include <latch>
@@ -10,14 +9,15 @@
 #include <thread>
 #include <vector>
 
+#include "transport/readable.h"
+
 namespace rocecoll {
 namespace {
 
 constexpr int kPatienceMs = 20'000;
 
 bool Readable(const SlowCalls& calls, int timeout_ms) {
-  pollfd item{calls.wait_handle().fd, POLLIN, 0};
-  return ::poll(&item, 1, timeout_ms) == 1;
+  return WaitReadable(WaitHandle(calls.wake_descriptor()), timeout_ms);
 }
 
 TEST(SlowCalls, AreMadeInOrderElsewhereAndEndHere) {

@@ -37,7 +37,7 @@ class UdFailoverWorld final : public RealTimeWorld {
       EXPECT_TRUE(ud.ok()) << ud.status().message();
       std::unique_ptr<DatagramPort> second = ud.take();
       if (faults.any()) second = std::make_unique<FaultPort>(std::move(second), faults, clock);
-      auto port = FailoverPort::Make(UdpPort::Open({}).take(), std::move(second), {}, clock).take();
+      auto port = FailoverPort::Make(UdpPort::Open({}).take(), std::move(second), {}, clock);
       ports[i] = port.get();
       add(std::make_unique<DatagramTransport>(std::move(port), ConnectionOptions()));
     }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <array>
 #include <chrono>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/readable.h"
 #include "transport/verbs/device_list.h"
 #include "transport/verbs/port_choice.h"
 #include "transport/verbs/verbs_device.h"
@@ -47,11 +47,6 @@ enum class Devices { kOneDevice, kTwoDevices };
 
 inline std::string Name(Devices devices) {
   return devices == Devices::kOneDevice ? "OneDevice" : "TwoDevices";
-}
-
-inline bool WaitReadable(WaitHandle handle, int timeout_ms) {
-  pollfd item{handle.fd, POLLIN, 0};
-  return ::poll(&item, 1, timeout_ms) == 1;
 }
 
 inline std::vector<std::byte> Pattern(size_t size, uint32_t seed) {

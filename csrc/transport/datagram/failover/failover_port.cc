@@ -29,10 +29,9 @@ size_t FailoverPort::AddressHash::operator()(const Address& address) const {
   return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-Result<std::unique_ptr<FailoverPort>> FailoverPort::Make(std::unique_ptr<DatagramPort> udp,
-                                                         std::unique_ptr<DatagramPort> ud,
-                                                         const FailoverOptions& options,
-                                                         Clock clock) {
+std::unique_ptr<FailoverPort> FailoverPort::Make(std::unique_ptr<DatagramPort> udp,
+                                                 std::unique_ptr<DatagramPort> ud,
+                                                 const FailoverOptions& options, Clock clock) {
   if (ud && ud->limits().max_datagram_bytes < kUdDatagramBytes) {
     Log(Severity::kWarning, "the RoCE port " + ud->address().text() + " has an MTU of " +
                                 std::to_string(ud->limits().max_datagram_bytes) +
@@ -40,12 +39,8 @@ Result<std::unique_ptr<FailoverPort>> FailoverPort::Make(std::unique_ptr<Datagra
                                 "more");
     ud.reset();
   }
-  std::unique_ptr<FailoverPort> port(
+  return std::unique_ptr<FailoverPort>(
       new FailoverPort(std::move(udp), std::move(ud), options, std::move(clock)));
-  const WaitHandle ud_wait = port->ud_ ? port->ud_->wait_handle() : WaitHandle{};
-  const Status status = port->wait_.join(port->udp_->wait_handle(), ud_wait);
-  if (!status.ok()) return status;
-  return port;
 }
 
 FailoverPort::FailoverPort(std::unique_ptr<DatagramPort> udp, std::unique_ptr<DatagramPort> ud,
@@ -56,6 +51,11 @@ FailoverPort::FailoverPort(std::unique_ptr<DatagramPort> udp, std::unique_ptr<Da
       clock_(std::move(clock)),
       own_ud_bytes_(ud_ ? ud_->limits().max_datagram_bytes : 0),
       ud_burst_(ud_ ? std::max<size_t>(ud_->limits().max_burst, 1) : 0) {}
+
+WaitHandle FailoverPort::wait_handle() {
+  const WaitHandle udp = udp_->wait_handle();
+  return ud_ == nullptr ? udp : udp.joined(ud_->wait_handle());
+}
 
 PortLimits FailoverPort::limits() const {
   PortLimits limits = udp_->limits();

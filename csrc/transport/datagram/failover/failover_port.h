@@ -18,7 +18,6 @@
 #include "transport/datagram/deadline_heap.h"
 #include "transport/datagram/failover/path_choice.h"
 #include "transport/health_watch.h"
-#include "transport/joined_wait.h"
 #include "transport/port.h"
 
 namespace rocecoll {
@@ -46,11 +45,10 @@ class FailoverPort final : public DatagramPort {
   // less are not used. Whoever may have such a peer must live with it, with or without a UD port.
   static constexpr size_t kUdDatagramBytes = 1024;
 
-  // `ud` may be null: peers are told so and everything goes over UDP. kNetwork if the system has no
-  // more file descriptors.
-  static Result<std::unique_ptr<FailoverPort>> Make(std::unique_ptr<DatagramPort> udp,
-                                                    std::unique_ptr<DatagramPort> ud,
-                                                    const FailoverOptions& options, Clock clock);
+  // `ud` may be null: peers are told so and everything goes over UDP.
+  static std::unique_ptr<FailoverPort> Make(std::unique_ptr<DatagramPort> udp,
+                                            std::unique_ptr<DatagramPort> ud,
+                                            const FailoverOptions& options, Clock clock);
   FailoverPort(const FailoverPort&) = delete;
   FailoverPort& operator=(const FailoverPort&) = delete;
 
@@ -78,7 +76,7 @@ class FailoverPort final : public DatagramPort {
   void release(std::span<const RxDatagram> batch) override;
   bool poll_unreachable(UnreachableHint& hint) override;
   void flush() override;
-  WaitHandle wait_handle() override { return wait_.handle(); }
+  WaitHandle wait_handle() override;
   bool arm() override;
   Instant next_deadline() const override;
 
@@ -142,7 +140,6 @@ class FailoverPort final : public DatagramPort {
   const Clock clock_;
   const size_t own_ud_bytes_;
   const size_t ud_burst_;
-  JoinedWait wait_;
   FailoverCounts counts_;
   Instant now_{};  // of the latest receive()
   HealthWatch ud_watch_{kHealthInterval};

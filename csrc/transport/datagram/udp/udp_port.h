@@ -40,7 +40,7 @@ class UdpPort final : public DatagramPort {
   void release(std::span<const RxDatagram> batch) override { receiver_.release(batch); }
   bool poll_unreachable(UnreachableHint& hint) override;
   void flush() override {}  // send() lends nothing beyond its return
-  WaitHandle wait_handle() override { return {socket_.fd()}; }
+  WaitHandle wait_handle() override { return WaitHandle(socket_.fd()); }
 
  private:
   struct Peer {
