@@ -116,10 +116,12 @@ void UdpReceiver::prepare_message(size_t index) {
   free_.pop_back();
   Buffer& buffer = buffers_[number];
   if (buffer.bytes == nullptr) {
-    buffer.bytes = std::make_unique_for_overwrite<std::byte[]>(kBufferBytes);
+    buffer.bytes =
+        std::make_unique_for_overwrite<std::byte[]>(kBufferBytes + kColors * kColorBytes);
+    buffer.data = buffer.bytes.get() + number % kColors * kColorBytes;
   }
   buffer_of_[index] = number;
-  slices_[index] = {buffer.bytes.get(), kBufferBytes};
+  slices_[index] = {buffer.data, kBufferBytes};
   msghdr& header = messages_[index].msg_hdr;
   header.msg_name = &buffer.sender.generic;
   header.msg_namelen = sizeof(buffer.sender);
@@ -179,7 +181,7 @@ size_t UdpReceiver::hand_out(std::span<RxDatagram> batch) {
     Arrival& arrival = arrivals_[first_arrival_];
     Buffer& buffer = buffers_[arrival.buffer];
     const size_t size = std::min(arrival.segment, arrival.size - arrival.position);
-    batch[count++] = {{buffer.bytes.get() + arrival.position, size},
+    batch[count++] = {{buffer.data + arrival.position, size},
                       arrival.from,
                       arrival.buffer,
                       arrival.received_at,

@@ -41,8 +41,13 @@ class UdpReceiver {
   static constexpr size_t kBuffers = 64;
   static constexpr size_t kBufferBytes = 64 * 1024;
   static constexpr size_t kMaxMessages = 16;
+  // Buffers a power of two apart would have their beginnings, all that single packets fill, in the
+  // same few sets of every cache.
+  static constexpr size_t kColors = 16;
+  static constexpr size_t kColorBytes = 1536;
   struct Buffer {
     std::unique_ptr<std::byte[]> bytes;  // allocated at first use
+    std::byte* data = nullptr;           // of kBufferBytes in it
     uint32_t users = 0;                  // leases out, plus one while it waits in arrivals_
     UdpEndpoint sender;
     Address stranger;  // the sender's address unless `address_of` knows it
