@@ -205,9 +205,8 @@ Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options, RoceUse
   if (!expected) rc.concerns = AnyPairMayHaveRoce;
   auto control = std::make_unique<DatagramTransport>(
       udp.take(), options.connection, device.ok() ? options.roce_peer_timeout : std::nullopt);
-  std::unique_ptr<Transport> made =
-      MakeRcTransport(std::move(control), device.ok() ? device.take() : nullptr, rc, roce.problem);
-  return made;
+  return std::unique_ptr<Transport>(MakeRcTransport(
+      std::move(control), device.ok() ? device.take() : nullptr, rc, roce.problem));
 }
 
 // Shared memory carries all pairs, so that a device would only take memory, queues and a moment.

@@ -13,9 +13,9 @@ namespace rocecoll {
 // which becomes readable (level triggered) then. Without any nothing ever arrives from outside (the
 // simulator). Owned by whoever returned them.
 //
-// Two paths hand out the descriptors of both, not one of an epoll over them: that costs two locks
-// in the kernel for each packet, a twelfth of what a packet of 1500 bytes costs, also while nobody
-// sleeps.
+// Two paths hand out the descriptors of both, not one of an epoll over them: the kernel
+// calls that for each packet, under two locks, also while nobody sleeps (in all_reduce of 8 MiB over
+// packets of 1500 bytes it took 4 to 23 % of the time).
 class WaitHandle {
  public:
   // UDP, UD or a device for RDMA, shared memory; one more for a transport that is plugged in.
