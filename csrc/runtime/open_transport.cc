@@ -27,6 +27,7 @@ Result<const NetworkPlugin*> Plugin(const RuntimeOptions& options) {
 RdmaOptions Rdma(const RuntimeOptions& options) {
   RdmaOptions rdma = options.rdma;
   rdma.host = options.host;
+  rdma.local_ranks = options.local_ranks;
   // Who wants a program that plays a device says so.
   rdma.software = options.transport != "auto";
   return rdma;
@@ -72,31 +73,39 @@ bool HasRdmaDevices() {
   return !error && devices != std::filesystem::directory_iterator();
 }
 
+std::string Names(const RdmaDevices& devices) {
+  std::string names;
+  for (const auto& device : devices) {
+    names += (names.empty() ? "" : " and ") + device->description();
+  }
+  return names;
+}
+
 // Under auto a process that may lock less than RoCE takes for one pair does without from the
 // beginning, so that its peers know and nothing is tried in vain.
-Status RoomToLock(const RdmaDevice& device) {
-  const uint64_t limit = device.limits().max_registered_bytes;
-  if (limit >= RcOptions::kLeastLockedBytes) return {};
+Status RoomToLock(const RdmaDevices& devices) {
+  const uint64_t needed = RcOptions::kLeastLockedBytes * devices.size();
+  const uint64_t limit = devices.front()->limits().max_registered_bytes;
+  if (limit >= needed) return {};
   return Status(StatusCode::kNetwork,
-                device.description() + ": this process may lock " + std::to_string(limit >> 10) +
-                    " KiB of memory, RoCE takes " +
-                    std::to_string(RcOptions::kLeastLockedBytes >> 20) +
+                Names(devices) + ": this process may lock " + std::to_string(limit >> 10) +
+                    " KiB of memory, RoCE takes " + std::to_string(needed >> 20) +
                     " MiB and the tensors in flight; `ulimit -l unlimited`, for a container "
                     "`--ulimit memlock=-1`");
 }
 
-Result<std::unique_ptr<RdmaDevice>> OpenDevice(const RuntimeOptions& options) {
+Result<RdmaDevices> OpenDevices(const RuntimeOptions& options) {
   const bool automatic = options.transport == "auto";
   if (automatic && options.plugin.empty() && !HasRdmaDevices()) {
     return Status(StatusCode::kUnsupported, "there is no RDMA device");
   }
   const auto plugin = Plugin(options);
   if (!plugin.ok()) return plugin.status();
-  auto device = plugin.value()->open_rdma_device(Rdma(options));
-  if (!device.ok() || !automatic) return device;
-  const Status room = RoomToLock(*device.value());
+  auto devices = plugin.value()->open_rdma_devices(Rdma(options));
+  if (!devices.ok() || !automatic) return devices;
+  const Status room = RoomToLock(devices.value());
   if (!room.ok()) return room;
-  return device;
+  return devices;
 }
 
 // What plug-in and loader say, as a part of a longer message.
@@ -187,26 +196,27 @@ Severity SeverityOf(const RuntimeOptions& options, StatusCode why) {
 
 Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options, RoceUse& roce) {
   const bool expected = options.transport == "rc";
-  auto device = OpenDevice(options);
-  if (device.ok()) {
-    roce.port = device.value()->description();
+  RdmaDevices devices;
+  if (auto opened = OpenDevices(options); opened.ok()) {
+    devices = opened.take();
+    roce.port = Names(devices);
     Log(Severity::kInfo, "RoCE port: " + roce.port);
   } else {
-    const StatusCode code = device.status().code();
-    if (IsFatal(options, code)) return NotHere(options, device.status());
-    roce.problem = InOneLine(Reason(device.status()));
+    const StatusCode code = opened.status().code();
+    if (IsFatal(options, code)) return NotHere(options, opened.status());
+    roce.problem = InOneLine(Reason(opened.status()));
     Log(SeverityOf(options, code), "no RoCE in this process, only UDP: " + roce.problem);
   }
   auto udp = OpenUdpPort(options);
   if (!udp.ok()) return udp.status();
   RcOptions rc = options.rc;
   rc.expected = expected;
-  if (options.shm || !expected) rc.reaches = ReachedOverRoce(options, device.ok());
+  if (options.shm || !expected) rc.reaches = ReachedOverRoce(options, !devices.empty());
   if (!expected) rc.concerns = AnyPairMayHaveRoce;
   auto control = std::make_unique<DatagramTransport>(
-      udp.take(), options.connection, device.ok() ? options.roce_peer_timeout : std::nullopt);
-  return std::unique_ptr<Transport>(MakeRcTransport(
-      std::move(control), device.ok() ? device.take() : nullptr, rc, roce.problem));
+      udp.take(), options.connection, devices.empty() ? std::nullopt : options.roce_peer_timeout);
+  return std::unique_ptr<Transport>(
+      MakeRcTransport(std::move(control), std::move(devices), rc, roce.problem));
 }
 
 // Shared memory carries all pairs, so that a device would only take memory, queues and a moment.

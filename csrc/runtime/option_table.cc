@@ -163,7 +163,8 @@ std::vector<Option> RoceOptions() {
                   "commas; =NAME for exactly one, ^NAME to exclude"),
           ROCECOLL_FIELD(rdma.hca), "",
           "RDMA devices that rc, ud and auto may use, e.g. mlx5_0:1,mlx5_1 or ^rxe0; empty: the "
-          "fastest and nearest, by the ranks of a host in turn"),
+          "fastest and nearest, by the ranks of a host in turn. Of named ones that are at least "
+          "twice as many as the ranks of the host each rank uses several at once, except with ud"),
       AutoRow("ib_gid_index", Integer(0, 255), ROCECOLL_FIELD(rdma.gid_index), "",
               "entry of the port's GID table; auto: RoCE v2 with the address of the interface"),
       Row("ib_tc", Integer(0, 255), ROCECOLL_FIELD(rdma.traffic_class), "",

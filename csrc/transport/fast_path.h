@@ -9,11 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "base/time.h"
 #include "transport/address.h"
 #include "transport/transport.h"
 #include "transport/wait_handle.h"
@@ -43,11 +45,15 @@ class FastPath {
  public:
   static constexpr uint32_t kMaxStreams = 8;
   using Counts = std::array<uint64_t, kMaxStreams>;
-  // Where the peer finds our ends, one for each stream; none: there are none.
+  // Where the peer finds our ends, one for each stream; without any there are none.
   struct Ends {
-    uint16_t credits = 0;  // messages of a stream that we have room for; the path's own
-    std::vector<Address> addresses;
+    uint16_t credits = 0;            // messages of a stream that we have room for; the path's own
+    std::vector<Address> addresses;  // of some streams empty: they carry nothing this time
+    // Ports that the streams are spread over: stream i has its end at port i % ports.
+    uint8_t ports = 1;
   };
+  // Of what a slice has keys for.
+  static constexpr uint8_t kMaxPorts = RemoteSlice::kMoreKeys + 1;
 
   virtual ~FastPath() = default;
 
@@ -59,11 +65,13 @@ class FastPath {
   // It may take seconds until connected(); kFailed tells of what is found out by then.
   virtual Status connect(const Ends& peer) = 0;
   virtual bool connected() const = 0;
-  // Sends what means nothing; proved() once all streams have carried it to the peer.
+  // Sends what means nothing; proved() once all connected streams have carried it to the peer.
   virtual Status probe() = 0;
   virtual bool proved() const = 0;
   // From now on pump() sends.
   virtual void start() = 0;
+  // False: some of the streams do not carry, which might in another generation.
+  virtual bool complete() const { return true; }
   // Ends the generation; drained() once neither side's traffic touches any memory. destroy() makes
   // sure of that, at any time.
   virtual void fail() = 0;
@@ -84,7 +92,7 @@ class FastPath {
   virtual Counts received() const = 0;
   // The peer has so many of ours. Between generations. False: it cannot be so.
   virtual bool acknowledge(const Counts& received) = 0;
-  // How many have been pushed to the first stream, which carries the frames.
+  // How many have been pushed, to all streams. Frames go over one at a time.
   virtual uint64_t pushed() const = 0;
   // True once the peer has all of them; request_acknowledgement() lets that be known soon.
   virtual bool empty() const = 0;
@@ -109,6 +117,10 @@ class FastPath {
   DualLink* link = nullptr;  // whose path it is; the path only keeps it
 };
 
+inline uint64_t Total(const FastPath::Counts& counts) {
+  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+}
+
 // A frame's place in the receive queue, until its event is over.
 struct FastLease {
   uint64_t id = 0;
@@ -123,6 +135,7 @@ struct FastEvent {
     kHeartbeat,  // the peer's process lives
     kStray,      // something was written into a slice that is not exposed
     kFailed,     // `text` says why
+    kMoreEnds,   // the path could have more of them in another generation
   };
   Kind kind = Kind::kProgress;
   FastPath* path = nullptr;
@@ -152,8 +165,8 @@ class FastDevice {
   virtual WaitHandle wait_handle() = 0;
   // Call before sleeping on the handle. False: something may wait already, poll() first.
   virtual bool arm() = 0;
-  // Not ok while paths cannot work; says why.
-  virtual Status health() = 0;
+  // Not ok while no path can work; says why.
+  virtual Status health(Instant now) = 0;
 };
 
 }  // namespace rocecoll

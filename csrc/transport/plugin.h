@@ -16,12 +16,13 @@ namespace rocecoll {
 
 struct NetworkPlugin {
   // Raised whenever this struct or an interface that it hands out changes.
-  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kVersion = 4;
   uint32_t version = kVersion;  // stays first
   const char* name = "";
-  // The device and port that `options` choose. kUnsupported: there is none, and why.
-  Result<std::unique_ptr<RdmaDevice>> (*open_rdma_device)(const RdmaOptions& options) = nullptr;
-  // Unreliable datagrams of that port, one queue pair for all peers.
+  // The devices and ports that `options` choose, at least one. kUnsupported: there is none, and
+  // why.
+  Result<RdmaDevices> (*open_rdma_devices)(const RdmaOptions& options) = nullptr;
+  // Unreliable datagrams of the first of these ports, one queue pair for all peers.
   Result<std::unique_ptr<DatagramPort>> (*open_datagram_port)(const RdmaOptions& options) = nullptr;
   // One line for each port of each device: what it is, or why it is not usable.
   std::string (*describe_devices)(const RdmaOptions& options) = nullptr;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "base/time.h"
@@ -147,5 +148,7 @@ class RdmaDevice {
   // Not ok while the port is down or once the device is gone; says which event told so.
   virtual Status health() = 0;
 };
+
+using RdmaDevices = std::vector<std::unique_ptr<RdmaDevice>>;
 
 }  // namespace rocecoll

@@ -15,6 +15,7 @@ struct RdmaOptions {
   bool software = true;          // also programs that play a device (Soft-RoCE) without a name
   std::string host = "";         // numeric address of this process, by which equal ports are told
   uint32_t local_rank = 0;       // among the processes of this host, to whom equal ports are dealt
+  uint32_t local_ranks = 0;      // how many these are; 0: not known
   std::string accelerator = "";  // PCI address of the one that it computes on; empty: not known
   int gid_index = -1;            // -1: the best RoCE v2 entry
   uint8_t traffic_class = 0;     // DSCP and ECN bits of the packets

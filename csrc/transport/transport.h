@@ -57,21 +57,25 @@ struct LocalSlice {
 // Memory of the peer that it has exposed. Opaque to all but the transport that made it; travels in
 // a frame (kWireBytes, little endian).
 struct RemoteSlice {
-  static constexpr size_t kWireBytes = 24;
-  uint64_t base = 0;    // address, or region id
-  uint64_t length = 0;  // bytes
-  uint64_t key = 0;     // rkey, or a random cookie
+  static constexpr size_t kMoreKeys = 3;
+  static constexpr size_t kWireBytes = 24 + kMoreKeys * sizeof(uint32_t);
+  uint64_t base = 0;                            // address, or region id
+  uint64_t length = 0;                          // bytes
+  uint64_t key = 0;                             // rkey, or a random cookie
+  std::array<uint32_t, kMoreKeys> more_keys{};  // rkeys of further ports of the process
 
   void store(ByteWriter& to) const {
     to.Write(base);
     to.Write(length);
     to.Write(key);
+    for (const uint32_t more : more_keys) to.Write(more);
   }
   static RemoteSlice load(ByteReader& from) {
     RemoteSlice slice;
     slice.base = from.Read<uint64_t>();
     slice.length = from.Read<uint64_t>();
     slice.key = from.Read<uint64_t>();
+    for (uint32_t& more : slice.more_keys) more = from.Read<uint32_t>();
     return slice;
   }
 };

@@ -34,6 +34,8 @@ def read_devices(settings: options.Settings, sysfs: Path = SYSFS) -> Devices:
         address, reason = choice.address, choice.reason
     except ValueError as error:
         address, reason = "", str(error)
-    described = _core.describe_devices(options.runtime_settings(settings, address, local_ranks=1))
+    described = _core.describe_devices(
+        options.runtime_settings(settings, address, options.local_ranks() or 1)
+    )
     verdicts, remarks = parse_verdicts(described)
     return Devices(read_interfaces(), address, reason, read_ports(sysfs), verdicts, remarks)

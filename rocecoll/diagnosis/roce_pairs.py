@@ -62,7 +62,9 @@ def find_port(settings: options.Settings, address: str) -> RocePort:
     """What the core would choose."""
     from rocecoll import _core
 
-    described = _core.describe_devices(options.runtime_settings(settings, address, local_ranks=1))
+    described = _core.describe_devices(
+        options.runtime_settings(settings, address, options.local_ranks() or 1)
+    )
     verdicts, remarks = parse_verdicts(described)
     for verdict in verdicts:
         if verdict.chosen:

@@ -48,12 +48,14 @@ class IdleDevice final : public RdmaDevice {
   const std::string description_ = "fake0 port 1";
 };
 
-Result<std::unique_ptr<RdmaDevice>> OpenRdmaDevice(const RdmaOptions& options) {
+Result<RdmaDevices> OpenRdmaDevices(const RdmaOptions& options) {
   uint64_t mib = 0;
   const char* end = options.hca.data() + options.hca.size();
   const auto [rest, error] = std::from_chars(options.hca.data(), end, mib);
   if (error != std::errc() || std::string_view(rest, end) != "MiB") return NoDevice(options);
-  return std::unique_ptr<RdmaDevice>(std::make_unique<IdleDevice>(mib << 20));
+  RdmaDevices devices;
+  devices.push_back(std::make_unique<IdleDevice>(mib << 20));
+  return devices;
 }
 
 Result<std::unique_ptr<DatagramPort>> OpenDatagramPort(const RdmaOptions& options) {
@@ -68,7 +70,7 @@ std::string DescribeOptions(const RdmaOptions& options) {
 }  // namespace rocecoll
 
 extern "C" __attribute__((visibility("default"))) const rocecoll::NetworkPlugin* FAKE_ENTRY() {
-  static const rocecoll::NetworkPlugin plugin = {FAKE_VERSION, "fake", &rocecoll::OpenRdmaDevice,
+  static const rocecoll::NetworkPlugin plugin = {FAKE_VERSION, "fake", &rocecoll::OpenRdmaDevices,
                                                  &rocecoll::OpenDatagramPort,
                                                  &rocecoll::DescribeOptions};
   return &plugin;

@@ -14,6 +14,9 @@ namespace {
 constexpr Duration kDrainTime = std::chrono::seconds(1);
 // Failures further apart than this do not add up.
 constexpr Duration kRecoveryMemory = std::chrono::seconds(60);
+// A path of which a part does not carry, and no port tells why, is tried as a whole after this. If
+// the part still does not, the link is without the path for as long as proof_timeout.
+constexpr Duration kIncompleteTime = std::chrono::minutes(5);
 
 // Asking for the same again will not help.
 bool IsFinal(const Status& status) {
@@ -218,7 +221,7 @@ void DualLink::conclude() {
 
 void DualLink::carry_over_path() {
   set_phase(Phase::kFast);
-  set_deadline(kNever);
+  set_deadline(closed_ || path_->complete() ? kNever : context_.now + kIncompleteTime);
   retry_.on_carried(context_.now);
   context_.unreached.on_reached(peer_text_, context_.now);
   move_owed_ = move_owed_ || std::exchange(on_control_, false);
@@ -337,12 +340,16 @@ void DualLink::end_attempt(const std::string& reason) {
 }
 
 void DualLink::break_path(const std::string& reason) {
-  broken_ = reason;
-  resuming_ = true;
   retry_.on_broken(context_.now);
   if (context_.now - last_break_ > kRecoveryMemory) recoveries_ = 0;
   last_break_ = context_.now;
   ++recoveries_;
+  end_generation(reason);
+}
+
+void DualLink::end_generation(const std::string& reason) {
+  broken_ = reason;
+  resuming_ = true;
   path_->fail();
   set_phase(Phase::kDraining);
   set_deadline(context_.now + kDrainTime);

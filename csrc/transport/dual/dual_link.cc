@@ -263,6 +263,8 @@ void DualLink::on_timer() {
   } else if (phase_ == Phase::kDraining) {
     destroy_path();
     continue_draining();
+  } else if (phase_ == Phase::kFast) {
+    end_generation("a further port may carry");
   }
 }
 
@@ -303,13 +305,16 @@ void DualLink::on_path(const FastEvent& event) {
       exposures_.erase(found);
       break;
     }
+    case FastEvent::Kind::kMoreEnds:
+      if (phase_ == Phase::kFast && !held_down_) set_deadline(retry_.soon(context_.now));
+      break;
     case FastEvent::Kind::kHeartbeat:  // the peer does not hear us, perhaps
       send_heartbeat();
       break;
     case FastEvent::Kind::kProgress:
       break;
   }
-  if (held_down_ && path_->received().front() >= *goodbye_) {
+  if (held_down_ && Total(path_->received()) >= *goodbye_) {
     on_timer();
   } else if (phase_ == Phase::kDraining) {
     continue_draining();

@@ -163,6 +163,8 @@ class DualLink final : public Link {
   void on_path_failure(const std::string& reason);
   void end_attempt(const std::string& reason);
   void break_path(const std::string& reason);
+  // The faster path is to begin another one.
+  void end_generation(const std::string& reason);
   void continue_draining();
   void announce(const std::string& text, bool warning);
   std::string pair_text() const;

@@ -190,7 +190,7 @@ void DualLink::on_control_down(const Status& why) {
     return;
   }
   const bool more_to_come = LeftInGoodOrder(why) && phase_ == Phase::kFast && goodbye_ &&
-                            path_->received().front() < *goodbye_;
+                            Total(path_->received()) < *goodbye_;
   if (more_to_come) {
     held_down_ = why;
     set_deadline(context_.now + kGoodbyeTime);

@@ -161,7 +161,7 @@ size_t DualTransport::poll_device() {
 
 void DualTransport::check_health() {
   if (device_ == nullptr || !health_.due(context_.now)) return;
-  const bool changed = health_.look(context_.now, device_->health());
+  const bool changed = health_.look(context_.now, device_->health(context_.now));
   const Status& health = health_.health();
   context_.unusable = health.message();
   if (!changed) return;

@@ -59,7 +59,8 @@ WireBytes WriteOffer(const DualOffer& offer) {
   Control control(ControlType::kOffer);
   control.add(static_cast<uint8_t>(offer.ends.addresses.size()))
       .add(offer.ends.credits)
-      .add(offer.generation);
+      .add(offer.generation)
+      .add(offer.ends.ports);
   for (const uint64_t received : offer.received) control.add(received);
   for (const Address& address : offer.ends.addresses) {
     control.add(static_cast<uint8_t>(address.bytes().size())).add_bytes(address.bytes());
@@ -74,13 +75,17 @@ std::optional<DualOffer> ParseOffer(std::span<const std::byte> frame) {
   const auto streams = reader.Read<uint8_t>();
   offer.ends.credits = reader.Read<uint16_t>();
   offer.generation = reader.Read<uint32_t>();
+  offer.ends.ports = reader.Read<uint8_t>();
   for (uint64_t& received : offer.received) received = reader.Read<uint64_t>();
   if (streams > FastPath::kMaxStreams) return std::nullopt;
+  if (offer.ends.ports == 0 || offer.ends.ports > FastPath::kMaxPorts) return std::nullopt;
   for (uint8_t i = 0; i < streams; ++i) {
     const auto size = reader.Read<uint8_t>();
-    if (size == 0 || size > Address::kMaxBytes) return std::nullopt;
+    if (size > Address::kMaxBytes) return std::nullopt;
     offer.ends.addresses.emplace_back(reader.ReadBytes(size), "");
   }
+  const auto& addresses = offer.ends.addresses;
+  if (streams > 0 && std::ranges::all_of(addresses, &Address::empty)) return std::nullopt;
   if (streams == 0) {
     const auto outlook = reader.Read<uint8_t>();
     if (outlook > static_cast<uint8_t>(DualOutlook::kWillOffer)) return std::nullopt;

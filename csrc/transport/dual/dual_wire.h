@@ -3,13 +3,14 @@
 // with a ControlType, little endian; docs/protocol.md has the same in words.
 //
 //   PIECE, FRAME   a part of the owner's frame that is not, or that is, its last
-//   OFFER          1 type, 1 streams (0: control path only), 2 credits, 4 generation, then for
-//                  each of 8 streams 8 messages received; for each of the former 1 size and the
-//                  address of our end; when there are none 1 outlook, and the rest is the reason
+//   OFFER          1 type, 1 streams (0: control path only), 2 credits, 4 generation, 1 ports, then
+//                  for each of 8 streams 8 messages received; for each of the former 1 size and the
+//                  address of our end (size 0: none this time); when there are none 1 outlook, and
+//                  the rest is the reason
 //   READY          1 type, 3 zero, 4 generation: our ends answer yours
 //   VERDICT        1 type, 1 proved, 2 zero, 4 generation, then why not
 //   EXPOSED        1 type, 3 zero, 4 number of the slice, 24 the slice on the control path
-//   GOODBYE        1 type, 7 zero, 8 messages sent on the first stream
+//   GOODBYE        1 type, 7 zero, 8 messages sent on all streams
 //   MOVED          1 type, 3 zero, 4 generation: further frames come over the faster path
 #pragma once
 

@@ -10,7 +10,7 @@ namespace rocecoll {
 
 BlockPool::~BlockPool() {
   for (const Slab& slab : slabs_) {
-    device_.deregister(slab.region);
+    rails_.deregister(slab.region);
     ::operator delete(slab.memory, kPage);
   }
 }
@@ -26,7 +26,7 @@ bool BlockPool::add_slab() {
     refusal_ = Status(StatusCode::kInternal, "out of memory for buffers");
     return false;
   }
-  auto region = device_.register_memory({memory, kSlabBytes}, access_);
+  auto region = rails_.register_memory({memory, kSlabBytes}, access_);
   if (!region.ok()) {
     ::operator delete(memory, kPage);
     refusal_ = region.status();
@@ -47,13 +47,13 @@ BlockPool::Block BlockPool::take(size_t bytes) {
     while (slab_used_ + size > kSlabBytes && slab_used_ < kSlabBytes) {
       const int rest = std::min(std::countr_zero(slab_used_), kLargestShift);
       const Slab& slab = slabs_.back();
-      free_[rest - kSmallestShift].push_back({slab.memory + slab_used_, size_t{1} << rest,
-                                              slab.region.local_key, slab.region.remote_key});
+      free_[rest - kSmallestShift].push_back(
+          {slab.memory + slab_used_, size_t{1} << rest, slab.region});
       slab_used_ += size_t{1} << rest;
     }
     if (slab_used_ == kSlabBytes && !add_slab()) return {};
     const Slab& slab = slabs_.back();
-    free.push_back({slab.memory + slab_used_, size, slab.region.local_key, slab.region.remote_key});
+    free.push_back({slab.memory + slab_used_, size, slab.region});
     slab_used_ += size;
   }
   const Block block = free.back();

@@ -10,6 +10,7 @@
 #include <new>
 #include <vector>
 
+#include "transport/rc/rails.h"
 #include "transport/rdma.h"
 
 namespace rocecoll {
@@ -26,13 +27,12 @@ class BlockPool {
   struct Block {
     std::byte* data = nullptr;  // null: none
     size_t size = 0;
-    uint32_t local_key = 0;
-    uint32_t remote_key = 0;
+    RailRegion region;  // that it lies in
     explicit operator bool() const { return data != nullptr; }
   };
 
-  BlockPool(RdmaDevice& device, RemoteAccess access, size_t limit_bytes)
-      : device_(device), access_(access), limit_bytes_(limit_bytes) {}
+  BlockPool(Rails& rails, RemoteAccess access, size_t limit_bytes)
+      : rails_(rails), access_(access), limit_bytes_(limit_bytes) {}
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
@@ -48,12 +48,12 @@ class BlockPool {
   static constexpr size_t kSlabBytes = size_t{1} << 20;
   struct Slab {
     std::byte* memory = nullptr;
-    MemoryRegion region;
+    RailRegion region;
   };
 
   bool add_slab();
 
-  RdmaDevice& device_;
+  Rails& rails_;
   const RemoteAccess access_;
   const size_t limit_bytes_;
   std::vector<Slab> slabs_;

@@ -19,8 +19,7 @@ uint64_t LimitBytes(const RdmaLimits& limits) {
 
 }  // namespace
 
-ChunkCache::ChunkCache(RdmaDevice& device)
-    : device_(device), limit_bytes_(LimitBytes(device.limits())) {}
+ChunkCache::ChunkCache(Rails& rails) : rails_(rails), limit_bytes_(LimitBytes(rails.limits())) {}
 
 ChunkCache::~ChunkCache() {
   while (!memories_.empty()) withdraw(memories_.begin()->first);
@@ -71,7 +70,7 @@ ChunkCache::Chunk* ChunkCache::add_chunk(Memory& memory, uint64_t index) {
   const std::span<std::byte> rest = memory.bytes.subspan(index * kChunkBytes);
   const auto bytes = rest.first(std::min(rest.size(), kLargestRegionBytes));
   if (memory.given_up || !make_room(bytes.size())) return nullptr;
-  const Result<MemoryRegion> region = device_.register_memory(bytes, memory.access);
+  const Result<RailRegion> region = rails_.register_memory(bytes, memory.access);
   if (!region.ok()) {
     memory.given_up = true;
     return nullptr;
@@ -101,7 +100,7 @@ bool ChunkCache::make_room(size_t bytes) {
 void ChunkCache::drop(Chunk& chunk) {
   ROCECOLL_CHECK(chunk.leases == 0);
   idle_.erase(chunk);
-  device_.deregister(chunk.region);
+  rails_.deregister(chunk.region);
   registered_bytes_ -= chunk.bytes;
   chunk.memory->chunks.erase(chunk.index);
 }

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "base/intrusive_list.h"
+#include "transport/rc/rails.h"
 #include "transport/rc/rc_options.h"
 #include "transport/rdma.h"
 #include "transport/transport.h"
@@ -31,7 +32,7 @@ class ChunkCache {
     Memory* memory = nullptr;
     uint64_t index = 0;
     size_t bytes = 0;
-    MemoryRegion region;
+    RailRegion region;
     uint32_t leases = 0;
     uint64_t lent_bytes = 0;  // of all slices so far
     uint64_t writer = 0;      // the one link that has been told its key; 0: none
@@ -44,7 +45,7 @@ class ChunkCache {
     std::map<uint64_t, Chunk> chunks;  // by index
   };
 
-  explicit ChunkCache(RdmaDevice& device);
+  explicit ChunkCache(Rails& rails);
   ~ChunkCache();
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
@@ -70,7 +71,7 @@ class ChunkCache {
   bool make_room(size_t bytes);
   void drop(Chunk& chunk);
 
-  RdmaDevice& device_;
+  Rails& rails_;
   const uint64_t limit_bytes_;
   uint64_t registered_bytes_ = 0;
   std::unordered_map<RegistrationId, Memory> memories_;

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace rocecoll {
 namespace {
@@ -19,48 +22,124 @@ uint32_t CreditsOf(const RdmaLimits& limits, const RcOptions& options) {
 
 }  // namespace
 
-RcDevice::RcDevice(std::unique_ptr<RdmaDevice> device, const RcOptions& options)
+RcDevice::RcDevice(RdmaDevices devices, const RcOptions& options)
     : options_(options),
-      device_(std::move(device)),
-      credits_(CreditsOf(device_->limits(), options)),
-      memory_(*device_),
-      receives_(*device_, memory_.frames()) {
+      rails_(std::move(devices)),
+      credits_(CreditsOf(rails_.limits(), options)),
+      memory_(rails_) {
   ROCECOLL_CHECK(options.queue_pairs_per_connection >= 1 &&
                  options.queue_pairs_per_connection <= FastPath::kMaxStreams &&
                  options.credits >= 1 && options.credits < UINT16_MAX);
+  for (size_t rail = 0; rail < rails_.count(); ++rail) {
+    polled_[rail].receives = std::make_unique<ReceivePool>(rails_, rail, memory_.frames());
+  }
 }
 
-std::unique_ptr<RcStream> RcDevice::make_stream(Traffic& traffic) {
-  return std::make_unique<RcStream>(*device_, memory_, stats_, traffic, options_);
+std::unique_ptr<RcStream> RcDevice::make_stream(size_t rail, Traffic& traffic) {
+  return std::make_unique<RcStream>(rails_[rail], rail, memory_, stats_, traffic, options_);
+}
+
+bool RcDevice::poll(FastEvent& event) {
+  while (!told_.empty()) {
+    const auto [path, kind] = told_.front();
+    told_.pop_front();
+    // Its streams there may have failed, and been replaced, meanwhile.
+    const bool uses_lost = (path->rails() & ~rails_.working()) != 0;
+    if (kind == FastEvent::Kind::kFailed && !uses_lost) continue;
+    event.kind = kind;
+    event.path = path;
+    event.text = "a port is down";
+    return true;
+  }
+  for (; turn_ < rails_.count(); ++turn_) {
+    if (poll_rail(turn_, event)) return true;
+  }
+  turn_ = 0;
+  return false;
 }
 
 // One completion after the other: what a link makes of it may be the end of the next one's queue
 // pair.
-bool RcDevice::poll(FastEvent& event) {
-  if (completed_ == 0) completed_ = device_->poll(batch_);
-  while (next_ < completed_) {
-    const WorkCompletion& completion = batch_[next_++];
-    const auto found = by_queue_pair_.find(completion.queue_pair);
+bool RcDevice::poll_rail(size_t rail, FastEvent& event) {
+  Polled& polled = polled_[rail];
+  if (polled.completed == 0) polled.completed = rails_[rail].poll(polled.batch);
+  while (polled.next < polled.completed) {
+    const WorkCompletion& completion = polled.batch[polled.next++];
+    const auto found = by_queue_pair_.find(Key(rail, completion.queue_pair));
     if (found != by_queue_pair_.end()) {
-      event = found->second->on_completion(completion);
+      event = found->second->on_completion(rail, completion);
       return true;
     }
     // Of a queue pair that is gone.
     const bool received = completion.kind == WorkCompletion::Kind::kReceive ||
                           completion.kind == WorkCompletion::Kind::kReceiveImmediate;
-    if (received) receives_.on_orphaned(completion.id);
+    if (received) polled.receives->on_orphaned(completion.id);
   }
-  next_ = completed_ = 0;
-  receives_.flush();
+  polled.next = polled.completed = 0;
+  polled.receives->flush();
   return false;
 }
 
+bool RcDevice::arm() {
+  if (!told_.empty()) return false;
+  for (size_t rail = 0; rail < rails_.count(); ++rail) {
+    if (polled_[rail].next != polled_[rail].completed) return false;
+  }
+  return rails_.arm();
+}
+
+Status RcDevice::health(Instant now) {
+  const Rails::Set before = rails_.working();
+  Status status = rails_.look();
+  const Rails::Set changed = before ^ rails_.working();
+  if (changed == 0 || rails_.count() == 1) return status;
+  for (size_t rail = 0; rail < rails_.count(); ++rail) {
+    if ((changed >> rail & 1) != 0) tell(rail, now);
+  }
+  if (status.ok()) tell_paths(changed & before, changed & rails_.working());
+  return status;
+}
+
+void RcDevice::tell(size_t rail, Instant now) {
+  Tally& downs = polled_[rail].downs;
+  const std::string& name = rails_[rail].description();
+  if ((rails_.working() >> rail & 1) != 0) {
+    if (downs.told()) Log(Severity::kInfo, name + " works again");
+  } else if (downs.count(now) && rails_.working() != 0) {
+    Log(Severity::kWarning, rails_.problem(rail) + downs.text() + "; what it carried goes over " +
+                                rails_.describe(rails_.working()));
+  }
+}
+
+void RcDevice::tell_paths(Rails::Set lost, Rails::Set back) {
+  std::unordered_set<RcPath*> seen;
+  for (const auto& [key, path] : by_queue_pair_) {
+    if (!seen.insert(path).second) continue;
+    if ((path->rails() & lost) != 0) {
+      told_.emplace_back(path, FastEvent::Kind::kFailed);
+    } else if (path->lacks(back)) {
+      told_.emplace_back(path, FastEvent::Kind::kMoreEnds);
+    }
+  }
+}
+
+void RcDevice::flush_receives() {
+  for (size_t rail = 0; rail < rails_.count(); ++rail) receives(rail).flush();
+}
+
 void RcDevice::remove(const RcStream& stream) {
-  by_queue_pair_.erase(stream.number());
-  for (WorkCompletion& completion : std::span(batch_).subspan(next_, completed_ - next_)) {
+  by_queue_pair_.erase(KeyOf(stream));
+  Polled& polled = polled_[stream.rail()];
+  const auto rest = std::span(polled.batch).subspan(polled.next, polled.completed - polled.next);
+  for (WorkCompletion& completion : rest) {
     if (completion.queue_pair == stream.number()) completion.queue_pair = kNoQueuePair;
   }
-  receives_.empty(stream.queue_pair());
+  polled.receives->empty(stream.queue_pair());
+}
+
+void RcDevice::forget(RcPath& path) {
+  std::erase(short_of_memory_, &path);
+  std::erase_if(told_, [&path](const auto& told) { return told.first == &path; });
 }
 
 void RcDevice::wait_for_memory(RcPath& path) {
@@ -74,19 +153,19 @@ void RcDevice::on_memory_back() {
 }
 
 FastPath* RcDevice::release(const FastLease& lease) {
-  receives_.repost(lease.id);
-  const auto found = by_queue_pair_.find(static_cast<uint32_t>(lease.stream));
+  const size_t rail = RailOf(lease.stream);
+  receives(rail).repost(lease.id);
+  const auto found = by_queue_pair_.find(lease.stream);
   if (found == by_queue_pair_.end()) return nullptr;
-  found->second->on_reposted(static_cast<uint32_t>(lease.stream));
+  found->second->on_reposted(rail, static_cast<uint32_t>(lease.stream));
   return found->second;
 }
 
 std::unique_ptr<DualTransport> MakeRcTransport(std::unique_ptr<Transport> control,
-                                               std::unique_ptr<RdmaDevice> device,
-                                               const RcOptions& options,
+                                               RdmaDevices devices, const RcOptions& options,
                                                const std::string& no_device) {
   std::unique_ptr<FastDevice> fast;
-  if (device != nullptr) fast = std::make_unique<RcDevice>(std::move(device), options);
+  if (!devices.empty()) fast = std::make_unique<RcDevice>(std::move(devices), options);
   return std::make_unique<DualTransport>(std::move(control), std::move(fast), options,
                                          no_device.empty() ? "no RDMA device" : no_device);
 }

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue pairs of one link, as a FastPath: one or more streams, of which the first carries the
-// frames and all share the writes, in parts.
+// The queue pairs of one link, as a FastPath: one or more streams on each rail, of which the first
+// that is there carries the frames and all share the writes, in parts. A stream is there in those
+// generations in which both ends have a queue pair for it. What it was given otherwise, or when its
+// rail failed, goes over another one.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "transport/fast_path.h"
+#include "transport/rc/rails.h"
 #include "transport/rc/rc_stream.h"
 #include "transport/rc/registered_memory.h"
 #include "transport/rdma.h"
@@ -47,6 +52,7 @@ class RcPath final : public FastPath {
   void fail() override;
   bool failed() const override;
   bool drained() const override;
+  bool complete() const override;
   void destroy() override;
   std::vector<WireBytes> give_up() override;
   PathStats stats() const override { return {"rc", false, traffic_, {}, {}}; }
@@ -54,13 +60,11 @@ class RcPath final : public FastPath {
 
   Counts received() const override;
   bool acknowledge(const Counts& received) override;
-  uint64_t pushed() const override { return streams_.front()->pushed(); }
+  uint64_t pushed() const override;
   bool empty() const override;
   void request_acknowledgement() override;
   void send_heartbeat() override;
-  bool push_frame(std::span<const std::byte> frame) override {
-    return streams_.front()->push_frame(frame);
-  }
+  bool push_frame(std::span<const std::byte> frame) override { return first().push_frame(frame); }
   void push_write(uint32_t number, const RemoteSlice& to, LocalSlice from) override;
   Status pump() override;
   std::vector<uint32_t> take_written() override;
@@ -70,9 +74,13 @@ class RcPath final : public FastPath {
 
   // -- for the device
   // What it means to the link.
-  FastEvent on_completion(const WorkCompletion& completion);
+  FastEvent on_completion(size_t rail, const WorkCompletion& completion);
   // The receive request of a frame that the link is done with is there again.
-  void on_reposted(uint32_t queue_pair);
+  void on_reposted(size_t rail, uint32_t queue_pair);
+  // That there are streams on.
+  Rails::Set rails() const;
+  // Some stream belongs on one of these, but is not there.
+  bool lacks(Rails::Set rails) const;
 
  private:
   struct Exposure {
@@ -81,18 +89,33 @@ class RcPath final : public FastPath {
     size_t parts_landed = 0;
   };
 
+  using Streams = std::vector<std::unique_ptr<RcStream>>;
+
+  Status make_streams();
+  Status prepare_rail(size_t rail);
   Status prepare(RcStream& stream);
-  RcStream* stream_of(uint32_t queue_pair);
+  void destroy(RcStream& stream);
+  void hand_over();
+  // Of those that are there; the frames'.
+  RcStream& first() const;
+  RcStream& stream_for(size_t part) const;
+  Rails::Set rails_of(bool (RcStream::*has)() const) const;
+  void leave_out(Rails::Set failed);
+  RcStream* stream_of(size_t rail, uint32_t queue_pair);
   void on_receive(RcStream& stream, const WorkCompletion& completion, FastEvent& event);
   void on_part_landed(uint32_t number, FastEvent& event);
 
   RcDevice& device_;
   const uint64_t number_;  // among the links of the device
   Traffic traffic_;
-  std::vector<std::unique_ptr<RcStream>> streams_;
-  uint32_t reserved_receives_ = 0;
+  Streams streams_;
+  std::array<uint32_t, kMaxRails> reserved_receives_{};
   uint16_t peer_credits_ = 0;  // settled with the number of streams, at the first connect(); 0: not
-  std::unordered_map<uint32_t, std::unique_ptr<RcWrite>> writes_;
+  Rails::Set left_out_ = 0;    // of the next generation
+  bool probing_ = false;
+  bool started_ = false;
+  std::map<uint64_t, std::unique_ptr<RcWrite>> writes_;  // by age
+  uint64_t writes_pushed_ = 0;
   std::unordered_map<uint32_t, Exposure> exposures_;
 };
 

@@ -38,18 +38,22 @@ Status RcStream::prepare() {
   connected_ = started_ = proved_ = failed_ = drained_ = false;
   wants_acknowledgement_ = wants_heartbeat_ = false;
   next_ = 0;
-  for (Message& message : messages_) {
-    if (message.requested != 0) {
-      ++stats_.packets_retransmitted;
-      ++traffic_.packets_retransmitted;
-    }
-    message.posted = message.requested = 0;
-  }
+  for (Message& message : messages_) send_again(message);
   return {};
 }
 
-Status RcStream::connect(const Address& peer, uint32_t our_credits, uint32_t peer_credits) {
+void RcStream::send_again(Message& message) {
+  if (message.requested != 0) {
+    ++stats_.packets_retransmitted;
+    ++traffic_.packets_retransmitted;
+  }
+  message.posted = message.requested = 0;
+}
+
+Status RcStream::connect(const Address& peer, size_t peer_rail, uint32_t our_credits,
+                         uint32_t peer_credits) {
   ROCECOLL_CHECK(prepared() && !connected_);
+  peer_rail_ = peer_rail;
   our_credits_ = our_credits;
   send_credits_ = peer_credits;
   bare_credits_ = kBareCredits;
@@ -91,7 +95,7 @@ void RcStream::destroy() {
 
 bool RcStream::push_frame(std::span<const std::byte> frame) {
   ROCECOLL_CHECK(!frame.empty() && frame.size() <= RcOptions::kMaxFrameBytes);
-  if (queued_frames_ == kMaxQueuedFrames) return false;
+  if (queued_frames_ >= kMaxQueuedFrames) return false;
   Message message;
   message.size = StreamHeader::kWireBytes + frame.size();
   message.block = memory_.frames().take(message.size);
@@ -154,14 +158,14 @@ void RcStream::add_bare(StreamHeader::Kind kind) {
   std::byte* header = bare_headers_.data + (requests_ % slots) * StreamHeader::kWireBytes;
   const std::span<std::byte> bytes(header, StreamHeader::kWireBytes);
   make_header(kind, 0).store(bytes);
-  add_request(SendRequest::Kind::kSend, bytes, bare_headers_.local_key);
+  add_request(SendRequest::Kind::kSend, bytes, bare_headers_.region.of[rail_].local_key);
   if (kind != StreamHeader::Kind::kProbe) --bare_credits_;
 }
 
 void RcStream::add_frame(Message& message) {
   const std::span<std::byte> bytes(message.block.data, message.size);
   make_header(StreamHeader::Kind::kFrame, first_ + next_).store(bytes);
-  add_request(SendRequest::Kind::kSend, bytes, message.block.local_key);
+  add_request(SendRequest::Kind::kSend, bytes, message.block.region.of[rail_].local_key);
   message.requested = requests_;
   --send_credits_;
 }
@@ -170,8 +174,8 @@ void RcStream::add_frame(Message& message) {
 Status RcStream::add_part_request(Message& message) {
   RcWrite& write = *message.write;
   if (!write.lease.held) {
-    auto lease = memory_.lend_for_read(write.from);
-    waits_for_memory_ = !lease.ok() && memory_.lent_for_read() > 0;
+    auto lease = memory_.lend_for_read(write.from, write.oldest);
+    waits_for_memory_ = !lease.ok() && (memory_.lent_for_read() > 0 || !write.oldest);
     if (waits_for_memory_) return {};
     if (!lease.ok()) return lease.status();
     write.lease = lease.take();
@@ -182,9 +186,9 @@ Status RcStream::add_part_request(Message& message) {
   const bool last = message.posted + size == message.size && (size == 0 || !immediate_apart_);
   SendRequest& request =
       add_request(last ? SendRequest::Kind::kWriteWithImmediate : SendRequest::Kind::kWrite,
-                  {write.lease.data + offset, size}, write.lease.local_key);
+                  {write.lease.data + offset, size}, write.lease.region.of[rail_].local_key);
   request.remote_address = write.to.base + offset;
-  request.remote_key = static_cast<uint32_t>(write.to.key);
+  request.remote_key = RemoteKey(write.to, peer_rail_);
   message.posted += size;
   if (!last) return {};
   request.immediate = ExposedNumber(write.to);
@@ -288,6 +292,28 @@ std::vector<WireBytes> RcStream::take_frames() {
     forget_front();
   }
   return frames;
+}
+
+void RcStream::hand_over(HandOver what, RcStream& to) {
+  ROCECOLL_CHECK(this != &to && !to.started_ && (!started_ || !prepared()));
+  std::deque<Message> kept;
+  for (Message& message : messages_) {
+    if (what == HandOver::kFrames && !message.block) {
+      kept.push_back(message);
+      continue;
+    }
+    send_again(message);
+    if (message.block) {
+      --queued_frames_;
+      ++to.queued_frames_;
+    }
+    to.messages_.push_back(message);
+  }
+  messages_ = std::move(kept);
+  next_ = 0;
+  std::ranges::stable_sort(to.messages_, {}, [](const Message& message) {
+    return message.write == nullptr ? 0 : message.write->age;  // frames first
+  });
 }
 
 void RcStream::forget_writes() {

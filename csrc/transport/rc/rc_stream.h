@@ -9,6 +9,10 @@
 // their own, which return in the same headers, or as soon as two are owed: two idle ends do not go
 // on thanking each other. That is enough to never get stuck: without hearing of new credits a peer
 // can make us say so at most three times (with three credits, half of which are one).
+//
+// Memory to send from: a write holds what it reads from until its last part has gone, and each
+// stream has parts of older writes before those of newer ones. So the oldest write of a link can
+// always go on once it has its memory, and what is set aside is for oldest ones only.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +32,8 @@ namespace rocecoll {
 
 struct RcWrite {
   uint32_t number = 0;  // within the link
+  uint64_t age = 0;     // the link's older writes have lower ones
+  bool oldest = false;  // of the link's
   RemoteSlice to;       // the lower half of its key is the remote key
   LocalSlice from;
   RegisteredMemory::Lease lease;  // from the first request on
@@ -41,10 +47,11 @@ class RcStream {
   static constexpr uint32_t kBareCredits = 4;
   static constexpr uint32_t ReceivesFor(uint32_t credits) { return credits + kBareCredits + 1; }
 
-  // Counts what it sends, in the device's `stats` and in the path's `traffic`.
-  RcStream(RdmaDevice& device, RegisteredMemory& memory, TransportStats& stats, Traffic& traffic,
-           const RcOptions& options)
+  // Over that rail. Counts what it sends, in the device's `stats` and in the path's `traffic`.
+  RcStream(RdmaDevice& device, size_t rail, RegisteredMemory& memory, TransportStats& stats,
+           Traffic& traffic, const RcOptions& options)
       : device_(device),
+        rail_(rail),
         memory_(memory),
         stats_(stats),
         traffic_(traffic),
@@ -61,9 +68,12 @@ class RcStream {
   bool prepared() const { return queue_pair_ != nullptr; }
   RdmaQueuePair& queue_pair() const { return *queue_pair_; }
   uint32_t number() const { return queue_pair_->number(); }
+  size_t rail() const { return rail_; }
   Address address() const { return queue_pair_->address(); }
-  // What is still to be sent will be posted from start() on. `credits`: what either end sets aside.
-  Status connect(const Address& peer, uint32_t our_credits, uint32_t peer_credits);
+  // To an end on that rail of the peer's. What is still to be sent will be posted from start() on.
+  // `credits`: what either end sets aside.
+  Status connect(const Address& peer, size_t peer_rail, uint32_t our_credits,
+                 uint32_t peer_credits);
   bool connected() const { return connected_; }
   // Sends a message that means nothing; proved() once the peer's device has acknowledged it.
   void probe();
@@ -97,6 +107,10 @@ class RcStream {
   bool acknowledge(uint64_t count);
   // Frames that the peer does not have, oldest first; all messages are forgotten. As above.
   std::vector<WireBytes> take_frames();
+  // What the peer does not have goes out over another stream: all, or the frames alone. Before
+  // either is started. Parts of older writes stay, or come, before those of newer ones.
+  enum class HandOver : uint8_t { kAll, kFrames };
+  void hand_over(HandOver what, RcStream& to);
   // The writes are no longer there: their parts will not be posted again. After fail() only.
   void forget_writes();
 
@@ -143,8 +157,10 @@ class RcStream {
   void add_bare(StreamHeader::Kind kind);
   Status post_batch();
   void forget_front();
+  void send_again(Message& message);
 
   RdmaDevice& device_;
+  const size_t rail_;
   RegisteredMemory& memory_;
   TransportStats& stats_;
   Traffic& traffic_;
@@ -165,6 +181,7 @@ class RcStream {
   uint64_t acknowledged_ = 0;      // known to be done
   uint32_t unsignaled_ = 0;        // since the newest signaled one
   uint32_t max_requests_ = 0;
+  size_t peer_rail_ = 0;
   uint32_t our_credits_ = 0;
   uint32_t send_credits_ = 0;
   uint32_t owed_ = 0;

@@ -23,8 +23,7 @@ bool ReceivePool::add_buffer() {
 
 Status ReceivePool::reserve(uint32_t count) {
   const uint64_t limit =
-      shared_ ? std::min<uint64_t>(kMaxBuffers, device_.limits().max_receive_requests)
-              : kMaxBuffers;
+      shared_ ? std::min<uint64_t>(most_, device_.limits().max_receive_requests) : most_;
   if (reserved_ + count > limit) {
     return Status(StatusCode::kNetwork, std::to_string(reserved_) + " of " + std::to_string(limit) +
                                             " receive requests of " + device_.description() +
@@ -113,7 +112,8 @@ size_t ReceivePool::post_oldest() {
   for (const uint64_t id : std::span(due_).first(std::min(due_.size(), list.size()))) {
     const Buffer& buffer = buffers_[id];
     if (buffer.queue_pair != queue_pair) break;
-    list[count++] = {id, {buffer.block.data, kBufferBytes}, buffer.block.local_key};
+    list[count++] = {
+        id, {buffer.block.data, kBufferBytes}, buffer.block.region.of[rail_].local_key};
   }
   const auto batch = std::span(list).first(count);
   return shared_ ? device_.post_receives(batch) : queue_pair->post_receives(batch);

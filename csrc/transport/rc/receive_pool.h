@@ -19,11 +19,16 @@ class ReceivePool {
  public:
   // A frame and its stream header.
   static constexpr size_t kBufferBytes = RcOptions::kMaxFrameBytes + StreamHeader::kWireBytes;
-  // 64 MiB of them, registered as links need them: 780 links.
+  // 64 MiB of all rails' together, registered as links need them: 780 links.
   static constexpr uint64_t kMaxBuffers = 16384;
 
-  ReceivePool(RdmaDevice& device, BlockPool& blocks)
-      : device_(device), blocks_(blocks), shared_(device.limits().shared_receives) {}
+  // Of one rail; the blocks are those of all.
+  ReceivePool(Rails& rails, size_t rail, BlockPool& blocks)
+      : device_(rails[rail]),
+        rail_(rail),
+        blocks_(blocks),
+        most_(kMaxBuffers / rails.count()),
+        shared_(device_.limits().shared_receives) {}
   // The device's receive queues must be gone or empty by then: with the device, see RcDevice.
   ~ReceivePool() = default;
   ReceivePool(const ReceivePool&) = delete;
@@ -61,7 +66,9 @@ class ReceivePool {
   size_t post_oldest();
 
   RdmaDevice& device_;
+  const size_t rail_;
   BlockPool& blocks_;
+  const uint64_t most_;
   const bool shared_;
   std::vector<Buffer> buffers_;  // by the id of their request
   std::vector<uint64_t> idle_;   // of no queue

@@ -20,16 +20,16 @@ static_assert(BlockPool::kLargestBytes >= RcOptions::kMaxWriteBytes, "or writes 
 
 }  // namespace
 
-RegisteredMemory::RegisteredMemory(RdmaDevice& device)
-    : device_(device),
-      frames_(device, RemoteAccess::kNone, kFramesLimitBytes),
-      sources_(device, RemoteAccess::kNone, kPoolLimitBytes),
-      targets_(device, RemoteAccess::kWrite, kPoolLimitBytes),
-      chunks_(device) {}
+RegisteredMemory::RegisteredMemory(Rails& rails)
+    : rails_(rails),
+      frames_(rails, RemoteAccess::kNone, kFramesLimitBytes),
+      sources_(rails, RemoteAccess::kNone, kPoolLimitBytes),
+      targets_(rails, RemoteAccess::kWrite, kPoolLimitBytes),
+      chunks_(rails) {}
 
 RegisteredMemory::~RegisteredMemory() {
   for (const auto& [id, allocation] : allocations_) {
-    if (allocation.registered) device_.deregister(allocation.region);
+    if (allocation.registered) rails_.deregister(allocation.region);
     ::operator delete(allocation.data, kPage);
   }
 }
@@ -45,7 +45,7 @@ Result<LocalSlice> RegisteredMemory::allocate(size_t bytes) {
   const RegistrationId id = next_id_++;
   // Without registration it is memory like the user's.
   if (size <= ChunkCache::kLargestRegionBytes) {
-    auto region = device_.register_memory({data, size}, RemoteAccess::kWrite);
+    auto region = rails_.register_memory({data, size}, RemoteAccess::kWrite);
     allocation.registered = region.ok();
     if (region.ok()) allocation.region = region.value();
   } else {
@@ -58,7 +58,7 @@ Result<LocalSlice> RegisteredMemory::allocate(size_t bytes) {
 void RegisteredMemory::free(LocalSlice slab) {
   const auto found = allocations_.find(slab.registration);
   ROCECOLL_CHECK(found != allocations_.end() && found->second.data == slab.data);
-  if (found->second.registered) device_.deregister(found->second.region);
+  if (found->second.registered) rails_.deregister(found->second.region);
   chunks_.withdraw(slab.registration);
   ::operator delete(found->second.data, kPage);
   allocations_.erase(found);
@@ -74,7 +74,7 @@ bool RegisteredMemory::lend_reserve(LocalSlice slice, Lease& lease) {
   reserve_lent_ = true;
   lease.block = reserve_;
   lease.data = reserve_.data;
-  lease.local_key = reserve_.local_key;
+  lease.region = reserve_.region;
   lease.held = true;
   return true;
 }
@@ -90,8 +90,7 @@ bool RegisteredMemory::lend_own(LocalSlice slice, Lease& lease) const {
   const auto found = allocations_.find(slice.registration);
   if (found == allocations_.end() || !found->second.registered) return false;
   lease.data = slice.data;
-  lease.local_key = found->second.region.local_key;
-  lease.remote_key = found->second.region.remote_key;
+  lease.region = found->second.region;
   lease.held = true;
   return true;
 }
@@ -102,18 +101,15 @@ Result<RegisteredMemory::Lease> RegisteredMemory::lend(LocalSlice slice, BlockPo
   if (slice.size <= BlockPool::kLargestBytes) lease.block = pool.take(slice.size);
   if (lease.block) {
     lease.data = lease.block.data;
-    lease.local_key = lease.block.local_key;
-    lease.remote_key = lease.block.remote_key;
+    lease.region = lease.block.region;
     lease.writable = access == RemoteAccess::kWrite;
   } else if (slice.size > kLargestRegistrationBytes) {
     return Status(StatusCode::kNetwork, std::to_string(slice.size) + " bytes at once are too many");
   } else {
-    auto region = device_.register_memory({slice.data, slice.size}, access);
+    auto region = rails_.register_memory({slice.data, slice.size}, access);
     if (!region.ok()) return region.status();
     lease.data = slice.data;
     lease.region = region.value();
-    lease.local_key = lease.region.local_key;
-    lease.remote_key = lease.region.remote_key;
     lease.registered = true;
   }
   lease.held = true;
@@ -122,20 +118,20 @@ Result<RegisteredMemory::Lease> RegisteredMemory::lend(LocalSlice slice, BlockPo
 
 void RegisteredMemory::use(ChunkCache::Chunk& chunk, LocalSlice slice, Lease& lease) {
   lease.data = slice.data;
-  lease.local_key = chunk.region.local_key;
-  lease.remote_key = chunk.region.remote_key;
+  lease.region = chunk.region;
   lease.chunk = &chunk;
   lease.held = true;
 }
 
-Result<RegisteredMemory::Lease> RegisteredMemory::lend_for_read(LocalSlice from) {
+Result<RegisteredMemory::Lease> RegisteredMemory::lend_for_read(LocalSlice from,
+                                                                bool may_have_reserve) {
   Lease lease;
   if (!lend_own(from, lease)) {
     if (ChunkCache::Chunk* chunk = chunks_.lend_for_read(from); chunk != nullptr) {
       use(*chunk, from, lease);
     } else {
       auto copied = lend(from, sources_, RemoteAccess::kNone);
-      if (!copied.ok() && !lend_reserve(from, lease)) return copied.status();
+      if (!copied.ok() && !(may_have_reserve && lend_reserve(from, lease))) return copied.status();
       if (copied.ok()) lease = copied.value();
       if (lease.block) std::memcpy(lease.block.data, from.data, from.size);
     }
@@ -161,7 +157,7 @@ void RegisteredMemory::land(const Lease& lease, LocalSlice into) const {
 
 void RegisteredMemory::give_back(Lease& lease) {
   if (!lease.held) return;
-  if (lease.registered) device_.deregister(lease.region);
+  if (lease.registered) rails_.deregister(lease.region);
   if (lease.chunk != nullptr) chunks_.give_back(*lease.chunk);
   if (lease.block && lease.block.data == reserve_.data) {
     reserve_lent_ = false;

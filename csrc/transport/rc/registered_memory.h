@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes memory usable by an RDMA device, in the cheapest safe way: what this domain has allocated
+// Makes memory usable by the RDMA devices, in the cheapest safe way: what this domain has allocated
 // is registered already; announced memory is registered in chunks, until it is withdrawn; other
 // slices are copied through registered blocks, or registered while they are lent where they are too
 // large for one. Nothing is cached by address: memory may be unmapped and its addresses used again
@@ -12,7 +12,7 @@
 
 #include "transport/rc/block_pool.h"
 #include "transport/rc/chunk_cache.h"
-#include "transport/rdma.h"
+#include "transport/rc/rails.h"
 #include "transport/transport.h"
 
 namespace rocecoll {
@@ -22,18 +22,16 @@ class RegisteredMemory final : public MemoryDomain {
   // What the device reads from or writes to instead of, or in, the lent slice.
   struct Lease {
     std::byte* data = nullptr;
-    uint32_t local_key = 0;
-    uint32_t remote_key = 0;
+    RailRegion region;                   // that it lies in
     BlockPool::Block block;              // set if the slice is copied
     ChunkCache::Chunk* chunk = nullptr;  // set if it is a part of announced memory
-    MemoryRegion region;                 // set if it was registered for this lease
-    bool registered = false;
-    bool writable = false;  // by the peer
+    bool registered = false;             // the region is for this lease
+    bool writable = false;               // by the peer
     bool for_read = false;
     bool held = false;
   };
 
-  explicit RegisteredMemory(RdmaDevice& device);
+  explicit RegisteredMemory(Rails& rails);
   ~RegisteredMemory() override;
 
   Result<LocalSlice> allocate(size_t bytes) override;
@@ -42,11 +40,11 @@ class RegisteredMemory final : public MemoryDomain {
   void withdraw(RegistrationId announced) override { chunks_.withdraw(announced); }
 
   // Sets a block aside for reading, once: then a refusal to lend_for_read() while lent_for_read()
-  // is above 0 passes by itself, and there is none while it is 0.
+  // is above 0 passes by itself, and while it is 0 nobody is refused who may have that block.
   Status reserve();
   // For the device to read, at most BlockPool::kLargestBytes of what is not announced; the bytes
   // are as they are now.
-  Result<Lease> lend_for_read(LocalSlice from);
+  Result<Lease> lend_for_read(LocalSlice from, bool may_have_reserve);
   // For the peer of that link to write into. Bytes that went to a copy reach `into` by land().
   Result<Lease> lend_for_write(LocalSlice into, uint64_t link);
   void land(const Lease& lease, LocalSlice into) const;
@@ -62,7 +60,7 @@ class RegisteredMemory final : public MemoryDomain {
  private:
   struct Allocation {
     std::byte* data = nullptr;
-    MemoryRegion region;
+    RailRegion region;
     bool registered = false;
   };
 
@@ -73,7 +71,7 @@ class RegisteredMemory final : public MemoryDomain {
   // Through a block of the pool if the slice is small, else registered as a whole.
   Result<Lease> lend(LocalSlice slice, BlockPool& pool, RemoteAccess access);
 
-  RdmaDevice& device_;
+  Rails& rails_;
   BlockPool frames_;
   BlockPool sources_;
   BlockPool targets_;

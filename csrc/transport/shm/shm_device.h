@@ -38,7 +38,7 @@ class ShmDevice final : public FastDevice {
   WaitHandle wait_handle() override { return WaitHandle(wait_); }
   bool arm() override;
   // Memory does not fail. The time to look at what comes from outside it.
-  Status health() override;
+  Status health(Instant now) override;
 
   // -- for its paths
   const HostSocket& socket() const { return socket_; }

@@ -96,6 +96,7 @@ SimRdmaQueuePair* SimRdmaFabric::find(const End& end) const {
 
 SimRdmaFabric::Flight SimRdmaFabric::launch(uint32_t endpoint, size_t bytes) {
   Slot& slot = slots_[endpoint];
+  slot.bytes_sent += bytes;
   Flight flight;
   flight.departs = std::max(slot.port_free, queue_.now());
   if (options_.bytes_per_second > 0) {

@@ -77,6 +77,8 @@ class SimRdmaFabric {
   void kill(uint32_t endpoint);
   SimRdmaRefusals& refusals(uint32_t endpoint);
   SimRdmaRegistrations& registrations(uint32_t endpoint);
+  // Through the endpoint's port, since the beginning.
+  uint64_t bytes_sent(uint32_t endpoint) const { return slots_.at(endpoint).bytes_sent; }
   // Queue pairs of the endpoint, by number, oldest first.
   std::vector<uint32_t> queue_pairs(uint32_t endpoint) const;
   // That the endpoint's device holds, in all of its queues.
@@ -109,6 +111,7 @@ class SimRdmaFabric {
     SimRdmaRefusals refusals;
     SimRdmaRegistrations registrations;
     Instant port_free{};  // when the last byte handed to the port will have left
+    uint64_t bytes_sent = 0;
   };
   struct Flight {
     Instant departs{};

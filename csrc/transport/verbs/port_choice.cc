@@ -2,6 +2,7 @@
 #include "transport/verbs/port_choice.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -168,7 +169,8 @@ std::vector<Judgement> JudgeAll(const Wish& wish, const std::vector<DeviceInfo>&
   for (Judgement& judged : all) {
     if (judged.problem.empty()) usable.push_back(&judged.candidate);
   }
-  DealPorts(usable, process, {options.local_rank, wish.filter.names_devices()});
+  DealPorts(usable, process,
+            {options.local_rank, options.local_ranks, wish.filter.names_devices()});
   return all;
 }
 
@@ -207,19 +209,32 @@ std::string ToText(const PortChoice& choice) {
   return choice.device + " port " + std::to_string(choice.port) + ", " + ToText(choice.gid);
 }
 
-Result<PortChoice> ChoosePort(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
-                              const ProcessPlace& process) {
+Result<std::vector<PortChoice>> ChoosePorts(const std::vector<DeviceInfo>& devices,
+                                            const RdmaOptions& options,
+                                            const ProcessPlace& process) {
   const Result<Wish> wish = ReadOptions(options, process.host_interface);
   if (!wish.ok()) return wish.status();
   if (devices.empty()) return Status(StatusCode::kUnsupported, NoDevice());
   std::vector<Judgement> all = JudgeAll(wish.value(), devices, options, process);
+  std::map<size_t, PortChoice> chosen;
   for (Judgement& judged : all) {
     if (!judged.candidate.chosen) continue;
     judged.choice.why = judged.candidate.words;
-    return judged.choice;
+    chosen.emplace(*judged.candidate.chosen, judged.choice);
   }
+  std::vector<PortChoice> choices;
+  choices.reserve(chosen.size());
+  for (auto& [rail, choice] : chosen) choices.push_back(std::move(choice));
+  if (!choices.empty()) return choices;
   return Status(StatusCode::kUnsupported,
                 "no port of an RDMA device is usable:\n" + Lines(devices, all));
+}
+
+Result<PortChoice> ChoosePort(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
+                              const ProcessPlace& process) {
+  auto choices = ChoosePorts(devices, options, process);
+  if (!choices.ok()) return choices.status();
+  return choices.value().front();
 }
 
 std::string DescribePorts(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,

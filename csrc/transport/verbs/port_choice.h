@@ -59,6 +59,11 @@ std::string ToText(const PortChoice& choice);
 
 // kInvalidArgument for options that no device could meet; kUnsupported, with every port and what is
 // wrong with it, if none is usable.
+// Of the one or more that the process takes (port_deal.h) the first is first.
+Result<std::vector<PortChoice>> ChoosePorts(const std::vector<DeviceInfo>& devices,
+                                            const RdmaOptions& options,
+                                            const ProcessPlace& process);
+// The first of them.
 Result<PortChoice> ChoosePort(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
                               const ProcessPlace& process);
 

@@ -90,6 +90,27 @@ std::string Turns(size_t place, size_t count) {
   return text + ", ...";
 }
 
+size_t PortsOfEach(size_t ports, const DealRules& rules) {
+  if (!rules.named || rules.local_ranks == 0) return 1;
+  return std::min(ports / rules.local_ranks, kMostPortsOfAProcess);
+}
+
+// In turn, as long as all get as many.
+void DealSeveral(const Candidates& left, size_t each, const DealRules& rules) {
+  for (size_t i = 0; i < left.size(); ++i) {
+    const size_t rank = i % rules.local_ranks;
+    const size_t turn = i / rules.local_ranks;
+    if (turn >= each) {
+      Add(left[i]->words, "one more than the local ranks share out");
+      continue;
+    }
+    if (rank == rules.local_rank % rules.local_ranks) left[i]->chosen = turn;
+    Add(left[i]->words, "for local rank " + std::to_string(rank) + ", of whose " +
+                            std::to_string(each) + " ports it is number " +
+                            std::to_string(turn + 1));
+  }
+}
+
 }  // namespace
 
 void DealPorts(Candidates left, const ProcessPlace& process, const DealRules& rules) {
@@ -110,9 +131,11 @@ void DealPorts(Candidates left, const ProcessPlace& process, const DealRules& ru
     if (a->host_merit != b->host_merit) return a->host_merit > b->host_merit;
     return InOrder(*a) < InOrder(*b);
   });
+  const size_t each = PortsOfEach(left.size(), rules);
+  if (each > 1) return DealSeveral(left, each, rules);
   const size_t taken = rules.local_rank % left.size();
   for (size_t i = 0; i < left.size(); ++i) {
-    left[i]->chosen = i == taken;
+    if (i == taken) left[i]->chosen = 0;
     if (left.size() > 1) Add(left[i]->words, "for local ranks " + Turns(i, left.size()));
   }
 }

@@ -7,17 +7,24 @@
 // NICs before programs that play one; the fastest, as a slow one would hold up the whole group;
 // those near the process; of the functions of one NIC the physical one. What is left is put in
 // order - the entries of the option `hca`, then the address of this host, then names - and dealt to
-// the local ranks in turn. Devices that the user has named are fast enough, and NICs enough.
+// the local ranks in turn. Devices that the user has named are fast enough, and NICs enough; where
+// there are at least twice as many as local ranks, each rank takes several.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "transport/transport.h"
 #include "transport/verbs/nic_place.h"
 
 namespace rocecoll {
+
+// A write has keys for so many.
+inline constexpr size_t kMostPortsOfAProcess = RemoteSlice::kMoreKeys + 1;
 
 struct PortCandidate {
   // -- what the rules go by
@@ -30,16 +37,17 @@ struct PortCandidate {
   // Has the host's address; is on its interface; has its family. Larger is better.
   std::tuple<bool, bool, bool> host_merit;
   // -- what they say
-  bool chosen = false;
+  std::optional<size_t> chosen = std::nullopt;  // the process's first port, its second...
   std::string words = "";  // why it is chosen, or for whom it is, or why it is left out
 };
 
 struct DealRules {
   uint32_t local_rank = 0;
-  bool named = false;  // the option `hca` names devices, it does not only exclude some
+  uint32_t local_ranks = 0;  // 0: not known
+  bool named = false;        // the option `hca` names devices, it does not only exclude some
 };
 
-// Marks one of them as chosen, if there is any.
+// Marks those that are chosen, one at least, if there is any.
 void DealPorts(std::vector<PortCandidate*> candidates, const ProcessPlace& process,
                const DealRules& rules);
 

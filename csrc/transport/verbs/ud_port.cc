@@ -23,7 +23,9 @@ constexpr uint32_t kKeyMask = 0x7fffffff;
 }  // namespace
 
 Result<std::unique_ptr<DatagramPort>> UdPort::Open(const RdmaOptions& options) {
-  Result<std::unique_ptr<VerbsPort>> port = VerbsPort::Open(options);
+  const Result<std::vector<PortChoice>> choices = VerbsPort::Choose(options);
+  if (!choices.ok()) return choices.status();
+  Result<std::unique_ptr<VerbsPort>> port = VerbsPort::Open(options, choices.value().front());
   if (!port.ok()) return port.status();
   const PortChoice& choice = port.value()->choice();
   if (choice.mtu_bytes < kMinMtuBytes) {

@@ -54,8 +54,27 @@ WorkCompletion Translate(const ibv_wc& completion) {
 
 }  // namespace
 
+Result<RdmaDevices> VerbsDevice::OpenAll(const RdmaOptions& options) {
+  const Result<std::vector<PortChoice>> choices = VerbsPort::Choose(options);
+  if (!choices.ok()) return choices.status();
+  RdmaDevices devices;
+  for (const PortChoice& choice : choices.value()) {
+    auto device = OpenPort(options, choice);
+    if (!device.ok()) return device.status();
+    devices.push_back(device.take());
+  }
+  return devices;
+}
+
 Result<std::unique_ptr<RdmaDevice>> VerbsDevice::Open(const RdmaOptions& options) {
-  Result<std::unique_ptr<VerbsPort>> port = VerbsPort::Open(options);
+  const Result<std::vector<PortChoice>> choices = VerbsPort::Choose(options);
+  if (!choices.ok()) return choices.status();
+  return OpenPort(options, choices.value().front());
+}
+
+Result<std::unique_ptr<RdmaDevice>> VerbsDevice::OpenPort(const RdmaOptions& options,
+                                                          const PortChoice& choice) {
+  Result<std::unique_ptr<VerbsPort>> port = VerbsPort::Open(options, choice);
   if (!port.ok()) return port.status();
   std::unique_ptr<VerbsDevice> device(new VerbsDevice(port.take()));
   Status status = device->prepare();

@@ -18,6 +18,8 @@ namespace rocecoll {
 
 class VerbsDevice final : public RdmaDevice {
  public:
+  // Of all ports that the options choose, and of the first of them.
+  static Result<RdmaDevices> OpenAll(const RdmaOptions& options);
   static Result<std::unique_ptr<RdmaDevice>> Open(const RdmaOptions& options);
 
   RdmaLimits limits() const override { return limits_; }
@@ -32,6 +34,8 @@ class VerbsDevice final : public RdmaDevice {
   Status health() override;
 
  private:
+  static Result<std::unique_ptr<RdmaDevice>> OpenPort(const RdmaOptions& options,
+                                                      const PortChoice& choice);
   explicit VerbsDevice(std::unique_ptr<VerbsPort> port);
   Status prepare();
   void make_receive_queue();

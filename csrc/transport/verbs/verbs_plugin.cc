@@ -14,7 +14,7 @@ std::string DescribeDevices(const RdmaOptions& options) {
 
 constexpr NetworkPlugin kPlugin{
     .name = "verbs",
-    .open_rdma_device = VerbsDevice::Open,
+    .open_rdma_devices = VerbsDevice::OpenAll,
     .open_datagram_port = UdPort::Open,
     .describe_devices = DescribeDevices,
 };

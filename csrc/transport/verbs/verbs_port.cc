@@ -31,16 +31,21 @@ void PrepareForFork() {
 
 }  // namespace
 
-Result<std::unique_ptr<VerbsPort>> VerbsPort::Open(const RdmaOptions& options) {
+Result<std::vector<PortChoice>> VerbsPort::Choose(const RdmaOptions& options) {
   PrepareForFork();
-  Result<PortChoice> choice = ChoosePort(ListDevices(), options, PlaceThisProcess(options));
-  if (!choice.ok()) return choice.status();
-  if (!choice.value().why.empty()) {
-    Log(Severity::kInfo, ToText(choice.value()) + " is chosen: " + choice.value().why);
+  auto choices = ChoosePorts(ListDevices(), options, PlaceThisProcess(options));
+  if (!choices.ok()) return choices.status();
+  for (const PortChoice& choice : choices.value()) {
+    if (!choice.why.empty()) Log(Severity::kInfo, ToText(choice) + " is chosen: " + choice.why);
   }
-  Result<ContextHandle> context = OpenDevice(choice.value().device);
+  return choices;
+}
+
+Result<std::unique_ptr<VerbsPort>> VerbsPort::Open(const RdmaOptions& options,
+                                                   const PortChoice& choice) {
+  Result<ContextHandle> context = OpenDevice(choice.device);
   if (!context.ok()) return context.status();
-  std::unique_ptr<VerbsPort> port(new VerbsPort(options, choice.take(), context.take()));
+  std::unique_ptr<VerbsPort> port(new VerbsPort(options, choice, context.take()));
   Status status = port->prepare();
   if (!status.ok()) return status;
   return port;

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "base/descriptor.h"
 #include "base/status.h"
@@ -21,7 +22,10 @@ namespace rocecoll {
 
 class VerbsPort {
  public:
-  static Result<std::unique_ptr<VerbsPort>> Open(const RdmaOptions& options);
+  // Of the devices that there are; says why.
+  static Result<std::vector<PortChoice>> Choose(const RdmaOptions& options);
+  static Result<std::unique_ptr<VerbsPort>> Open(const RdmaOptions& options,
+                                                 const PortChoice& choice);
   VerbsPort(const VerbsPort&) = delete;
   VerbsPort& operator=(const VerbsPort&) = delete;
 

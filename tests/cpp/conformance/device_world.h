@@ -22,9 +22,9 @@ struct NamedDevice {
 
 class DeviceWorld final : public RealTimeWorld {
  public:
-  // Node after node takes the next device.
+  // Node after node takes the next device, or each has all of them as its rails.
   DeviceWorld(const std::string& transport, const std::vector<NamedDevice>& devices,
-              const std::string& plugin, const WorldSpec& spec) {
+              bool all_at_once, const std::string& plugin, const WorldSpec& spec) {
     while (TakeLogEntry(Duration{0})) {
     }
     for (size_t i = 0; i < spec.nodes; ++i) {
@@ -33,6 +33,10 @@ class DeviceWorld final : public RealTimeWorld {
       options.transport = transport;
       options.host = device.host;
       options.rdma.hca = "=" + device.name;
+      if (all_at_once) {
+        options.local_ranks = 1;
+        for (const NamedDevice& other : devices) options.rdma.hca += "," + other.name;
+      }
       options.plugin = plugin;
       if (spec.tight) {
         options.rc.credits = 1;

@@ -190,7 +190,9 @@ TEST(Registration, ScratchIsRegisteredAlsoBesideSharedMemory) {
   SimRdmaFabric devices(queue);
   MemoryFabric memory(queue);
   auto udp = std::make_unique<DatagramTransport>(network.add_endpoint(), ConnectionOptions());
-  auto rc = MakeRcTransport(std::move(udp), devices.add_device(), RcOptions());
+  RdmaDevices device;
+  device.push_back(devices.add_device());
+  auto rc = MakeRcTransport(std::move(udp), std::move(device), RcOptions());
   const auto both = std::make_unique<DualTransport>(
       std::move(rc), std::make_unique<MemoryDevice>(memory), MemoryWorld::Options(), "");
   const LocalSlice scratch = both->memory().allocate(1 << 16).take();

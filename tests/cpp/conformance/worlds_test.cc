@@ -102,10 +102,10 @@ bool Matches(std::string_view argument, std::string_view flag, std::string_view&
   return true;
 }
 
-WorldKind OverDevices(const std::string& transport) {
-  return {"device_" + transport,
-          [transport](const WorldSpec& spec) {
-            return std::make_unique<DeviceWorld>(transport, devices, plugin, spec);
+WorldKind OverDevices(const std::string& transport, bool all_at_once = false) {
+  return {all_at_once ? "device_rc_rails" : "device_" + transport,
+          [transport, all_at_once](const WorldSpec& spec) {
+            return std::make_unique<DeviceWorld>(transport, devices, all_at_once, plugin, spec);
           },
           /*seeded=*/false};
 }
@@ -137,6 +137,7 @@ std::vector<WorldKind> MakeWorlds() {
   striped.queue_pairs_per_connection = 4;
   striped.adaptive_routing = true;
   worlds.push_back(OverSimulatedRdma("rc_striped", {.rc = striped, .rdma = wire}));
+  worlds.push_back(OverSimulatedRdma("rc_rails", {.rdma = wire, .rails = 2}));
   worlds.push_back(OverSimulatedRdma("rc_mixed", {.rdma = wire, .without_device = {0}}));
   worlds.push_back(OverLoopback("udp4", {.host = "127.0.0.1"}));
   worlds.push_back(OverLoopback("udp6", {.host = "::1", .segmentation_offload = false}));
@@ -147,6 +148,7 @@ std::vector<WorldKind> MakeWorlds() {
   worlds.push_back(OverSharedMemory("shm_parts", in_parts));
   if (!devices.empty()) {
     for (const char* transport : {"rc", "ud", "auto"}) worlds.push_back(OverDevices(transport));
+    if (devices.size() > 1) worlds.push_back(OverDevices("rc", /*all_at_once=*/true));
   }
   return worlds;
 }

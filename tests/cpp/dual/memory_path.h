@@ -64,7 +64,7 @@ class MemoryDevice final : public FastDevice {
   }
   WaitHandle wait_handle() override { return {}; }
   bool arm() override { return next_ == events_.size(); }
-  Status health() override {
+  Status health(Instant /*now*/) override {
     return broken ? Status(StatusCode::kDevice, "switched off") : Status();
   }
 

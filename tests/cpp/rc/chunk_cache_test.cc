@@ -39,8 +39,10 @@ class Chunks : public testing::Test {
     RdmaLimits limits = SimRdmaFabric::DefaultLimits();
     limits.max_registered_bytes =
         4 * 3 * ChunkCache::kLargestRegionBytes;  // a quarter is for these
-    device_ = fabric_.add_device(limits);
-    cache_ = std::make_unique<ChunkCache>(*device_);
+    RdmaDevices devices;
+    devices.push_back(fabric_.add_device(limits));
+    rails_ = std::make_unique<Rails>(std::move(devices));
+    cache_ = std::make_unique<ChunkCache>(*rails_);
     cache_->announce(1, memory_, RemoteAccess::kNone);
   }
   ~Chunks() override { cache_.reset(); }
@@ -50,7 +52,7 @@ class Chunks : public testing::Test {
 
   EventQueue queue_;
   SimRdmaFabric fabric_{queue_};
-  std::unique_ptr<RdmaDevice> device_;
+  std::unique_ptr<Rails> rails_;
   std::unique_ptr<ChunkCache> cache_;
   Bytes memory_ = Bytes(32 * kMib);
 };

@@ -16,6 +16,7 @@ DualOffer SomeOffer(size_t queue_pairs) {
   DualOffer offer;
   offer.generation = 7;
   offer.ends.credits = 16;
+  offer.ends.ports = 3;
   offer.received = {1, 2, 3, 4, 5, 6, 7, uint64_t{1} << 40};
   for (size_t i = 0; i < queue_pairs; ++i) {
     offer.ends.addresses.push_back(SomeAddress(static_cast<uint8_t>(i), 1 + i * 9));
@@ -34,6 +35,7 @@ TEST(RcWire, OffersTravelWhole) {
     ASSERT_TRUE(got) << queue_pairs;
     EXPECT_EQ(got->generation, sent.generation);
     EXPECT_EQ(got->ends.credits, sent.ends.credits);
+    EXPECT_EQ(got->ends.ports, sent.ends.ports);
     EXPECT_EQ(got->received, sent.received);
     EXPECT_TRUE(got->ends.addresses == sent.ends.addresses);
     EXPECT_EQ(got->outlook, sent.outlook);
@@ -43,6 +45,24 @@ TEST(RcWire, OffersTravelWhole) {
   const std::string reason = SomeOffer(0).reason;
   unknown[unknown.size() - reason.size() - 1] = std::byte{3};
   EXPECT_FALSE(ParseOffer(unknown)) << "an outlook that does not exist";
+}
+
+TEST(RcWire, AnOfferMayLackSomeStreamsButNotAll) {
+  DualOffer offer = SomeOffer(3);
+  offer.ends.addresses[0] = offer.ends.addresses[2] = Address();
+  const auto got = ParseOffer(WriteOffer(offer));
+  ASSERT_TRUE(got);
+  EXPECT_TRUE(got->ends.addresses == offer.ends.addresses);
+  offer.ends.addresses[1] = Address();
+  EXPECT_FALSE(ParseOffer(WriteOffer(offer)));
+}
+
+TEST(RcWire, OffersHaveAsManyPortsAsSlicesHaveKeys) {
+  for (const uint8_t ports : {0, 5, 255}) {
+    DualOffer offer = SomeOffer(2);
+    offer.ends.ports = ports;
+    EXPECT_FALSE(ParseOffer(WriteOffer(offer))) << int{ports};
+  }
 }
 
 TEST(RcWire, SmallMessagesTravelWhole) {

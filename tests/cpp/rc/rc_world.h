@@ -25,6 +25,8 @@ struct RcWorldOptions {
   SimRdmaOptions rdma = {};
   RdmaLimits limits = SimRdmaFabric::DefaultLimits();
   std::vector<uint32_t> without_device = {};
+  size_t rails = 1;
+  std::vector<uint32_t> with_one_rail = {};  // whatever the others have
 };
 
 class RcWorld : public VirtualWorld {
@@ -32,17 +34,31 @@ class RcWorld : public VirtualWorld {
   explicit RcWorld(size_t count, const RcWorldOptions& options = {})
       : network(queue, options.rdma.seed, options.wire),
         fabric(queue, options.rdma),
+        rails_(options.rails),
         random_(options.rdma.seed) {
     use_clock(queue);
     network.set_report_unreachable(true);
     while (TakeLogEntry(Duration{0})) {
     }
+    std::vector<std::unique_ptr<Transport>> controls;
+    std::vector<RdmaDevices> devices(count);
     for (uint32_t i = 0; i < count; ++i) {
       auto control = std::make_unique<DatagramTransport>(network.add_endpoint(), options.control);
-      auto device = fabric.add_device(options.limits);
       has_device.push_back(std::ranges::count(options.without_device, i) == 0);
-      if (!has_device.back()) device = nullptr;
-      auto rc = MakeRcTransport(std::move(control), std::move(device), options.rc);
+      // The fabric gives a node's first device the node's number.
+      auto device = fabric.add_device(options.limits);
+      if (has_device.back()) devices[i].push_back(std::move(device));
+      controls.push_back(std::move(control));
+    }
+    for (size_t rail = 1; rail < options.rails; ++rail) {
+      for (uint32_t i = 0; i < count; ++i) {
+        auto device = fabric.add_device(options.limits);
+        const bool more = has_device[i] && std::ranges::count(options.with_one_rail, i) == 0;
+        if (more) devices[i].push_back(std::move(device));
+      }
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+      auto rc = MakeRcTransport(std::move(controls[i]), std::move(devices[i]), options.rc);
       transports.push_back(rc.get());
       add(std::move(rc));
     }
@@ -63,8 +79,12 @@ class RcWorld : public VirtualWorld {
   // Breaks queue pairs, or changes what works between and at the nodes; the last occasion of a run
   // may leave anything as it is.
   void disturb(uint32_t /*occasion*/) override {
-    const auto at = static_cast<uint32_t>(random_.below(nodes.size()));
-    const auto other = static_cast<uint32_t>(random_.below(nodes.size()));
+    const size_t rail = rails_ == 1 ? 0 : random_.below(rails_);
+    const auto some_device = [&] {
+      return endpoint(static_cast<uint32_t>(random_.below(nodes.size())), rail);
+    };
+    const uint32_t at = some_device();
+    const uint32_t other = some_device();
     const std::vector<uint32_t> numbers = fabric.queue_pairs(at);
     switch (random_.below(8)) {
       case 0:
@@ -94,6 +114,10 @@ class RcWorld : public VirtualWorld {
     }
     return texts;
   }
+  // Of the fabric: the node's device on that rail.
+  uint32_t endpoint(uint32_t node, size_t rail) const {
+    return static_cast<uint32_t>(rail * nodes.size()) + node;
+  }
   uint32_t queue_pair(uint32_t node) const { return fabric.queue_pairs(node).back(); }
 
   EventQueue queue;
@@ -103,6 +127,7 @@ class RcWorld : public VirtualWorld {
   std::vector<bool> has_device;
 
  private:
+  const size_t rails_;
   Random random_;
 };
 

@@ -6,6 +6,8 @@
 
 #include <array>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "transport/sim/sim_rdma.h"
 
@@ -13,6 +15,12 @@ namespace rocecoll {
 namespace {
 
 constexpr uint32_t kCount = 8;
+
+Rails OneRail(std::unique_ptr<RdmaDevice> device) {
+  RdmaDevices devices;
+  devices.push_back(std::move(device));
+  return Rails(std::move(devices));
+}
 
 struct OwnReceives : testing::Test {
   size_t flushed() {
@@ -31,9 +39,10 @@ struct OwnReceives : testing::Test {
 
   EventQueue queue;
   SimRdmaFabric fabric{queue};
-  std::unique_ptr<RdmaDevice> device = fabric.add_device(SimRdmaFabric::OwnReceiveLimits());
-  BlockPool blocks{*device, RemoteAccess::kNone, size_t{1} << 20};
-  ReceivePool pool{*device, blocks};
+  Rails rails = OneRail(fabric.add_device(SimRdmaFabric::OwnReceiveLimits()));
+  RdmaDevice* device = &rails[0];
+  BlockPool blocks{rails, RemoteAccess::kNone, size_t{1} << 20};
+  ReceivePool pool{rails, 0, blocks};
 };
 
 TEST_F(OwnReceives, FlushedRequestsAreNotPostedAgainButServeTheNextQueuePair) {

@@ -120,6 +120,41 @@ TEST(PortDeal, TheDevicesThatAreNamedCountAndNotTheHostsAddressOrTheirSpeed) {
   EXPECT_EQ(Device(choose({0}, "^=mlx5_3")), "mlx5_4");
 }
 
+// The names of those that a rank takes, its first one first.
+std::vector<std::string> ChooseAll(const RailMachine& machine, uint32_t local_rank,
+                                   uint32_t local_ranks, const std::string& hca) {
+  RdmaOptions options;
+  options.hca = hca;
+  options.local_rank = local_rank;
+  options.local_ranks = local_ranks;
+  const auto choices = ChoosePorts(machine.devices, options, {});
+  std::vector<std::string> names;
+  for (const PortChoice& choice : choices.value()) names.push_back(choice.device);
+  return names;
+}
+
+TEST(PortDeal, ARankTakesSeveralThatAreNamedIfThereAreEnoughForAll) {
+  using Names = std::vector<std::string>;
+  const RailMachine machine;
+  EXPECT_EQ(ChooseAll(machine, 0, 1, "mlx5_9,mlx5_4"), (Names{"mlx5_9", "mlx5_4"}));
+  EXPECT_EQ(ChooseAll(machine, 0, 1, "mlx5"), (Names{"mlx5_3", "mlx5_4", "mlx5_5", "mlx5_6"}))
+      << "the most that a process takes";
+  EXPECT_EQ(ChooseAll(machine, 0, 2, "mlx5"), (Names{"mlx5_3", "mlx5_5", "mlx5_7", "mlx5_9"}));
+  EXPECT_EQ(ChooseAll(machine, 1, 2, "mlx5"), (Names{"mlx5_4", "mlx5_6", "mlx5_8", "mlx5_10"}));
+  EXPECT_EQ(ChooseAll(machine, 2, 3, "mlx5"), (Names{"mlx5_5", "mlx5_8"}));
+  EXPECT_EQ(ChooseAll(machine, 5, 8, "mlx5"), Names{"mlx5_8"});
+  // Not named, or nobody knows for how many.
+  EXPECT_EQ(ChooseAll(machine, 0, 1, ""), Names{"mlx5_3"});
+  EXPECT_EQ(ChooseAll(machine, 0, 1, "^mlx5_0"), Names{"mlx5_3"});
+  EXPECT_EQ(ChooseAll(machine, 1, 0, "mlx5_3,mlx5_4"), Names{"mlx5_4"});
+  RdmaOptions options;
+  options.hca = "=mlx5_3,mlx5_4,mlx5_5";
+  options.local_ranks = 1;
+  const std::string told = DescribePorts(machine.devices, options, {});
+  EXPECT_NE(told.find("chosen: for local rank 0, of whose 3 ports it is number 2"), told.npos)
+      << told;
+}
+
 TEST(PortDeal, AmongEqualPortsTheHostsAddressIsFirst) {
   SysfsTree tree;
   std::vector<DeviceInfo> devices;
