@@ -73,14 +73,6 @@ bool HasRdmaDevices() {
   return !error && devices != std::filesystem::directory_iterator();
 }
 
-std::string Names(const RdmaDevices& devices) {
-  std::string names;
-  for (const auto& device : devices) {
-    names += (names.empty() ? "" : " and ") + device->description();
-  }
-  return names;
-}
-
 // Under auto a process that may lock less than RoCE takes for one pair does without from the
 // beginning, so that its peers know and nothing is tried in vain.
 Status RoomToLock(const RdmaDevices& devices) {

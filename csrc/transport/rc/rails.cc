@@ -24,6 +24,15 @@ RdmaLimits Least(const RdmaLimits& a, const RdmaLimits& b) {
 
 }  // namespace
 
+std::string Names(const RdmaDevices& devices, uint32_t which) {
+  std::string names;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if ((which >> i & 1) == 0) continue;
+    names += (names.empty() ? "" : " and ") + devices[i]->description();
+  }
+  return names;
+}
+
 Rails::Rails(RdmaDevices devices)
     : devices_(std::move(devices)), working_((Set{1} << devices_.size()) - 1) {
   ROCECOLL_CHECK(!devices_.empty() && devices_.size() <= kMaxRails);
@@ -31,15 +40,6 @@ Rails::Rails(RdmaDevices devices)
   for (const auto& device : devices_) limits_ = Least(limits_, device->limits());
   limits_.max_registered_bytes /= devices_.size();  // a page is locked once for each
   description_ = describe(working_);
-}
-
-std::string Rails::describe(Set rails) const {
-  std::string text;
-  for (size_t rail = 0; rail < count(); ++rail) {
-    if ((rails >> rail & 1) == 0) continue;
-    text += (text.empty() ? "" : " and ") + devices_[rail]->description();
-  }
-  return text;
 }
 
 // A device that has died for good would otherwise keep the others from registering anything.

@@ -30,18 +30,21 @@ struct RailRegion {
   std::array<MemoryRegion, kMaxRails> of{};
 };
 
+// For people, those of the devices whose bit is set: "mlx5_0 port 1 and mlx5_1 port 1".
+std::string Names(const RdmaDevices& devices, uint32_t which = UINT32_MAX);
+
 class Rails {
  public:
   using Set = uint32_t;  // a bit for each
 
-  // One at least. No names: "simulated RDMA device 0 and simulated RDMA device 1".
+  // One at least.
   explicit Rails(RdmaDevices devices);
 
   size_t count() const { return devices_.size(); }
   RdmaDevice& operator[](size_t rail) const { return *devices_[rail]; }
   // For people.
   const std::string& description() const { return description_; }
-  std::string describe(Set rails) const;
+  std::string describe(Set rails) const { return Names(devices_, rails); }
   // What holds for each of them.
   const RdmaLimits& limits() const { return limits_; }
 
