@@ -221,7 +221,7 @@ void DualLink::conclude() {
 
 void DualLink::carry_over_path() {
   set_phase(Phase::kFast);
-  set_deadline(closed_ || path_->complete() ? kNever : context_.now + kIncompleteTime);
+  set_deadline(path_->complete() || !returns() ? kNever : context_.now + kIncompleteTime);
   retry_.on_carried(context_.now);
   context_.unreached.on_reached(peer_text_, context_.now);
   move_owed_ = move_owed_ || std::exchange(on_control_, false);

@@ -128,6 +128,25 @@ TEST(RcRails, ARailThatIsSilentIsLeftOutAndTriedAgain) {
   }
 }
 
+// An attempt to have it again might fail, and the pair then has no other way.
+TEST(RcRails, WithoutFailoverTheOthersCarryAndNothingIsTried) {
+  RcWorldOptions options = Options(2);
+  options.rc.failover = false;
+  RailPair pair(options, 2'000'000);
+  ASSERT_TRUE(pair.work_until([&] { return pair.on_path(); }, seconds(1)));
+  pair.fabric.cut(pair.endpoint(0, 1), pair.endpoint(1, 1));
+  pair.work_for(milliseconds(300));
+  EXPECT_EQ(pair.streams_on(1), 0u);
+  pair.run_for(minutes(11));
+  pair.fabric.set_port(pair.endpoint(0, 1), false);
+  pair.work_for(milliseconds(10));
+  pair.fabric.set_port(pair.endpoint(0, 1), true);
+  pair.work_for(seconds(3));
+  EXPECT_TRUE(pair.carries(0));
+  EXPECT_EQ(pair.streams_on(1), 0u);
+  pair.settle();
+}
+
 TEST(RcRails, ARailWithoutARouteFromTheBeginningIsLeftOut) {
   RcWorldOptions options = Options(2);
   RailPair pair(options);
