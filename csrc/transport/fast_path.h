@@ -52,9 +52,6 @@ class FastPath {
     // Ports that the streams are spread over: stream i has its end at port i % ports.
     uint8_t ports = 1;
   };
-  // Of what a slice has keys for.
-  static constexpr uint8_t kMaxPorts = RemoteSlice::kMoreKeys + 1;
-
   virtual ~FastPath() = default;
 
   // -- a generation

@@ -57,7 +57,8 @@ struct LocalSlice {
 // Memory of the peer that it has exposed. Opaque to all but the transport that made it; travels in
 // a frame (kWireBytes, little endian).
 struct RemoteSlice {
-  static constexpr size_t kMoreKeys = 3;
+  static constexpr size_t kMaxPorts = 4;  // of a process that it has keys for
+  static constexpr size_t kMoreKeys = kMaxPorts - 1;
   static constexpr size_t kWireBytes = 24 + kMoreKeys * sizeof(uint32_t);
   uint64_t base = 0;                            // address, or region id
   uint64_t length = 0;                          // bytes

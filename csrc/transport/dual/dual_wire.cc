@@ -78,7 +78,7 @@ std::optional<DualOffer> ParseOffer(std::span<const std::byte> frame) {
   offer.ends.ports = reader.Read<uint8_t>();
   for (uint64_t& received : offer.received) received = reader.Read<uint64_t>();
   if (streams > FastPath::kMaxStreams) return std::nullopt;
-  if (offer.ends.ports == 0 || offer.ends.ports > FastPath::kMaxPorts) return std::nullopt;
+  if (offer.ends.ports == 0 || offer.ends.ports > RemoteSlice::kMaxPorts) return std::nullopt;
   for (uint8_t i = 0; i < streams; ++i) {
     const auto size = reader.Read<uint8_t>();
     if (size > Address::kMaxBytes) return std::nullopt;

@@ -9,7 +9,7 @@
 //                  the rest is the reason
 //   READY          1 type, 3 zero, 4 generation: our ends answer yours
 //   VERDICT        1 type, 1 proved, 2 zero, 4 generation, then why not
-//   EXPOSED        1 type, 3 zero, 4 number of the slice, 24 the slice on the control path
+//   EXPOSED        1 type, 3 zero, 4 number of the slice, 36 the slice on the control path
 //   GOODBYE        1 type, 7 zero, 8 messages sent on all streams
 //   MOVED          1 type, 3 zero, 4 generation: further frames come over the faster path
 #pragma once

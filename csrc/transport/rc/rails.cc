@@ -35,7 +35,7 @@ std::string Names(const RdmaDevices& devices, uint32_t which) {
 
 Rails::Rails(RdmaDevices devices)
     : devices_(std::move(devices)), working_((Set{1} << devices_.size()) - 1) {
-  ROCECOLL_CHECK(!devices_.empty() && devices_.size() <= kMaxRails);
+  ROCECOLL_CHECK(!devices_.empty() && devices_.size() <= RemoteSlice::kMaxPorts);
   limits_ = devices_.front()->limits();
   for (const auto& device : devices_) limits_ = Least(limits_, device->limits());
   limits_.max_registered_bytes /= devices_.size();  // a page is locked once for each

@@ -18,8 +18,6 @@
 
 namespace rocecoll {
 
-inline constexpr size_t kMaxRails = RemoteSlice::kMoreKeys + 1;
-
 // By which a peer writes over that rail of ours.
 inline uint32_t RemoteKey(const RemoteSlice& slice, size_t rail) {
   return rail == 0 ? static_cast<uint32_t>(slice.key) : slice.more_keys[rail - 1];
@@ -27,7 +25,7 @@ inline uint32_t RemoteKey(const RemoteSlice& slice, size_t rail) {
 
 // Of a rail that is gone it has no keys.
 struct RailRegion {
-  std::array<MemoryRegion, kMaxRails> of{};
+  std::array<MemoryRegion, RemoteSlice::kMaxPorts> of{};
 };
 
 // For people, those of the devices whose bit is set: "mlx5_0 port 1 and mlx5_1 port 1".
@@ -67,7 +65,7 @@ class Rails {
   std::string description_;
   Set working_;
   Set gone_ = 0;  // have not got what has been registered since: they cannot come back
-  std::array<std::string, kMaxRails> problems_;
+  std::array<std::string, RemoteSlice::kMaxPorts> problems_;
 };
 
 }  // namespace rocecoll

@@ -85,7 +85,7 @@ class RcDevice final : public FastDevice {
   Rails rails_;
   const uint32_t credits_;
   RegisteredMemory memory_;
-  std::array<Polled, kMaxRails> polled_;
+  std::array<Polled, RemoteSlice::kMaxPorts> polled_;
   size_t turn_ = 0;  // of the rails, in poll()
   TransportStats stats_;
   std::unordered_map<uint64_t, RcPath*> by_queue_pair_;

@@ -109,7 +109,7 @@ class RcPath final : public FastPath {
   const uint64_t number_;  // among the links of the device
   Traffic traffic_;
   Streams streams_;
-  std::array<uint32_t, kMaxRails> reserved_receives_{};
+  std::array<uint32_t, RemoteSlice::kMaxPorts> reserved_receives_{};
   uint16_t peer_credits_ = 0;  // settled with the number of streams, at the first connect(); 0: not
   Rails::Set left_out_ = 0;    // of the next generation
   bool probing_ = false;

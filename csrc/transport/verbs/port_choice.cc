@@ -230,13 +230,6 @@ Result<std::vector<PortChoice>> ChoosePorts(const std::vector<DeviceInfo>& devic
                 "no port of an RDMA device is usable:\n" + Lines(devices, all));
 }
 
-Result<PortChoice> ChoosePort(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
-                              const ProcessPlace& process) {
-  auto choices = ChoosePorts(devices, options, process);
-  if (!choices.ok()) return choices.status();
-  return choices.value().front();
-}
-
 std::string DescribePorts(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
                           const ProcessPlace& process) {
   const Result<Wish> wish = ReadOptions(options, process.host_interface);

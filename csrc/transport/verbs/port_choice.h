@@ -63,9 +63,6 @@ std::string ToText(const PortChoice& choice);
 Result<std::vector<PortChoice>> ChoosePorts(const std::vector<DeviceInfo>& devices,
                                             const RdmaOptions& options,
                                             const ProcessPlace& process);
-// The first of them.
-Result<PortChoice> ChoosePort(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
-                              const ProcessPlace& process);
 
 // One line for each port: what it is, or why it is not usable; the chosen one says so, and why.
 std::string DescribePorts(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,

@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "transport/transport.h"
+
 namespace rocecoll {
 namespace {
 
@@ -92,7 +94,7 @@ std::string Turns(size_t place, size_t count) {
 
 size_t PortsOfEach(size_t ports, const DealRules& rules) {
   if (!rules.named || rules.local_ranks == 0) return 1;
-  return std::min(ports / rules.local_ranks, kMostPortsOfAProcess);
+  return std::min(ports / rules.local_ranks, RemoteSlice::kMaxPorts);
 }
 
 // In turn, as long as all get as many.

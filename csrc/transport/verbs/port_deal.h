@@ -18,13 +18,9 @@
 #include <tuple>
 #include <vector>
 
-#include "transport/transport.h"
 #include "transport/verbs/nic_place.h"
 
 namespace rocecoll {
-
-// A write has keys for so many.
-inline constexpr size_t kMostPortsOfAProcess = RemoteSlice::kMoreKeys + 1;
 
 struct PortCandidate {
   // -- what the rules go by

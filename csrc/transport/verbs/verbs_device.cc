@@ -66,12 +66,6 @@ Result<RdmaDevices> VerbsDevice::OpenAll(const RdmaOptions& options) {
   return devices;
 }
 
-Result<std::unique_ptr<RdmaDevice>> VerbsDevice::Open(const RdmaOptions& options) {
-  const Result<std::vector<PortChoice>> choices = VerbsPort::Choose(options);
-  if (!choices.ok()) return choices.status();
-  return OpenPort(options, choices.value().front());
-}
-
 Result<std::unique_ptr<RdmaDevice>> VerbsDevice::OpenPort(const RdmaOptions& options,
                                                           const PortChoice& choice) {
   Result<std::unique_ptr<VerbsPort>> port = VerbsPort::Open(options, choice);

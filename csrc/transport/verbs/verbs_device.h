@@ -18,9 +18,8 @@ namespace rocecoll {
 
 class VerbsDevice final : public RdmaDevice {
  public:
-  // Of all ports that the options choose, and of the first of them.
+  // Of all ports that the options choose: at least one.
   static Result<RdmaDevices> OpenAll(const RdmaOptions& options);
-  static Result<std::unique_ptr<RdmaDevice>> Open(const RdmaOptions& options);
 
   RdmaLimits limits() const override { return limits_; }
   const std::string& description() const override { return description_; }

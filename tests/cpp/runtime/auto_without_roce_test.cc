@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "runtime/open_transport.h"
+#include "transport/shm/shm_options.h"
 
 namespace rocecoll {
 namespace {
@@ -117,6 +118,15 @@ TEST(AutoWithoutRoce, HasTheLimitsOfUdpUnlessSomePairOfTheGroupHasRoce) {
   const TransportLimits mixed =
       LimitsOf("auto", false, {Roce::kNone, Roce::kUsable, Roce::kUsable});
   EXPECT_EQ(mixed.preferred_eager_bytes, RcOptions::kMaxFrameBytes);
+}
+
+// More push each other out of the caches.
+TEST(LimitsOfAHost, FewMessagesAreInFlightWhereMemoryIsShared) {
+  const std::vector<Roce> pair{Roce::kNone, Roce::kNone};
+  for (const char* transport : {"udp", "auto"}) {
+    EXPECT_EQ(LimitsOf(transport, true, pair).messages_in_flight, ShmOptions::kMessagesInFlight);
+    EXPECT_EQ(LimitsOf(transport, false, pair).messages_in_flight, UINT32_MAX);
+  }
 }
 
 }  // namespace

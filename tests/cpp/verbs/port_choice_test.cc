@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "verbs/first_port.h"
+
 namespace rocecoll {
 namespace {
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "transport/verbs/port_choice.h"
+#include "verbs/first_port.h"
 #include "verbs/sysfs_tree.h"
 
 namespace rocecoll {

@@ -10,12 +10,14 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/readable.h"
 #include "transport/verbs/device_list.h"
 #include "transport/verbs/port_choice.h"
 #include "transport/verbs/verbs_device.h"
+#include "verbs/first_port.h"
 
 namespace rocecoll {
 
@@ -63,9 +65,9 @@ class RdmaEnd {
   RdmaEnd(const std::string& name, RdmaOptions options, RemoteAccess access = RemoteAccess::kWrite)
       : memory(1 << 20) {
     options.hca = "=" + name;
-    auto opened = VerbsDevice::Open(options);
+    auto opened = VerbsDevice::OpenAll(options);
     EXPECT_TRUE(opened.ok()) << opened.status().message();
-    device = opened.take();
+    device = std::move(opened.take().front());
     auto registered = device->register_memory(memory, access);
     EXPECT_TRUE(registered.ok()) << registered.status().message();
     region = registered.take();
