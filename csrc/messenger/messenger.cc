@@ -71,6 +71,8 @@ Messenger::~Messenger() {
 
 size_t Messenger::eager_bytes() const { return impl_->core.eager_bytes; }
 
+uint32_t Messenger::messages_in_flight() const { return impl_->core.messages_in_flight; }
+
 void Messenger::send(Instant now, Rank to, const Tag& tag, const Fingerprint& fingerprint,
                      LocalSlice from, uint64_t token) {
   if (!impl_->stopped()) impl_->channel(to).send(now, tag, fingerprint, from, token);

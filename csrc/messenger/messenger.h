@@ -120,6 +120,7 @@ class Messenger {
   ~Messenger();  // closes all links in good order unless failed
 
   size_t eager_bytes() const;
+  uint32_t messages_in_flight() const;  // of large ones to a peer, as the transport has it
   // Both complete through poll() with `token`, in any order. `from` / `into` are lent until then or
   // until fail() returns. Zero-size messages are allowed. The sizes at both ends must agree.
   void send(Instant now, Rank to, const Tag& tag, const Fingerprint& fingerprint, LocalSlice from,

@@ -26,6 +26,7 @@ struct MessengerCore {
   const MessengerOptions options;
   const size_t eager_bytes;
   const size_t piece_bytes;  // of a large message, but for its last piece
+  const uint32_t messages_in_flight;
 
   MessengerCore(Transport& transport, const GroupKey& group, Rank self,
                 SharedVector<Address> addresses, const MessengerOptions& options,
@@ -37,6 +38,7 @@ struct MessengerCore {
         options(options),
         eager_bytes(eager_bytes),
         piece_bytes(limits.max_write_bytes),
+        messages_in_flight(limits.messages_in_flight),
         frame(limits.max_frame_bytes) {}
 
   // Of this rank's own collectives, which are the same towards every peer: a peer that lags, or

@@ -134,6 +134,8 @@ struct TransportLimits {
   // Longer messages take several writes, so that a few of these are what the memory of one message
   // costs: what a device must have registered, and what else would hold up everything in between.
   size_t max_write_bytes = SIZE_MAX;
+  // Of large messages to one peer; more gain nothing. Each end may have its own.
+  uint32_t messages_in_flight = UINT32_MAX;
 };
 
 struct Event {

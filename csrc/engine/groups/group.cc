@@ -29,7 +29,7 @@ Group::Group(Transport& transport, ScratchPool& scratch, const EngineOptions& op
                transport.memory(),
                spec_.rank,
                static_cast<uint32_t>(spec_.addresses.size()),
-               options.max_lanes_in_flight},
+               std::min(options.max_lanes_in_flight, messenger_->messages_in_flight())},
       last_sequence_(options.first_number),
       numbers_(static_cast<uint32_t>(options.first_number)),
       any_source_(*messenger_, numbers_, context_.ranks, spec_.rank),

@@ -92,7 +92,9 @@ void Execution::begin(const OperationSpec& spec, Plan plan, const Fingerprint& f
   next_lane_ = 0;
   lanes_done_ = 0;
   lanes_running_ = 0;
-  const size_t slots = std::min(plan_.lanes, std::max(context_.max_lanes_in_flight, 1u));
+  // A last one that would run alone joins the others.
+  const uint32_t at_once = std::max(context_.max_lanes_in_flight, 1u);
+  const size_t slots = plan_.lanes <= at_once + 1 ? plan_.lanes : at_once;
   if (lanes_.size() < slots) lanes_.resize(slots);
   announce_memory();
   lay_out();

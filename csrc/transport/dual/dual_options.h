@@ -46,6 +46,7 @@ struct DualOptions {
   // Of a frame; every faster path of one kind takes the same.
   size_t max_frame_bytes = 4096;
   size_t max_write_bytes = SIZE_MAX;  // likewise
+  uint32_t messages_in_flight = UINT32_MAX;
   // Whether a faster path to this process is worth an attempt: the same at both ends. To others
   // links are those of the control transport. None: to everybody.
   using ReachedPeers = std::function<bool(const Address&)>;

@@ -25,6 +25,7 @@ TransportLimits Least(const TransportLimits& a, const TransportLimits& b) {
   least.max_frame_bytes = std::min(a.max_frame_bytes, b.max_frame_bytes);
   least.preferred_eager_bytes = std::min(a.preferred_eager_bytes, b.preferred_eager_bytes);
   least.max_write_bytes = std::min(a.max_write_bytes, b.max_write_bytes);
+  least.messages_in_flight = std::max(a.messages_in_flight, b.messages_in_flight);
   return least;
 }
 
@@ -61,6 +62,7 @@ TransportLimits DualTransport::limits_towards(std::span<const Address> peers) co
   const bool any = !context_.options.reaches || peers.empty() ||
                    std::ranges::any_of(peers, context_.options.reaches);
   if (any) limits.max_write_bytes = context_.options.max_write_bytes;
+  if (device_ != nullptr) limits.messages_in_flight = context_.options.messages_in_flight;
   const TransportLimits control = control_->limits_towards(peers);
   limits.max_write_bytes = std::min(limits.max_write_bytes, control.max_write_bytes);
   const bool all = !context_.options.reaches ||

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/descriptor.h"
+#include "transport/shm/copy_choice.h"
 #include "transport/shm/doorbell.h"
 #include "transport/shm/host_socket.h"
 
@@ -27,7 +28,8 @@ struct PeerProcess {
   const HostSocketName name;
   const pid_t process;  // 0: cannot be seen from here
   PeerDoorbell doorbell;
-  Descriptor end;  // readable once the process has ended (pidfd_open(2)); none: not known
+  CopyChoice copies;  // of large writes
+  Descriptor end;     // readable once the process has ended (pidfd_open(2)); none: not known
   bool ended = false;
 };
 

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
 #include "base/fence.h"
 #include "base/random.h"
+#include "transport/shm/copy_timer.h"
 #include "transport/shm/shm_device.h"
 
 namespace rocecoll {
@@ -234,7 +236,10 @@ bool ShmPath::push_frame(std::span<const std::byte> frame) {
 }
 
 void ShmPath::push_write(uint32_t number, const RemoteSlice& to, LocalSlice from) {
-  writes_[number] = {ExposedNumber(to), from};
+  const bool fetched = from.size >= kFetchFrom && send_ && peer_fetches_ &&
+                       (from.size > kChooseUpTo ||
+                        peer_->copies.next_is_fetched(send_->header().fetch_costs_more.load()));
+  writes_[number] = {ExposedNumber(to), from, fetched};
   Message& message = messages_.emplace_back();
   message.is_write = true;
   message.write = number;
@@ -274,7 +279,7 @@ bool ShmPath::post_write(Message& message) {
   const LocalSlice& from = write->second.from;
   entry.slice = write->second.slice;
   entry.last = 1;
-  if (peer_fetches_ && from.size >= kFetchFrom && message.size == from.size) {
+  if (peer_fetches_ && write->second.fetched && message.size == from.size) {
     entry.kind = RingEntry::Kind::kPull;
     entry.address = reinterpret_cast<uint64_t>(from.data);
     entry.length = from.size;
@@ -286,7 +291,10 @@ bool ShmPath::post_write(Message& message) {
   entry.address = message.offset;
   const size_t size = std::min(message.size, kPartBytes);
   if (size < message.size) entry.last = 0;
+  const bool timed = message.offset % kTimedEvery == kPartBytes && size == kPartBytes;
+  const auto timer = timed ? std::make_optional<CopyTimer>() : std::nullopt;
   if (post_payload(entry, {from.data + message.offset, size}) == nullptr) return false;
+  if (timer) peer_->copies.on_copied(CopyChoice::Copy::kIntoRing, size, timer->took());
   if (size == message.size) return true;
   Message rest = message;
   rest.offset += size;

@@ -2,10 +2,12 @@
 // What a path makes of the messages in its ring.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
 #include "base/fence.h"
+#include "transport/shm/copy_timer.h"
 #include "transport/shm/memory_pull.h"
 #include "transport/shm/shm_device.h"
 #include "transport/shm/shm_path.h"
@@ -148,6 +150,7 @@ bool ShmPath::fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event
   if (entry.length != exposure.into.size) return broken(event, "a write of another size arrived");
   exposure.fetching = true;
   const size_t size = std::min(kFetchBytes, exposure.into.size - exposure.landed);
+  const CopyTimer timer;
   const bool pulled = PullMemory(peer_->process, peer_mark_, entry.address + exposure.landed,
                                  {exposure.into.data + exposure.landed, size});
   if (peer_->has_ended()) return broken(event, kEnded);
@@ -161,6 +164,7 @@ bool ShmPath::fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event
                   "the system does not let this process read the peer's memory, or the peer runs "
                   "another program now");
   }
+  took_to_copy(CopyChoice::Copy::kFetch, size, timer.took());
   exposure.landed += size;
   count_received(size);
   if (exposure.landed == exposure.into.size) return landed(entry.slice, event);
@@ -169,13 +173,21 @@ bool ShmPath::fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event
   return false;
 }
 
+void ShmPath::took_to_copy(CopyChoice::Copy which, size_t bytes, Duration time) {
+  peer_->copies.on_copied(which, bytes, time);
+  receive_->reader.header().fetch_costs_more.store(peer_->copies.fetch_costs_more());
+}
+
 // Parts come in order; one that has come before the last generation ended does not come again.
 bool ShmPath::take_part(const RingReader::Message& message, Exposure& exposure, FastEvent& event) {
   const size_t size = message.payload.size();
   if (message.entry.address != exposure.landed || size > exposure.into.size - exposure.landed) {
     return broken(event, "a part of a write that does not fit arrived");
   }
+  const bool timed = exposure.landed % kTimedEvery == kPartBytes && size == kPartBytes;
+  const auto timer = timed ? std::make_optional<CopyTimer>() : std::nullopt;
   std::memcpy(exposure.into.data + exposure.landed, message.payload.data(), size);
+  if (timer) took_to_copy(CopyChoice::Copy::kOutOfRing, size, timer->took());
   exposure.landed += size;
   count_received(size);
   if (exposure.landed == exposure.into.size) return landed(message.entry.slice, event);

@@ -184,6 +184,37 @@ TEST_F(PathTest, AWriteThatWasFetchedHalfMayComeInPartsNextTime) {
   EXPECT_TRUE(exposed() == source);
 }
 
+TEST_F(PathTest, LargeWritesGoTheWayThatTakesLess) {
+  start();
+  Bytes lent(size_t{2} << 20);
+  uint32_t number = 0;
+  const auto fetched = [&](size_t bytes) {
+    const uint64_t slice = ++number;
+    path_->push_write(number, {1, bytes, slice << 32 | 1}, {lent.data(), bytes});
+    for (int i = 0; i < 1000; ++i) {
+      EXPECT_TRUE(path_->pump().ok());
+      while (const auto entry = peer_.take()) {
+        if (entry->last == 0) continue;
+        EXPECT_EQ(entry->slice, slice);
+        return entry->kind == Kind::kPull;
+      }
+    }
+    ADD_FAILURE() << bytes << " bytes did not go out";
+    return false;
+  };
+  constexpr size_t kLarge = size_t{256} << 10;
+  constexpr size_t kLong = size_t{2} << 20;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(fetched(kLarge)) << "nothing is known yet";
+  EXPECT_FALSE(fetched(kLarge)) << "to find it out";
+  peer_.own_header().fetch_costs_more.store(1);
+  EXPECT_TRUE(fetched(kLarge));
+  peer_.own_header().fetch_costs_more.store(UINT32_MAX);
+  EXPECT_FALSE(fetched(kLarge));
+  EXPECT_TRUE(fetched(kLong)) << "always";
+  peer_.own_header().fetch_costs_more.store(1);
+  EXPECT_FALSE(fetched(kLarge / 2)) << "never";
+}
+
 TEST_F(PathTest, AGenerationThatIsOverHoldsNothingOfThePeer) {
   const Holdings before = Holdings::Now();
   for (int round = 0; round < 100; ++round) {
