@@ -11,7 +11,8 @@ namespace rocecoll {
 
 TransportLimits SimTransport::limits() const {
   const SimFabricOptions& options = fabric_.options();
-  return {options.max_frame_bytes, options.preferred_eager_bytes, options.max_write_bytes};
+  return {options.max_frame_bytes, options.preferred_eager_bytes, options.max_write_bytes,
+          options.messages_in_flight};
 }
 
 Address SimTransport::address() const {
