@@ -29,14 +29,21 @@ inline Program BinomialBroadcast(const ProgramRequest& request) {
 }
 
 // A leaf sends its input as it is. Every other rank is a parent at level 0 or has nothing to do
-// there, and adds up in its output, which starts as a copy of its input.
+// there, and adds up in its output.
 inline void AddReduceEdge(const BinomialEdge& edge, bool first, uint32_t blocks, Step& step) {
-  const Blocks input = Blocks::Run(Buffer::kInput, 0, blocks);
   const Blocks sum = Blocks::Run(Buffer::kOutput, 0, blocks);
-  const bool is_child = edge.role == BinomialEdge::Role::kChild;
-  if (first && !is_child) step.copy(sum, input);
-  if (is_child) step.send(edge.peer, first ? input : sum);
-  if (edge.role == BinomialEdge::Role::kParent) step.recv_reduce(edge.peer, sum);
+  const Blocks held = first ? Blocks::Run(Buffer::kInput, 0, blocks) : sum;
+  switch (edge.role) {
+    case BinomialEdge::Role::kNone:
+      if (first) step.copy(sum, held);
+      break;
+    case BinomialEdge::Role::kChild:
+      step.send(edge.peer, held);
+      break;
+    case BinomialEdge::Role::kParent:
+      step.recv_reduce(edge.peer, sum, held);
+      break;
+  }
 }
 
 inline Step BinomialReduceStep(const Program& program, Rank rank, uint32_t index) {
@@ -145,9 +152,8 @@ inline Program ScatterAllgatherBroadcast(const ProgramRequest& request) {
 inline Step ReduceScatterGatherStep(const Program& program, Rank rank, uint32_t index) {
   const uint32_t rounds = program.steps / 2;
   Step step;
-  if (index == 0) CopyWholeInput(program.ranks, step);
   if (index < rounds) {
-    AddCirculantReduceRound(rank, program.ranks, index, step);
+    AddCirculantReduceRound(rank, program.ranks, index, HeldIn(index), Buffer::kOutput, step);
     return step;
   }
   const BinomialEdge edge = BinomialEdgeAt(rank, program.root, program.ranks, index - rounds);

@@ -27,6 +27,8 @@ struct CirculantRound {
   // s(0) = p, s(k + 1) = ceil(s(k) / 2): so s(k) = ceil(p / 2^k), and s(ceil(log2 p)) = 1.
   static uint32_t Skip(uint32_t ranks, uint32_t k) { return CeilDivide(ranks, 1u << k); }
 
+  // Blocks count, count + 1, ...: kept, though nothing is added to them in this round.
+  uint32_t idle() const { return skip - count; }
   Blocks near_blocks(Buffer buffer) const { return Blocks::Run(buffer, near, count); }
   Blocks far_blocks(Buffer buffer) const { return Blocks::Run(buffer, far, count); }
 
@@ -37,12 +39,17 @@ struct CirculantRound {
   Rank behind;  // the rank for which this one is `far`
 };
 
-// One round of the reduce-scatter within kOutput: after ceil(log2 p) rounds block `rank` is the
-// sum.
-inline void AddCirculantReduceRound(Rank rank, uint32_t ranks, uint32_t round, Step& step) {
+// One round of the reduce-scatter: what it sends and adds to comes from `held`, the sums go to
+// `into`, which the rounds after it hold. After ceil(log2 p) rounds block `rank` is the sum.
+inline void AddCirculantReduceRound(Rank rank, uint32_t ranks, uint32_t round, Buffer held,
+                                    Buffer into, Step& step) {
   const CirculantRound at(rank, ranks, round);
-  step.send(at.far, at.far_blocks(Buffer::kOutput));
-  step.recv_reduce(at.behind, at.near_blocks(Buffer::kOutput));
+  if (held != into && at.idle() > 0) {
+    const Rank idle = After(rank, at.count, ranks);
+    step.copy(Blocks::Run(into, idle, at.idle()), Blocks::Run(held, idle, at.idle()));
+  }
+  step.send(at.far, at.far_blocks(held));
+  step.recv_reduce(at.behind, at.near_blocks(into), at.near_blocks(held));
 }
 
 // One round of the allgather within kOutput: every rank starts with its own block, and after
@@ -57,9 +64,8 @@ inline void AddCirculantGatherRound(Rank rank, uint32_t ranks, uint32_t round, S
 inline Step CirculantAllreduceStep(const Program& program, Rank rank, uint32_t index) {
   const uint32_t rounds = program.steps / 2;
   Step step;
-  if (index == 0) CopyWholeInput(program.ranks, step);
   if (index < rounds) {
-    AddCirculantReduceRound(rank, program.ranks, index, step);
+    AddCirculantReduceRound(rank, program.ranks, index, HeldIn(index), Buffer::kOutput, step);
   } else {
     AddCirculantGatherRound(rank, program.ranks, index - rounds, step);
   }
@@ -70,23 +76,17 @@ inline Program CirculantAllreduce(const ProgramRequest& request) {
   return {.steps = 2 * CeilLog2(request.ranks), .step_function = CirculantAllreduceStep};
 }
 
-// The first round sends from the input, so that only the other half has to be copied. The last one
-// adds to the rank's own block alone, in the output.
+// The last round adds to the rank's own block alone, in the output.
 inline Step CirculantReduceScatterStep(const Program& program, Rank rank, uint32_t index) {
-  const CirculantRound round(rank, program.ranks, index);
-  const bool first = index == 0;
-  const bool last = index + 1 == program.steps;
-  const Buffer held = first ? Buffer::kInput : Buffer::kWork;
-  const Blocks output = Blocks::Run(Buffer::kOutput, 0, 1);
+  const Buffer held = index == 0 ? Buffer::kInput : Buffer::kWork;
   Step step;
-  if (last) {
-    step.copy(output, Blocks::Run(held, rank, 1));
-  } else if (first) {
-    step.copy(Blocks::Run(Buffer::kWork, rank, round.skip),
-              Blocks::Run(Buffer::kInput, rank, round.skip));
+  if (index + 1 < program.steps) {
+    AddCirculantReduceRound(rank, program.ranks, index, held, Buffer::kWork, step);
+    return step;
   }
+  const CirculantRound round(rank, program.ranks, index);
   step.send(round.far, round.far_blocks(held));
-  step.recv_reduce(round.behind, last ? output : round.near_blocks(Buffer::kWork));
+  step.recv_reduce(round.behind, Blocks::Run(Buffer::kOutput, 0, 1), round.near_blocks(held));
   return step;
 }
 

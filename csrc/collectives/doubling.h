@@ -97,16 +97,16 @@ inline Step HalvingDoublingStep(const Program& program, Rank rank, uint32_t inde
   const bool halving = index < rounds;
   const uint32_t distance = 1u << (halving ? rounds - 1 - index : index - rounds);
   const Rank partner = rank ^ distance;
-  const Blocks own = Blocks::Run(Buffer::kOutput, rank & ~(distance - 1), distance);
-  const Blocks other = Blocks::Run(Buffer::kOutput, partner & ~(distance - 1), distance);
+  const auto group = [distance](Buffer buffer, Rank of) {
+    return Blocks::Run(buffer, of & ~(distance - 1), distance);
+  };
   Step step;
-  if (index == 0) CopyWholeInput(program.ranks, step);
   if (halving) {
-    step.send(partner, other);
-    step.recv_reduce(partner, own);
+    step.send(partner, group(HeldIn(index), partner));
+    step.recv_reduce(partner, group(Buffer::kOutput, rank), group(HeldIn(index), rank));
   } else {
-    step.send(partner, own);
-    step.recv(partner, other);
+    step.send(partner, group(Buffer::kOutput, rank));
+    step.recv(partner, group(Buffer::kOutput, partner));
   }
   return step;
 }

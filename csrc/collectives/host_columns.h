@@ -59,9 +59,6 @@ inline void SendCells(const Program& program, Rank peer, const Blocks& cells, St
 inline void RecvCells(const Program& program, Rank peer, const Blocks& cells, Step& step) {
   if (HasBlocks(program, cells)) step.recv(peer, cells);
 }
-inline void RecvReduceCells(const Program& program, Rank peer, const Blocks& cells, Step& step) {
-  if (HasBlocks(program, cells)) step.recv_reduce(peer, cells);
-}
 
 // A rank among those of its host.
 struct LocalPlace {
@@ -76,17 +73,28 @@ struct LocalPlace {
 };
 
 // One round of the reduce-scatter inside the host: after all of them a rank has the host's sums of
-// its columns. `from` and `into` are the same buffer but where the first round spares a copy.
-inline void AddLocalReduceRound(const Program& program, Rank rank, uint32_t round, Buffer from,
+// its columns. `held` and `into` as in circulant.h.
+inline void AddLocalReduceRound(const Program& program, Rank rank, uint32_t round, Buffer held,
                                 Buffer into, Step& step) {
   const HostLayout& hosts = *program.hosts;
   const LocalPlace own(hosts, rank);
-  if (round >= own.rounds()) return;
-  const CirculantRound at(own.index, own.ranks, round);
-  SendCells(program, hosts.rank_at(own.host, at.far),
-            CellsOfRanks(hosts, own.host, from, at.far, at.count), step);
-  RecvReduceCells(program, hosts.rank_at(own.host, at.behind),
-                  CellsOfRanks(hosts, own.host, into, at.near, at.count), step);
+  const auto cells = [&](Buffer buffer, uint32_t first, uint32_t count) {
+    return CellsOfRanks(hosts, own.host, buffer, first, count);
+  };
+  const bool alone = round >= own.rounds();
+  const CirculantRound at(own.index, own.ranks, alone ? 0 : round);
+  const uint32_t added = alone ? 0 : at.count;
+  const uint32_t idle = alone ? 1 : at.idle();
+  const Blocks kept = cells(held, (own.index + added) % own.ranks, idle);
+  if (held != into && idle > 0 && kept.count > 0) {
+    step.copy({into, kept.first, kept.count, kept.run, kept.stride}, kept);
+  }
+  if (alone) return;
+  SendCells(program, hosts.rank_at(own.host, at.far), cells(held, at.far, at.count), step);
+  if (HasBlocks(program, cells(into, at.near, at.count))) {
+    step.recv_reduce(hosts.rank_at(own.host, at.behind), cells(into, at.near, at.count),
+                     cells(held, at.near, at.count));
+  }
 }
 
 // One round of the allgather inside the host, of the columns that its ranks have.
@@ -114,7 +122,7 @@ inline void AddExchangeReduceRound(const Program& program, Rank rank, uint32_t r
               CellsOfHosts(hosts, column, held, at.far, at.count), step);
     const Blocks near = CellsOfHosts(hosts, column, held, at.near, at.count);
     if (HasBlocks(program, near)) {
-      step.recv_reduce(hosts.at(column, at.behind), last.value_or(near));
+      step.recv_reduce(hosts.at(column, at.behind), last.value_or(near), near);
     }
   }
 }
@@ -140,9 +148,9 @@ inline Step HostColumnsAllreduceStep(const Program& program, Rank rank, uint32_t
   const uint32_t local = hosts.local_rounds();
   const uint32_t exchange = hosts.host_rounds();
   Step step;
-  if (index == 0) CopyWholeInput(program.blocks, step);
+  if (index == 0 && local == 0) CopyWholeInput(program.blocks, step);
   if (index < local) {
-    AddLocalReduceRound(program, rank, index, Buffer::kOutput, Buffer::kOutput, step);
+    AddLocalReduceRound(program, rank, index, HeldIn(index), Buffer::kOutput, step);
   } else if (index < local + exchange) {
     AddExchangeReduceRound(program, rank, index - local, Buffer::kOutput, {}, step);
   } else if (index < local + 2 * exchange) {
@@ -162,27 +170,18 @@ inline Program HostColumnsAllreduce(const ProgramRequest& request) {
 }
 
 // Reduce-scatter: inside the host, then between hosts, where the last round adds to the rank's own
-// block alone, in the output. As in the circulant one, the first round sends from the input.
+// block alone, in the output.
 inline Step HostColumnsReduceScatterStep(const Program& program, Rank rank, uint32_t index) {
   const HostLayout& hosts = *program.hosts;
-  const LocalPlace own(hosts, rank);
   const uint32_t local = hosts.local_rounds();
   Step step;
   if (index < local) {
-    if (index == 0) {
-      const uint32_t kept = own.ranks == 1 ? 1 : CirculantRound(own.index, own.ranks, 0).skip;
-      step.copy(CellsOfRanks(hosts, own.host, Buffer::kWork, own.index, kept),
-                CellsOfRanks(hosts, own.host, Buffer::kInput, own.index, kept));
-    }
     AddLocalReduceRound(program, rank, index, index == 0 ? Buffer::kInput : Buffer::kWork,
                         Buffer::kWork, step);
     return step;
   }
   std::optional<Blocks> output;
-  if (index + 1 == program.steps) {
-    output = Blocks::Run(Buffer::kOutput, 0, 1);
-    step.copy(*output, Blocks::Run(Buffer::kWork, hosts.cell_of(rank), 1));
-  }
+  if (index + 1 == program.steps) output = Blocks::Run(Buffer::kOutput, 0, 1);
   AddExchangeReduceRound(program, rank, index - local, Buffer::kWork, output, step);
   return step;
 }

@@ -50,13 +50,13 @@ struct Transfer {
   enum class Kind : uint8_t {
     kSend,        // blocks to peer
     kRecv,        // blocks from peer
-    kRecvReduce,  // blocks (op)= what comes from peer; the lower rank's value is the left operand
-    kCopy,        // blocks = source (equal counts; a no-op where both are the same memory)
+    kRecvReduce,  // blocks = source (op) what comes from peer; the lower rank's is the left operand
+    kCopy,        // blocks = source (a no-op where both are the same memory)
   };
   Kind kind = Kind::kSend;
   Rank peer = 0;
   Blocks blocks;
-  Blocks source;  // kCopy only
+  Blocks source;  // kRecvReduce and kCopy: as many blocks
 };
 
 class Step {
@@ -65,8 +65,10 @@ class Step {
 
   void send(Rank peer, Blocks blocks) { add({Transfer::Kind::kSend, peer, blocks, {}}); }
   void recv(Rank peer, Blocks blocks) { add({Transfer::Kind::kRecv, peer, blocks, {}}); }
-  void recv_reduce(Rank peer, Blocks blocks) {
-    add({Transfer::Kind::kRecvReduce, peer, blocks, {}});
+  void recv_reduce(Rank peer, Blocks blocks) { recv_reduce(peer, blocks, blocks); }
+  // Where the own operand lies elsewhere: that spares the copy of it that it would cost.
+  void recv_reduce(Rank peer, Blocks blocks, Blocks own) {
+    add({Transfer::Kind::kRecvReduce, peer, blocks, own});
   }
   void copy(Blocks to, Blocks from) { add({Transfer::Kind::kCopy, 0, to, from}); }
 
@@ -93,7 +95,11 @@ class Step {
   uint32_t count_ = 0;
 };
 
-// How reductions that work in the output begin: a no-op where the output is the input.
+// Where programs that reduce in the output find in step `index` what they send and add to: so the
+// input is not copied first.
+inline Buffer HeldIn(uint32_t index) { return index == 0 ? Buffer::kInput : Buffer::kOutput; }
+
+// How some of these begin: a no-op where the output is the input.
 inline void CopyWholeInput(uint32_t blocks, Step& step) {
   step.copy(Blocks::Run(Buffer::kOutput, 0, blocks), Blocks::Run(Buffer::kInput, 0, blocks));
 }

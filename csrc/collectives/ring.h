@@ -33,11 +33,11 @@ inline Step RingAllreduceStep(const Program& program, Rank rank, uint32_t index)
     AddRingGatherRound(rank, ranks, index - (ranks - 1), step);
     return step;
   }
-  if (index == 0) CopyWholeInput(ranks, step);
+  const uint32_t block = RingReducedBlock(rank, index, ranks);
   step.send(After(rank, 1, ranks),
-            Blocks::Run(Buffer::kOutput, RingPassedOnBlock(rank, index, ranks), 1));
-  step.recv_reduce(Before(rank, 1, ranks),
-                   Blocks::Run(Buffer::kOutput, RingReducedBlock(rank, index, ranks), 1));
+            Blocks::Run(HeldIn(index), RingPassedOnBlock(rank, index, ranks), 1));
+  step.recv_reduce(Before(rank, 1, ranks), Blocks::Run(Buffer::kOutput, block, 1),
+                   Blocks::Run(Buffer::kInput, block, 1));
   return step;
 }
 
@@ -45,7 +45,6 @@ inline Program RingAllreduce(const ProgramRequest& request) {
   return {.steps = 2 * (request.ranks - 1), .step_function = RingAllreduceStep};
 }
 
-// A block is copied to where it is added up in the step that does so, while it is in the cache.
 inline Step RingReduceScatterStep(const Program& program, Rank rank, uint32_t index) {
   const uint32_t ranks = program.ranks;
   const uint32_t block = RingReducedBlock(rank, index, ranks);
@@ -53,10 +52,9 @@ inline Step RingReduceScatterStep(const Program& program, Rank rank, uint32_t in
   const Blocks sum =
       last ? Blocks::Run(Buffer::kOutput, 0, 1) : Blocks::Run(Buffer::kWork, block, 1);
   Step step;
-  step.copy(sum, Blocks::Run(Buffer::kInput, block, 1));
   step.send(After(rank, 1, ranks), Blocks::Run(index == 0 ? Buffer::kInput : Buffer::kWork,
                                                RingPassedOnBlock(rank, index, ranks), 1));
-  step.recv_reduce(Before(rank, 1, ranks), sum);
+  step.recv_reduce(Before(rank, 1, ranks), sum, Blocks::Run(Buffer::kInput, block, 1));
   return step;
 }
 

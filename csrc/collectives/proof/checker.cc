@@ -71,7 +71,7 @@ class SymbolicRun {
     uint32_t sent = 0;
     uint32_t received = 0;
     uint32_t reduced = 0;
-    uint32_t copy_source = 0;  // number of the copy
+    uint32_t source = 0;  // number of the pass
   };
   struct Totals {
     uint64_t blocks = 0;
@@ -94,6 +94,8 @@ class SymbolicRun {
   Status step();
   Status check_transfer(Rank rank, const Transfer& transfer);
   Status check_blocks(Rank rank, const Blocks& blocks);
+  void mark_sources(Rank rank, const Transfer& transfer);
+  bool overwrites_source(Rank rank, const Transfer& transfer, uint32_t i) const;
   Status copy(Rank rank, const Transfer& transfer);
   Status mark_in_flight(Rank rank, const Transfer& transfer);
   Status deliver(Rank rank);
@@ -108,7 +110,7 @@ class SymbolicRun {
   std::vector<Totals> totals_;   // by rank
   std::vector<bool> is_peer_;    // [rank][peer]
   uint32_t index_ = 0;
-  uint32_t copies_ = 0;
+  uint32_t passes_ = 0;  // copies and reductions
   uint32_t busy_steps_ = 0;
   uint32_t work_used_ = 0;
   uint32_t reduce_used_ = 0;
@@ -155,12 +157,13 @@ Status SymbolicRun::check_transfer(Rank rank, const Transfer& transfer) {
   if (transfer.kind != Kind::kSend && transfer.blocks.buffer == Buffer::kInput) {
     return fail(rank, "writes the input");
   }
-  if (transfer.kind == Kind::kCopy) {
+  if (transfer.kind == Kind::kCopy || transfer.kind == Kind::kRecvReduce) {
     if (Status status = check_blocks(rank, transfer.source); !status.ok()) return status;
     if (transfer.source.count != transfer.blocks.count) {
       return fail(rank, "copies or reduces between different numbers of blocks");
     }
-  } else if (transfer.peer >= ranks_ || transfer.peer == rank) {
+  }
+  if (transfer.kind != Kind::kCopy && (transfer.peer >= ranks_ || transfer.peer == rank)) {
     return fail(rank, "has no peer " + std::to_string(transfer.peer));
   }
   return {};
@@ -187,16 +190,27 @@ Status SymbolicRun::check_blocks(Rank rank, const Blocks& blocks) {
   return {};
 }
 
-Status SymbolicRun::copy(Rank rank, const Transfer& transfer) {
-  ++copies_;
+void SymbolicRun::mark_sources(Rank rank, const Transfer& transfer) {
+  ++passes_;
   for (uint32_t i = 0; i < transfer.source.count; ++i) {
-    marks_[locate(rank, transfer.source, i)].copy_source = copies_;
+    marks_[locate(rank, transfer.source, i)].source = passes_;
   }
+}
+
+// In one pass over memory each block may be written onto its own source, but not onto another
+// one's.
+bool SymbolicRun::overwrites_source(Rank rank, const Transfer& transfer, uint32_t i) const {
+  const size_t to = locate(rank, transfer.blocks, i);
+  return to != locate(rank, transfer.source, i) && marks_[to].source == passes_;
+}
+
+Status SymbolicRun::copy(Rank rank, const Transfer& transfer) {
+  mark_sources(rank, transfer);
   for (uint32_t i = 0; i < transfer.blocks.count; ++i) {
     const size_t from = locate(rank, transfer.source, i);
     const size_t to = locate(rank, transfer.blocks, i);
     if (from == to) continue;
-    if (marks_[to].copy_source == copies_) {
+    if (overwrites_source(rank, transfer, i)) {
       return fail_block(rank, transfer.blocks, i, "copies onto a source of the same copy,");
     }
     if (!memory_[from].defined()) {
@@ -273,17 +287,25 @@ Status SymbolicRun::deliver(Rank rank) {
 Status SymbolicRun::reduce(Rank rank, const Symbol*& arrived) {
   for (const Transfer& transfer : steps_[rank]) {
     if (transfer.kind != Kind::kRecvReduce) continue;
+    mark_sources(rank, transfer);
     for (uint32_t i = 0; i < transfer.blocks.count; ++i) {
-      Symbol& own = memory_[locate(rank, transfer.blocks, i)];
+      if (overwrites_source(rank, transfer, i)) {
+        return fail_block(rank, transfer.blocks, i, "reduces onto a source of the same reduction,");
+      }
+      const Symbol own = memory_[locate(rank, transfer.source, i)];
       const Symbol other = *arrived++;
       if (!own.defined() || !other.defined()) {
-        return fail_block(rank, transfer.blocks, i, "reduces undefined");
+        return fail_block(rank, transfer.source, i, "reduces undefined");
       }
       if ((own == kNothing) != (other == kNothing)) {
         return fail_block(rank, transfer.blocks, i, "reduces what only one of both has, into");
       }
-      if (own == kNothing) continue;
-      own = rank < transfer.peer ? Combine(own, other) : Combine(other, own);
+      if (own == kNothing) {
+        memory_[locate(rank, transfer.blocks, i)] = kNothing;
+        continue;
+      }
+      Symbol& sum = memory_[locate(rank, transfer.blocks, i)];
+      sum = rank < transfer.peer ? Combine(own, other) : Combine(other, own);
     }
   }
   return {};

@@ -56,7 +56,8 @@ void Copy(std::byte* to, const std::byte* from, size_t bytes) {
   if (to != from && bytes > 0) std::memmove(to, from, bytes);
 }
 
-// Calls pair(to, from, elements) for pieces that are contiguous on both sides.
+// Calls pair(to, from, elements) for the longest pieces that are contiguous on both sides, in their
+// order.
 template <typename Pair>
 void ForEachPair(const BoundBuffer& to, const Blocks& to_blocks, const BoundBuffer& from,
                  const Blocks& from_blocks, size_t element_bytes, Pair&& pair) {
@@ -71,12 +72,25 @@ void ForEachPair(const BoundBuffer& to, const Blocks& to_blocks, const BoundBuff
     pair(at(to, whole_to.first), at(from, whole_from.first), whole_to.elements);
     return;
   }
+  ElementRange pending_to;
+  ElementRange pending_from;
+  const auto flush = [&] {
+    if (pending_to.count > 0) pair(at(to, pending_to), at(from, pending_from), pending_to.count);
+  };
   for (uint32_t i = 0; i < to_blocks.count; ++i) {
     const ElementRange a = to.partition.block(to_blocks.at(i, to.partition.blocks()));
     const ElementRange b = from.partition.block(from_blocks.at(i, from.partition.blocks()));
     ROCECOLL_CHECK(a.count == b.count);
-    if (a.count > 0) pair(at(to, a), at(from, b), a.count);
+    if (a.offset == pending_to.offset + pending_to.count &&
+        b.offset == pending_from.offset + pending_to.count) {
+      pending_to.count += a.count;
+      continue;
+    }
+    flush();
+    pending_to = a;
+    pending_from = b;
   }
+  flush();
 }
 
 }  // namespace
@@ -370,15 +384,15 @@ void Execution::finish_step(Lane& lane) {
 }
 
 void Execution::reduce(Lane& lane, const Transfer& transfer, const std::byte* received) {
-  const BoundBuffer& memory = buffer(lane, transfer.blocks.buffer);
   if (transfer.kind != Transfer::Kind::kRecvReduce) return;
   const bool received_is_left = transfer.peer < context_.rank;
-  ForEachSegment(memory.partition, transfer.blocks, [&](const ElementRange& range) {
-    std::byte* own = memory.base + range.offset * element_bytes_;
-    Reduce(spec_->type, spec_->reduce_op, received_is_left ? received : own,
-           received_is_left ? own : received, own, range.count);
-    received += range.count * element_bytes_;
-  });
+  ForEachPair(buffer(lane, transfer.blocks.buffer), transfer.blocks,
+              buffer(lane, transfer.source.buffer), transfer.source, element_bytes_,
+              [&](std::byte* sum, const std::byte* own, uint64_t elements) {
+                Reduce(spec_->type, spec_->reduce_op, received_is_left ? received : own,
+                       received_is_left ? own : received, sum, elements);
+                received += elements * element_bytes_;
+              });
 }
 
 void Execution::finish_lane(Lane& lane) {

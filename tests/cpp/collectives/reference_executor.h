@@ -94,7 +94,7 @@ class ReferenceExecutor {
   void take(Rank rank, const Transfer& transfer, Messages& messages) {
     const bool reduces = transfer.kind == Transfer::Kind::kRecvReduce;
     if (!reduces && transfer.kind != Transfer::Kind::kRecv) return;
-    std::vector<T> own = read(rank, transfer.blocks);
+    std::vector<T> own = read(rank, reduces ? transfer.source : transfer.blocks);
     if (own.empty()) return;
     auto& queue = messages[{transfer.peer, rank}];
     ASSERT_FALSE(queue.empty()) << "rank " << rank << " waits for rank " << transfer.peer;

@@ -25,7 +25,7 @@ void Add(const Transfer& transfer, Step& step) {
     case Kind::kRecv:
       return step.recv(transfer.peer, transfer.blocks);
     case Kind::kRecvReduce:
-      return step.recv_reduce(transfer.peer, transfer.blocks);
+      return step.recv_reduce(transfer.peer, transfer.blocks, transfer.source);
     case Kind::kCopy:
       return step.copy(transfer.blocks, transfer.source);
   }
@@ -197,7 +197,31 @@ TEST(Checker, FindsWritesToTheInputAndUndefinedData) {
     return transfer;
   };
   ExpectFound(Collective::kAllgather, "circulant", 6, no_copies, "sends undefined output block 0");
-  ExpectFound(Collective::kReduceScatter, "circulant", 6, no_copies, "reduces undefined work");
+  ExpectFound(Collective::kReduceScatter, "circulant", 7, no_copies, "sends undefined work");
+}
+
+TEST(Checker, FindsWrongOperandsOfAReduction) {
+  const auto with = [](Blocks own) {
+    return AtRankOne(Kind::kRecvReduce, [own](Transfer transfer) {
+      transfer.source = own;
+      return transfer;
+    });
+  };
+  const auto found = [&](Blocks own, const char* reason) {
+    ExpectFound(Collective::kReduceScatter, "ring", 3, with(own), reason);
+  };
+  found(Blocks::Run(Buffer::kInput, 0, 2), "different numbers of blocks");
+  found(Blocks::Run(Buffer::kInput, 3, 1), "names 1 blocks from block 3 of input, which has 3");
+  found(Blocks::Run(Buffer::kWork, 1, 1), "reduces undefined work block 1");
+  found(Blocks::Run(Buffer::kInput, 2, 1), "each once");
+  const auto shifted = [](Rank, uint32_t, Transfer transfer) -> std::optional<Transfer> {
+    if (transfer.kind == Kind::kRecvReduce) transfer.source.first = transfer.blocks.first ^ 1;
+    return transfer;
+  };
+  const Program overlapping =
+      Changed(*Make(Collective::kAllreduce, "halving_doubling", 4), shifted);
+  ExpectRefused(overlapping, Collective::kAllreduce,
+                "reduces onto a source of the same reduction, output block", true);
 }
 
 TEST(Checker, FindsWrongScratchSizes) {
