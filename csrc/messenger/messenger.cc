@@ -69,7 +69,9 @@ Messenger::~Messenger() {
   impl_->close_links(impl_->core.failed() ? impl_->core.failure->status : Status());
 }
 
-size_t Messenger::eager_bytes() const { return impl_->core.eager_bytes; }
+EagerLimit Messenger::eager_limit() const {
+  return {impl_->core.eager_bytes, impl_->core.eager_pieces};
+}
 
 uint32_t Messenger::messages_in_flight() const { return impl_->core.messages_in_flight; }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // L3: tagged messages between the ranks of one group, written once for all transports.
 //
-// A message of at most eager_bytes() goes as one frame as soon as it is sent, on credits that bound
+// A message of at most eager_limit() goes as one frame as soon as it is sent, on credits that bound
 // what a receiver must buffer. A larger one waits until the receiver, having posted its buffer,
 // exposes it and sends clear-to-send; then it is written in place, in pieces of at most what the
 // transport takes in one write, a few of which are exposed at a time. A sender without credit tells
@@ -112,6 +112,12 @@ struct MessengerOptions {
   Duration connect_timeout = std::chrono::hours(24 * 365);
 };
 
+// The same for all ranks of a group.
+struct EagerLimit {
+  size_t bytes = 0;     // a message of at most that goes without asking
+  uint32_t pieces = 1;  // a longer one is better cut into as many such messages, if they suffice
+};
+
 class Messenger {
  public:
   // `addresses[r]` reaches rank r of the group; `self` is this rank. Links open on first use.
@@ -119,7 +125,7 @@ class Messenger {
             const MessengerOptions& options);
   ~Messenger();  // closes all links in good order unless failed
 
-  size_t eager_bytes() const;
+  EagerLimit eager_limit() const;
   uint32_t messages_in_flight() const;  // of large ones to a peer, as the transport has it
   // Both complete through poll() with `token`, in any order. `from` / `into` are lent until then or
   // until fail() returns. Zero-size messages are allowed. The sizes at both ends must agree.

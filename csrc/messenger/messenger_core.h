@@ -25,6 +25,7 @@ struct MessengerCore {
   const SharedVector<Address> addresses;
   const MessengerOptions options;
   const size_t eager_bytes;
+  const uint32_t eager_pieces;
   const size_t piece_bytes;  // of a large message, but for its last piece
   const uint32_t messages_in_flight;
 
@@ -37,6 +38,7 @@ struct MessengerCore {
         addresses(std::move(addresses)),
         options(options),
         eager_bytes(eager_bytes),
+        eager_pieces(limits.eager_pieces),
         piece_bytes(limits.max_write_bytes),
         messages_in_flight(limits.messages_in_flight),
         frame(limits.max_frame_bytes) {}

@@ -131,6 +131,9 @@ struct TransportLimits {
   size_t max_frame_bytes = 0;
   // Writes shorter than this gain nothing over frames; the messenger's eager limit is derived.
   size_t preferred_eager_bytes = 0;
+  // So many eager messages in place of a longer one cost less than the round trip of asking. On
+  // loopback two of 32 KiB took 0.6 to 0.9 of the time of one of 64 KiB; four gained nothing.
+  uint32_t eager_pieces = 2;
   // Longer messages take several writes, so that a few of these are what the memory of one message
   // costs: what a device must have registered, and what else would hold up everything in between.
   size_t max_write_bytes = SIZE_MAX;

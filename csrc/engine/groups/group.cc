@@ -72,7 +72,7 @@ Status Group::submit(Instant now, OperationPtr operation) {
   }
   // From any source: for now, some other rank's.
   const Rank root = spec.any_source ? (spec_.rank == 0 ? 1 : 0) : spec.root;
-  auto plan = MakePlan(spec, root, hosts_, messenger_->eager_bytes(), options_);
+  auto plan = MakePlan(spec, root, hosts_, messenger_->eager_limit(), options_);
   if (!plan.ok()) return plan.status();
   const bool collective = !IsPointToPoint(spec.collective);
   operation->source_ = root;
@@ -159,7 +159,7 @@ bool Group::bind_any_source(Instant now) {
     const OperationSpec& spec = entry.operation->spec();
     entry.operation->source_ = match->source;
     entry.tag_operation = numbers_.take_receive(match->source, spec.user_tag);
-    auto plan = MakePlan(spec, match->source, hosts_, messenger_->eager_bytes(), options_);
+    auto plan = MakePlan(spec, match->source, hosts_, messenger_->eager_limit(), options_);
     ROCECOLL_CHECK(plan.ok());  // as it was for another rank
     entry.plan = plan.take();
     begin(now, match->index);

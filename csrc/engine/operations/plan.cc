@@ -138,23 +138,19 @@ uint32_t LargestTransfer(const Program& program) {
   return between_hosts > 0 ? between_hosts : largest;
 }
 
-// The most eager messages that go in place of a larger one, to spare it the round trip of asking.
-// On loopback two of 32 KiB took 0.6 to 0.9 of the time of one of 64 KiB; four gained nothing.
-constexpr uint32_t kEagerPieces = 2;
-
 // Lanes are cut so that one message takes at most half of lane_bytes (it stays in the cache until
 // it is reduced, and several are in flight), so that what a lane holds is a small part of all
 // scratch, and so that a message just over the eager limit becomes a few within it.
-uint32_t LaneCount(const OperationSpec& spec, const Plan& plan, uint32_t ranks, size_t eager_bytes,
-                   const EngineOptions& options) {
+uint32_t LaneCount(const OperationSpec& spec, const Plan& plan, uint32_t ranks,
+                   const EagerLimit& eager, const EngineOptions& options) {
   if (plan.elements == 0) return 1;
   const size_t element_bytes = SizeOf(spec.type);
   const uint64_t block_bytes = LargestBlock(spec, plan) * element_bytes;
   const uint64_t transfer_bytes = LargestTransfer(plan.program) * block_bytes;
   if (plan.elements * element_bytes <= options.lane_bytes) {
     if (ranks == 1) return 1;  // which sends nothing
-    const uint64_t pieces = CeilDivide(transfer_bytes, std::max<uint64_t>(eager_bytes, 1));
-    return pieces <= kEagerPieces ? static_cast<uint32_t>(std::max<uint64_t>(pieces, 1)) : 1;
+    const uint64_t pieces = CeilDivide(transfer_bytes, std::max<uint64_t>(eager.bytes, 1));
+    return pieces <= eager.pieces ? static_cast<uint32_t>(std::max<uint64_t>(pieces, 1)) : 1;
   }
   uint64_t held_blocks = plan.program.work_blocks;
   if (HasScratchOutput(spec.collective, false)) held_blocks += plan.program.blocks;
@@ -222,7 +218,7 @@ bool ScalesInScratch(const OperationSpec& spec, uint32_t ranks) {
 }
 
 Result<Plan> MakePlan(const OperationSpec& spec, Rank root, const HostLayout& hosts,
-                      size_t eager_bytes, const EngineOptions& options) {
+                      const EagerLimit& eager, const EngineOptions& options) {
   const uint32_t ranks = hosts.ranks();
   Plan plan;
   plan.elements = AgreedElements(spec, ranks);
@@ -238,7 +234,7 @@ Result<Plan> MakePlan(const OperationSpec& spec, Rank root, const HostLayout& ho
   if (!program.ok()) return program.status();
   plan.program = program.take();
   if (IsPointToPoint(spec.collective)) return plan;
-  plan.lanes = LaneCount(spec, plan, ranks, eager_bytes, options);
+  plan.lanes = LaneCount(spec, plan, ranks, eager, options);
   plan.layout_hash = LayoutHash(spec, plan);
   return plan;
 }

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "collectives/program.h"
 #include "engine/operations/operation.h"
+#include "messenger/messenger.h"
 
 namespace rocecoll {
 
@@ -32,9 +33,7 @@ bool ScalesInScratch(const OperationSpec& spec, uint32_t ranks);
 
 // For a checked operation; refuses algorithms that do not exist or do not fit, unless they are only
 // preferred. `root` is the spec's, or the peer that a receive from any source turned out to have.
-// Messages of at most `eager_bytes` are sent without asking; it is the same for all ranks of a
-// group.
 Result<Plan> MakePlan(const OperationSpec& spec, Rank root, const HostLayout& hosts,
-                      size_t eager_bytes, const EngineOptions& options);
+                      const EagerLimit& eager, const EngineOptions& options);
 
 }  // namespace rocecoll

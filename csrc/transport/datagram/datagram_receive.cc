@@ -12,6 +12,7 @@ namespace rocecoll {
 
 void DatagramTransport::release_leases() {
   ROCECOLL_CHECK(all_events_taken());
+  lent_frames_.clear();
   notices_.clear();
   next_notice_ = 0;
   if (received_count_ == 0) return;

@@ -17,8 +17,9 @@ constexpr int kMaxBatches = 4;
 // Longest connect timeout, so that adding it to an instant cannot overflow.
 constexpr Duration kMaxTimeout = std::chrono::hours(24 * 365);
 // Copying a frame twice costs less than the round trip of a placed write, on loopback also beyond
-// this size: it bounds what waits for receives that are not posted yet.
-constexpr size_t kMaxPreferredFrameBytes = 32 * 1024;
+// this size: it bounds what waits for receives that are not posted yet. Where frames of it come in
+// pieces of a packet each, this is about where both cost the same if the way is short.
+constexpr size_t kPreferredEagerBytes = 32 * 1024;
 
 // What a connection counts itself, for as long as it lives.
 void AddCounts(TransportStats& total, const Connection& connection) {
@@ -46,14 +47,13 @@ DatagramTransport::~DatagramTransport() {
 }
 
 TransportLimits DatagramTransport::limits_towards(std::span<const Address> peers) const {
-  size_t guaranteed =
-      peers.empty() ? port_limits_.guaranteed_datagram_bytes : port_limits_.max_datagram_bytes;
-  for (const Address& peer : peers) {
-    guaranteed = std::min(guaranteed, port_->guaranteed_bytes(peer));
-  }
+  const bool whole = !peers.empty() && std::ranges::all_of(peers, [this](const Address& peer) {
+    return port_->guaranteed_bytes(peer) >= kPreferredEagerBytes;
+  });
   TransportLimits limits;
-  limits.max_frame_bytes = Connection::MaxFrameBytes(guaranteed);
-  limits.preferred_eager_bytes = std::min(limits.max_frame_bytes, kMaxPreferredFrameBytes);
+  limits.max_frame_bytes = Connection::kMaxFrameBytes;
+  limits.preferred_eager_bytes = kPreferredEagerBytes;
+  if (!whole) limits.eager_pieces = 1;
   return limits;
 }
 
@@ -277,7 +277,7 @@ size_t DatagramTransport::take_events(std::span<Event> events) {
     incoming_.pop_back();
   }
   while (Endpoint* endpoint = events_.front()) {
-    while (count < events.size() && endpoint->connection.poll_event(events[count])) {
+    while (count < events.size() && endpoint->connection.poll_event(events[count], lent_frames_)) {
       Event& event = events[count++];
       ROCECOLL_CHECK(endpoint->link != nullptr);  // a closed connection has no events
       event.link = endpoint->link.get();

@@ -128,6 +128,7 @@ class DatagramTransport final : public Transport {
   AnswerLimiter not_opens_{kResetBurst, std::chrono::milliseconds(1)};
   // By the port, until all their events are taken.
   std::array<RxDatagram, kReceiveBatch> received_;
+  LentFrames lent_frames_;  // of the events taken
   size_t received_count_ = 0;
   std::vector<std::span<const std::byte>> notices_;  // within received_
   size_t next_notice_ = 0;

@@ -24,6 +24,7 @@ TransportLimits Least(const TransportLimits& a, const TransportLimits& b) {
   TransportLimits least;
   least.max_frame_bytes = std::min(a.max_frame_bytes, b.max_frame_bytes);
   least.preferred_eager_bytes = std::min(a.preferred_eager_bytes, b.preferred_eager_bytes);
+  least.eager_pieces = std::min(a.eager_pieces, b.eager_pieces);
   least.max_write_bytes = std::min(a.max_write_bytes, b.max_write_bytes);
   least.messages_in_flight = std::max(a.messages_in_flight, b.messages_in_flight);
   return least;

@@ -13,11 +13,19 @@ namespace {
 
 // The smallest datagram that leaves room for every control sub-frame (frame_wire.h).
 constexpr size_t kMinDatagramBytes = 512;
-// Room that a packet with a frame of full size keeps for an acknowledgement.
-constexpr size_t kAckRangesBesideFrame = 8;
+// Room that a packet with a piece of full size keeps for an acknowledgement.
+constexpr size_t kAckRangesBesidePiece = 8;
 
 size_t BaseBytes(const ConnectionOptions& options) {
   return options.min_datagram_bytes == 0 ? options.max_datagram_bytes : options.min_datagram_bytes;
+}
+
+// Of a frame that goes in datagrams of at most this size.
+size_t MaxPieceBytes(size_t datagram_bytes) {
+  ROCECOLL_CHECK(datagram_bytes >= kMinDatagramBytes);
+  const size_t overhead = kPacketHeaderBytes + AckBytes(kAckRangesBesidePiece) + kPingBytes +
+                          kSettledBytes + kFrameHeaderBytes;
+  return std::min(datagram_bytes - overhead, Connection::kMaxFrameBytes);
 }
 
 std::string InSeconds(Duration duration) {
@@ -58,13 +66,6 @@ void Connection::Impl::forget_in_flight() {
   if (mtu_probe_in_flight) path.mtu.on_probe_abandoned();
   mtu_probe_in_flight = false;
   sent.clear();
-}
-
-size_t Connection::MaxFrameBytes(size_t datagram_bytes) {
-  ROCECOLL_CHECK(datagram_bytes >= kMinDatagramBytes);
-  const size_t overhead = kPacketHeaderBytes + AckBytes(kAckRangesBesideFrame) + kPingBytes +
-                          kSettledBytes + kFrameHeaderBytes;
-  return std::min<size_t>(datagram_bytes - overhead, UINT16_MAX);
 }
 
 bool Connection::Impl::has_content() const {
@@ -316,7 +317,6 @@ bool Connection::lingering(Instant now) const { return impl_->lingering(now); }
 uint64_t Connection::retransmitted_packets() const { return impl_->lost_packets; }
 uint64_t Connection::marked_packets() const { return impl_->marked_packets; }
 uint64_t Connection::packets_invalid() const { return impl_->invalid_packets; }
-size_t Connection::max_frame_bytes() const { return MaxFrameBytes(impl_->guaranteed_datagram); }
 size_t Connection::largest_datagram() const { return impl_->largest_datagram(); }
 void Connection::set_receive_window(uint64_t bytes) { impl_->receive_window = bytes; }
 Instant Connection::next_deadline() const { return impl_->next_deadline(); }
@@ -339,7 +339,6 @@ void Connection::close(Instant now, const Status& why) { impl_->close(now, why);
 void Connection::on_datagram(Instant now, Instant arrived_at, std::span<const std::byte> bytes,
                              bool marked) {
   ROCECOLL_CHECK(arrived_at <= now);
-  if (impl_->events.empty()) impl_->lent_frames.clear();
   impl_->on_datagram(now, arrived_at, bytes, marked);
 }
 
@@ -357,8 +356,8 @@ bool Connection::confirm(Instant now) {
 
 bool Connection::send_frame(std::span<const std::byte> frame) {
   ROCECOLL_CHECK(!impl_->closing.closed);
-  ROCECOLL_CHECK(!frame.empty() && frame.size() <= max_frame_bytes());
-  return impl_->down || impl_->send_queue.push(frame);
+  ROCECOLL_CHECK(!frame.empty() && frame.size() <= kMaxFrameBytes);
+  return impl_->down || impl_->send_queue.push(frame, MaxPieceBytes(impl_->guaranteed_datagram));
 }
 
 bool Connection::write(const RemoteSlice& to, LocalSlice from, uint32_t token) {
@@ -381,14 +380,14 @@ bool Connection::poll_transmit(Instant now, std::span<std::byte> space, TxDatagr
   return impl_->poll_transmit(now, space, out);
 }
 
-bool Connection::poll_event(Event& event) {
+bool Connection::poll_event(Event& event, LentFrames& lent) {
   Impl& impl = *impl_;
   if (impl.events.empty()) return false;
   ConnectionEvent& next = impl.events.front();
   event.kind = next.kind;
   event.token = next.token;
   event.frame = next.frame;
-  if (!next.storage.empty()) impl.lent_frames.push_back(std::move(next.storage));
+  if (!next.storage.empty()) lent.push_back(std::move(next.storage));
   impl.events.pop_front();
   ROCECOLL_CHECK(event.kind != Event::Kind::kDown || impl.events.empty());
   return true;

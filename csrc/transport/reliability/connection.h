@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/random.h"
 #include "base/status.h"
@@ -24,7 +25,8 @@ struct ConnectionOptions {
   // Every usable path carries this much; how much more is found out (PathMtu). 0:
   // max_datagram_bytes.
   size_t min_datagram_bytes = 0;
-  // Every frame fits: as DatagramPort says, or 0 for min_datagram_bytes.
+  // Frames that fit go whole, others in pieces that do: as DatagramPort says, or 0 for
+  // min_datagram_bytes.
   size_t guaranteed_datagram_bytes = 0;
   Duration max_ack_delay = std::chrono::milliseconds(1);
   Duration min_probe_timeout = std::chrono::microseconds(250);
@@ -42,12 +44,17 @@ struct ConnectionOptions {
   uint64_t first_number = 0;
 };
 
+// What frames lend from that were put together from several datagrams, or came too early.
+using LentFrames = std::vector<std::vector<std::byte>>;
+
 class Connection {
  public:
   // Datagrams are no larger than a part of the peer's receive window, so that losing one costs
   // little of it and its acknowledgement comes while others are on their way. This size they may
   // have in any window.
   static constexpr size_t kModestDatagramBytes = 8192;
+  // Of a frame, however many datagrams it takes.
+  static constexpr size_t kMaxFrameBytes = UINT16_MAX;
   // `path` is shared by all connections to the same peer process and outlives them.
   // `local_id` is random, not zero and unique in the process.
   Connection(const ConnectionOptions& options, const LinkId& link, uint64_t local_id, Path& path,
@@ -72,8 +79,7 @@ class Connection {
   // A datagram whose packet header named this connection (or, for INIT, this link), CRC already
   // verified by the demultiplexer (packet_wire.h), which this host got at `arrived_at`, `marked` as
   // in RxDatagram. Frame events it causes lend from `bytes`, so `bytes` must stay until
-  // poll_event() returned false. A polled frame stays lent until the first on_datagram() after
-  // that.
+  // poll_event() returned false and its frames are done with.
   void on_datagram(Instant now, Instant arrived_at, std::span<const std::byte> bytes,
                    bool marked = false);
   void on_timeout(Instant now);  // call when now >= next_deadline()
@@ -101,10 +107,7 @@ class Connection {
   void unexpose(const RemoteSlice& slice);
   // Drops all lent memory at once. Afterwards only the closing handshake goes on, until finished().
   void close(Instant now, const Status& why);
-  size_t max_frame_bytes() const;
   size_t largest_datagram() const;  // that poll_transmit() may build as things are
-  // What max_frame_bytes() says of a connection whose datagrams may always have this size.
-  static size_t MaxFrameBytes(size_t datagram_bytes);
   // How many bytes in flight towards us the peer may have; advertised in acknowledgements.
   void set_receive_window(uint64_t bytes);
 
@@ -114,8 +117,9 @@ class Connection {
   // nothing may be sent now. `out.to` is left alone. A datagram the port did not accept is lost as
   // far as this knows.
   bool poll_transmit(Instant now, std::span<std::byte> space, TxDatagram& out);
-  // kFrame, kWritten, kLanded, kDown; `event.link` is left alone.
-  bool poll_event(Event& event);
+  // kFrame, kWritten, kLanded, kDown; `event.link` is left alone. A frame lends from its datagram,
+  // or from what is added to `lent`.
+  bool poll_event(Event& event, LentFrames& lent);
   Instant next_deadline() const;
 
  private:

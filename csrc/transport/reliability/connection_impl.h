@@ -110,7 +110,7 @@ struct Connection::Impl {
   size_t largest_datagram() const { return std::max(path.mtu.limit(), guaranteed_datagram); }
 
   const ConnectionOptions options;
-  const size_t guaranteed_datagram;  // for a single frame that needs more than the path's size
+  const size_t guaranteed_datagram;  // for a single piece that needs more than the path's size
   const LinkId link;
   const uint64_t local_id;
   Path& path;
@@ -126,8 +126,6 @@ struct Connection::Impl {
   Reassembly reassembly;
   Regions regions;
   ConnectionEvents events;
-  // Frames put together from several datagrams, polled and still lent.
-  std::vector<std::vector<std::byte>> lent_frames;
   PacketBody body;  // of the packet being read
   AckFrame ack;     // of the packet being built
 

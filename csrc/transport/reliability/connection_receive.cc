@@ -160,7 +160,11 @@ void Connection::Impl::on_acknowledged(Instant now, uint64_t number, const SentP
 
 void Connection::Impl::on_content(const PacketBody& read) {
   ROCECOLL_CHECK(!down && !closing.closed);
-  for (const FrameField& frame : read.frames) reassembly.accept(frame, events);
+  for (const FrameField& frame : read.frames) {
+    if (reassembly.accept(frame, events)) continue;
+    lose_contact({StatusCode::kNetwork, "it sent a frame that is longer than any may be"});
+    return;
+  }
   if (!read.data) return;
   const auto token = regions.write(*read.data);
   if (token) events.push_back({Event::Kind::kLanded, *token, {}, {}});

@@ -148,7 +148,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   const bool probe = probes_due > 0;
   const bool small = probes_due == 1 && small_probe;
   const size_t size = small ? std::min(datagram_limit(), path.mtu.base()) : datagram_limit();
-  // A frame may need more than the path's size: see DatagramPort's guaranteed_datagram_bytes.
+  // A piece may need more than the path's size: see DatagramPort's guaranteed_datagram_bytes.
   const size_t limit = std::min(largest_datagram(), std::max(size, header + AckBytes(1) + reserve));
   ByteWriter body(space.subspan(header, limit - header));
   write_ack(now, reserve, body);
@@ -201,7 +201,7 @@ void Connection::Impl::write_ack(Instant now, size_t reserve, ByteWriter& body) 
   ack_tracker.on_ack_sent();
 }
 
-// As many frames with successive numbers as fit.
+// As many with successive numbers as fit.
 void Connection::Impl::write_frames(ByteWriter& body, SentPacket& packet) {
   ROCECOLL_CHECK(send_queue.has_pending());
   packet.frame_first = send_queue.next_pending();
@@ -210,7 +210,7 @@ void Connection::Impl::write_frames(ByteWriter& body, SentPacket& packet) {
     const uint64_t sequence = send_queue.next_pending();
     const auto bytes = send_queue.bytes(sequence);
     if (kFrameHeaderBytes + bytes.size() + kPingBytes > body.room()) break;
-    WriteFrame(body, {sequence, bytes});
+    WriteFrame(body, {sequence, bytes, send_queue.ends_frame(sequence)});
     send_queue.mark_sent(sequence);
     ++packet.frame_count;
   }

@@ -71,6 +71,9 @@ bool ParseSubFrame(ByteReader& reader, PacketBody& out) {
       return true;
     case SubFrameType::kFrame:
       return ParseFrame(reader, out.frames.emplace_back());
+    case SubFrameType::kPiece:
+      out.frames.emplace_back().ends = false;
+      return ParseFrame(reader, out.frames.back());
     case SubFrameType::kClose:
       return !out.close && ParseClose(reader, out.close.emplace());
     case SubFrameType::kData:
@@ -153,7 +156,7 @@ void WritePadding(ByteWriter& to) {
 void WriteFrame(ByteWriter& to, const FrameField& frame) {
   ROCECOLL_CHECK(!frame.bytes.empty());
   ROCECOLL_CHECK(frame.bytes.size() <= std::numeric_limits<uint16_t>::max());
-  to.Write(static_cast<uint8_t>(SubFrameType::kFrame));
+  to.Write(static_cast<uint8_t>(frame.ends ? SubFrameType::kFrame : SubFrameType::kPiece));
   to.Write(static_cast<uint16_t>(frame.bytes.size()));
   to.Write(frame.sequence);
   to.WriteBytes(frame.bytes);

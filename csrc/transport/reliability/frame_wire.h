@@ -26,6 +26,7 @@ enum class SubFrameType : uint8_t {
   kData = 5,     // the last one: its payload is the rest of the datagram
   kSettled = 6,  // the sender awaits no acknowledgement of packets below a number
   kPadding = 7,  // the last one: the rest of the datagram is there for its length alone
+  kPiece = 8,    // as kFrame, but of a frame that goes on in the next number
 };
 
 // A burst of a whole window with every third packet lost still fits one acknowledgement.
@@ -51,6 +52,7 @@ struct AckFrame {
 struct FrameField {
   uint64_t sequence = 0;
   std::span<const std::byte> bytes;  // at least one
+  bool ends = true;                  // the frame
 };
 
 struct DataField {

@@ -3,53 +3,58 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "base/range_set.h"
 #include "base/ring_buffer.h"
 
 namespace rocecoll {
 
-// Frames from send_frame() until they are acknowledged, copied into one ring of bytes. Each frame
-// has a sequence number; lost ones are offered again before new ones.
+// Frames from send_frame() until they are acknowledged, copied into one ring of bytes. They are
+// sent whole or in pieces, each of which has a sequence number; lost ones are offered again before
+// new ones.
 class SendQueue {
  public:
   explicit SendQueue(size_t max_bytes, uint64_t first_sequence = 0)
-      : max_bytes_(max_bytes), frames_(first_sequence), next_new_(first_sequence) {}
+      : max_bytes_(max_bytes), pieces_(first_sequence), next_new_(first_sequence) {}
 
   // False: no room until earlier frames are acknowledged.
-  bool push(std::span<const std::byte> frame);
+  bool push(std::span<const std::byte> frame, size_t max_piece_bytes);
 
-  bool has_pending() const { return !lost_.empty() || next_new_ < frames_.end_index(); }
+  bool has_pending() const { return !lost_.empty() || next_new_ < pieces_.end_index(); }
   // The sequence number to send next. Valid while has_pending().
   uint64_t next_pending() const;
   std::span<const std::byte> bytes(uint64_t sequence) const;
+  bool ends_frame(uint64_t sequence) const { return pieces_[sequence].ends_frame; }
   void mark_sent(uint64_t sequence);
 
-  // Of a packet that carried frames [first, first + count).
+  // Of a packet that carried pieces [first, first + count).
   void on_acknowledged(uint64_t first, uint64_t count);
   void on_lost(uint64_t first, uint64_t count);
 
-  bool empty() const { return frames_.empty(); }
-  uint64_t end_sequence() const { return frames_.end_index(); }
+  bool empty() const { return pieces_.empty(); }
+  uint64_t end_sequence() const { return pieces_.end_index(); }
   // Forgets all frames; their numbers stay used.
   void clear();
 
  private:
-  struct Frame {
-    uint64_t position = 0;  // of its first byte; ever increasing, modulo storage_.size()
+  struct Piece {
+    uint64_t position = 0;  // of its first byte; ever increasing, modulo storage_bytes_
     uint32_t size = 0;
+    bool ends_frame = true;
     bool acknowledged = false;
   };
   // Where a frame of `size` bytes would start, moved past the end of the storage if it would wrap.
   uint64_t place(size_t size) const;
   bool grow(size_t size);
+  void shrink();
 
   size_t max_bytes_;
-  std::vector<std::byte> storage_;  // its size is a power of two
-  RingBuffer<Frame> frames_;        // indexed by sequence number
-  RangeSet lost_;                   // sequence numbers to send again
+  std::unique_ptr<std::byte[]> storage_;
+  size_t storage_bytes_ = 0;  // a power of two, or nothing
+  RingBuffer<Piece> pieces_;  // indexed by sequence number
+  RangeSet lost_;             // sequence numbers to send again
   uint64_t next_new_;
   uint64_t end_position_ = 0;
 };

@@ -11,8 +11,10 @@ namespace rocecoll {
 
 TransportLimits SimTransport::limits() const {
   const SimFabricOptions& options = fabric_.options();
-  return {options.max_frame_bytes, options.preferred_eager_bytes, options.max_write_bytes,
-          options.messages_in_flight};
+  return {.max_frame_bytes = options.max_frame_bytes,
+          .preferred_eager_bytes = options.preferred_eager_bytes,
+          .max_write_bytes = options.max_write_bytes,
+          .messages_in_flight = options.messages_in_flight};
 }
 
 Address SimTransport::address() const {

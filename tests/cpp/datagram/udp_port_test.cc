@@ -254,7 +254,7 @@ TEST(UdpPort, RefusesBadOptionsAndForeignAddresses) {
 }
 
 // Other hosts are told 192.0.2.7, ranks of this one are at its loopback all the same.
-TEST(UdpPort, RanksOfOneHostSendLargeFramesWhateverOthersAreTold) {
+TEST(UdpPort, RanksOfOneHostSendLargeFramesWholeWhateverOthersAreTold) {
   auto port = OpenUdp("192.0.2.7");
   const size_t least = port->limits().guaranteed_datagram_bytes;
   const Address here = ParseUdpAddress("127.0.0.1:4000").value();
@@ -263,13 +263,12 @@ TEST(UdpPort, RanksOfOneHostSendLargeFramesWhateverOthersAreTold) {
   EXPECT_EQ(port->guaranteed_bytes(here), port->limits().max_datagram_bytes);
   EXPECT_EQ(port->guaranteed_bytes(there), least);
   const DatagramTransport transport(std::move(port), {});
-  const auto eager_bytes = [&](const std::vector<Address>& peers) {
-    return transport.limits_towards(peers).preferred_eager_bytes;
+  const auto pieces = [&](const std::vector<Address>& peers) {
+    return transport.limits_towards(peers).eager_pieces;
   };
-  EXPECT_EQ(eager_bytes({here, here}), 32u * 1024);
+  EXPECT_EQ(pieces({here, here}), 2u);
   for (const auto& peers : std::vector<std::vector<Address>>{{here, there}, {there, here}, {}}) {
-    EXPECT_EQ(eager_bytes(peers), transport.limits().preferred_eager_bytes);
-    EXPECT_LT(eager_bytes(peers), least);
+    EXPECT_EQ(pieces(peers), 1u) << "what comes in pieces costs more than asking";
   }
 }
 

@@ -15,11 +15,11 @@ namespace {
 
 TEST(Messenger, EagerLimitLeavesRoomForTheHeader) {
   World world(SmallWorld());
-  EXPECT_EQ(world[0].eager_bytes(), 256 - MessageFrame::kHeaderBytes);
+  EXPECT_EQ(world[0].eager_limit().bytes, 256 - MessageFrame::kHeaderBytes);
   WorldOptions options = SmallWorld();
   options.messenger.eager_bytes = 100;
   World smaller(options);
-  EXPECT_EQ(smaller[0].eager_bytes(), 100u);
+  EXPECT_EQ(smaller[0].eager_limit().bytes, 100u);
 }
 
 TEST(Messenger, AllSizesInBothOrdersOfPosting) {

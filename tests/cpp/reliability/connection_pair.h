@@ -201,7 +201,8 @@ class ConnectionPair {
   void drain_events(int which) {
     End& e = end(which);
     Event event;
-    while (e.connection && e.connection->poll_event(event)) {
+    LentFrames lent;
+    while (e.connection && e.connection->poll_event(event, lent)) {
       if (e.downs > 0 || e.owner_closed) ++e.events_after_end;
       switch (event.kind) {
         case Event::Kind::kFrame:

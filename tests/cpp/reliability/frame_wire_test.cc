@@ -28,7 +28,7 @@ std::vector<std::byte> SampleBody() {
   EXPECT_EQ(writer.size(), AckBytes(3));
   WriteSettled(writer, 77);
   const auto frame = TestBytes(30, 1);
-  WriteFrame(writer, {5, frame});
+  WriteFrame(writer, {5, frame, /*ends=*/false});
   WriteFrame(writer, {6, std::span(frame).first(1)});
   WriteClose(writer, {StatusCode::kAborted, 5, 7, "why"});
   WritePing(writer);
@@ -52,6 +52,8 @@ TEST(FrameWire, EverySubFrameSurvivesTheRoundTrip) {
   EXPECT_EQ(body.settled, 77u);
   ASSERT_EQ(body.frames.size(), 2u);
   EXPECT_EQ(body.frames[1].sequence, 6u);
+  EXPECT_FALSE(body.frames[0].ends);
+  EXPECT_TRUE(body.frames[1].ends);
   EXPECT_EQ(body.frames[0].bytes.size(), 30u);
   ASSERT_TRUE(body.close);
   EXPECT_EQ(body.close->code, StatusCode::kAborted);
@@ -137,7 +139,7 @@ TEST(FrameWire, ParsesAnyNoiseWithoutReadingOutside) {
   PacketBody body;
   for (int i = 0; i < 100000; ++i) {
     auto noise = TestBytes(1 + random.below(60), random.next());
-    noise[0] = static_cast<std::byte>(random.below(8));
+    noise[0] = static_cast<std::byte>(random.below(9));
     if (!ParsePacketBody(noise, body)) continue;
     for (const FrameField& frame : body.frames) {
       ASSERT_GE(frame.bytes.data(), noise.data());

@@ -205,5 +205,20 @@ TEST(Hostile, FramesFarAheadAreNotBufferedWithoutBound) {
   EXPECT_EQ(pair.end(1).frames.size(), fit + 1);
 }
 
+TEST(Hostile, AFrameWithoutEndEndsTheConnectionAndIsNotKept) {
+  ConnectionPair pair(1);
+  ASSERT_TRUE(pair.establish());
+  const auto bytes = TestBytes(4000, 1);
+  for (uint64_t i = 0; i < 2000; ++i) {
+    pair.inject(1, MakePacket(0x1001, 100 + i, [&](ByteWriter& body) {
+                  WriteFrame(body, {i, bytes, /*ends=*/false});
+                }));
+  }
+  EXPECT_TRUE(pair.end(1).frames.empty());
+  EXPECT_EQ(pair.end(1).downs, 1);
+  EXPECT_EQ(pair.at(1).status().code(), StatusCode::kNetwork);
+  EXPECT_NE(pair.at(1).status().message().find("longer than any may be"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace rocecoll

@@ -17,6 +17,9 @@ std::vector<std::byte> Copy(std::span<const std::byte> bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
+// Longer than any frame of these.
+constexpr size_t kWhole = 1 << 16;
+
 TEST(SendQueue, KeepsContentThroughWrappingGrowthAndLoss) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Random random(seed);
@@ -28,7 +31,14 @@ TEST(SendQueue, KeepsContentThroughWrappingGrowthAndLoss) {
       const uint64_t what = random.below(4);
       if (what == 0) {
         auto frame = TestBytes(1 + random.below(900), random.next());
-        if (queue.push(frame)) model.emplace_back(pushed++, std::move(frame));
+        const size_t piece_bytes = random.chance(0.5) ? kWhole : 1 + random.below(300);
+        if (queue.push(frame, piece_bytes)) {
+          for (size_t begin = 0; begin < frame.size(); begin += piece_bytes) {
+            const size_t size = std::min(piece_bytes, frame.size() - begin);
+            EXPECT_EQ(queue.ends_frame(pushed), begin + size == frame.size());
+            model.emplace_back(pushed++, Copy(std::span(frame).subspan(begin, size)));
+          }
+        }
       } else if (what == 1 && queue.has_pending()) {
         const uint64_t sequence = queue.next_pending();
         queue.mark_sent(sequence);
@@ -54,19 +64,23 @@ TEST(SendQueue, KeepsContentThroughWrappingGrowthAndLoss) {
 TEST(SendQueue, IsBoundedInBytesAndInFrames) {
   SendQueue queue(64 * 1024);
   size_t bytes = 0;
-  while (queue.push(TestBytes(1000, 1))) bytes += 1000;
+  while (queue.push(TestBytes(1000, 1), 300)) bytes += 1000;
   EXPECT_LE(bytes, 64u * 1024);
   EXPECT_GE(bytes, 62u * 1000);
   SendQueue tiny(64 * 1024);
   size_t frames = 0;
-  while (tiny.push(TestBytes(1, 1))) ++frames;
+  while (tiny.push(TestBytes(1, 1), kWhole)) ++frames;
   EXPECT_EQ(frames, 64u * 1024 / 16);
-  EXPECT_FALSE(SendQueue(1024).push(TestBytes(2000, 1)));
+  EXPECT_FALSE(SendQueue(1024).push(TestBytes(2000, 1), kWhole));
+  SendQueue pieces(2048);
+  EXPECT_FALSE(pieces.push(TestBytes(129, 1), 1)) << "all of a frame or nothing";
+  EXPECT_TRUE(pieces.empty());
+  EXPECT_TRUE(pieces.push(TestBytes(128, 1), 1));
 }
 
 TEST(SendQueue, OffersLostFramesFirstAndForgetsOnClear) {
   SendQueue queue(4096);
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(queue.push(TestBytes(10, 1)));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(queue.push(TestBytes(10, 1), kWhole));
   for (uint64_t i = 0; i < 3; ++i) queue.mark_sent(i);
   queue.on_lost(1, 2);
   EXPECT_EQ(queue.next_pending(), 1u);
@@ -84,17 +98,24 @@ TEST(SendQueue, OffersLostFramesFirstAndForgetsOnClear) {
 TEST(Reassembly, PassesFramesOnInOrderOnceWhateverTheirArrival) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     Random random(seed);
-    std::vector<std::vector<std::byte>> frames;
-    for (uint64_t i = 0; i < 50; ++i) frames.push_back(TestBytes(1 + random.below(50), i));
+    std::vector<std::vector<std::byte>> pieces;
+    std::vector<std::vector<std::byte>> frames(1);
+    std::vector<bool> ends;
+    for (uint64_t i = 0; i < 50; ++i) {
+      pieces.push_back(TestBytes(1 + random.below(50), i));
+      frames.back().insert(frames.back().end(), pieces[i].begin(), pieces[i].end());
+      ends.push_back(i == 49 || random.chance(0.5));
+      if (ends.back() && i < 49) frames.emplace_back();
+    }
     Reassembly reassembly;
     ConnectionEvents events;
     while (reassembly.next_sequence() < 50) {
       const uint64_t i = random.below(50);
-      reassembly.accept({i, frames[i]}, events);
+      ASSERT_TRUE(reassembly.accept({i, pieces[i], ends[i]}, events));
     }
-    for (uint64_t i = 0; i < 50; ++i) {
+    for (const auto& frame : frames) {
       ASSERT_FALSE(events.empty());
-      ASSERT_EQ(Copy(events.front().frame), frames[i]);
+      ASSERT_EQ(Copy(events.front().frame), frame);
       events.pop_front();
     }
     EXPECT_TRUE(events.empty());
@@ -106,8 +127,32 @@ TEST(Reassembly, AFrameInOrderIsNotCopied) {
   Reassembly reassembly;
   ConnectionEvents events;
   const auto frame = TestBytes(10, 1);
-  reassembly.accept({0, frame}, events);
+  ASSERT_TRUE(reassembly.accept({0, frame}, events));
   EXPECT_EQ(events.front().frame.data(), frame.data());
+}
+
+TEST(Reassembly, RefusesAFrameWithoutEnd) {
+  const auto most = TestBytes(Connection::kMaxFrameBytes - 1, 1);
+  const auto one = TestBytes(1, 1);
+  for (const bool early : {false, true}) {
+    Reassembly reassembly;
+    ConnectionEvents events;
+    const auto accept = [&](uint64_t sequence, const std::vector<std::byte>& piece, bool ends) {
+      return reassembly.accept({sequence, piece, ends}, events);
+    };
+    if (early) {
+      ASSERT_TRUE(accept(4, one, false));
+    }
+    ASSERT_TRUE(accept(0, most, false));
+    ASSERT_TRUE(accept(1, one, true)) << "as long as one may be";
+    ASSERT_EQ(events.size(), 1u);
+    ASSERT_TRUE(accept(2, most, false));
+    if (!early) {
+      ASSERT_TRUE(accept(3, one, false));
+    }
+    EXPECT_FALSE(early ? accept(3, one, false) : accept(4, one, true));
+    EXPECT_EQ(events.size(), 1u);
+  }
 }
 
 TEST(Reassembly, HasRoomForWhatIsInOrderWhateverItHolds) {
@@ -118,7 +163,7 @@ TEST(Reassembly, HasRoomForWhatIsInOrderWhateverItHolds) {
   for (;; ++sequence) {
     const FrameField frame{sequence, large};
     if (!reassembly.has_room({&frame, 1})) break;
-    reassembly.accept(frame, events);
+    ASSERT_TRUE(reassembly.accept(frame, events));
   }
   EXPECT_LE(reassembly.stored_bytes(), Reassembly::kMaxStoredBytes);
   const FrameField in_order{0, large};

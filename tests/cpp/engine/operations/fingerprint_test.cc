@@ -22,7 +22,8 @@ OperationSpec AllReduceSpec(uint64_t elements) {
 }
 
 Fingerprint FingerprintOf(const OperationSpec& spec, EngineOptions options = {}) {
-  auto plan = MakePlan(spec, spec.root, HostLayout(std::vector<uint32_t>(4)), 1024, options);
+  auto plan =
+      MakePlan(spec, spec.root, HostLayout(std::vector<uint32_t>(4)), {.bytes = 1024}, options);
   EXPECT_TRUE(plan.ok());
   return MakeFingerprint(spec, plan.value(), 17);
 }

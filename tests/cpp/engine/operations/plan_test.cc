@@ -12,12 +12,13 @@ namespace rocecoll {
 namespace {
 
 constexpr size_t kEagerBytes = 1024;
+constexpr EagerLimit kEager{.bytes = kEagerBytes, .pieces = 2};
 constexpr EngineOptions kOptions{.lane_bytes = 16 * 1024};
 
 HostLayout OneHost(uint32_t ranks) { return HostLayout(std::vector<uint32_t>(ranks)); }
 
 // Of an all_reduce of bytes that recursive doubling moves as a whole.
-uint32_t LanesOf(uint64_t bytes, size_t eager_bytes = kEagerBytes) {
+uint32_t LanesOf(uint64_t bytes, const EagerLimit& eager = kEager) {
   static std::byte memory;
   OperationSpec spec;
   spec.collective = Collective::kAllreduce;
@@ -25,7 +26,7 @@ uint32_t LanesOf(uint64_t bytes, size_t eager_bytes = kEagerBytes) {
   spec.algorithm = "recursive_doubling";
   spec.input = {&memory, Partition::Even(bytes, 2)};
   spec.output = spec.input;
-  auto plan = MakePlan(spec, 0, OneHost(2), eager_bytes, kOptions);
+  auto plan = MakePlan(spec, 0, OneHost(2), eager, kOptions);
   EXPECT_TRUE(plan.ok());
   return plan.value().lanes;
 }
@@ -38,7 +39,8 @@ TEST(Plan, AMessageJustOverTheEagerLimitBecomesTwoWithinIt) {
   EXPECT_EQ(LanesOf(2 * kEagerBytes), 2u);
   EXPECT_EQ(LanesOf(2 * kEagerBytes + 2), 1u);
   EXPECT_EQ(LanesOf(kOptions.lane_bytes), 1u);
-  EXPECT_EQ(LanesOf(kOptions.lane_bytes, 0), 1u) << "nothing is eager";
+  EXPECT_EQ(LanesOf(kOptions.lane_bytes, {.bytes = 0, .pieces = 2}), 1u) << "nothing is eager";
+  EXPECT_EQ(LanesOf(kEagerBytes + 1, {.bytes = kEagerBytes, .pieces = 1}), 1u) << "it asks";
 }
 
 TEST(Plan, OneMessageIsAtMostHalfALane) {
@@ -58,7 +60,7 @@ TEST(Plan, LanesAreTheSameWhicheverRankLeadsItsHost) {
     spec.algorithm = "host_leaders";
     spec.root = root;
     spec.output = {&memory, Partition::Even(4 * kOptions.lane_bytes, 4)};
-    auto plan = MakePlan(spec, root, two_by_two, kEagerBytes, kOptions);
+    auto plan = MakePlan(spec, root, two_by_two, kEager, kOptions);
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     lanes.push_back(plan.value().lanes);
   }
@@ -74,7 +76,7 @@ TEST(Plan, WhatIsOnlyPreferredGivesWayWhereItCannotBe) {
   const auto plan = [&](uint32_t ranks) {
     spec.input = {&memory, Partition::Even(kEagerBytes, ranks)};
     spec.output = spec.input;
-    return MakePlan(spec, 0, OneHost(ranks), kEagerBytes, kOptions);
+    return MakePlan(spec, 0, OneHost(ranks), kEager, kOptions);
   };
   EXPECT_EQ(plan(3).status().code(), StatusCode::kInvalidArgument);
   spec.only_preferred = true;
@@ -91,7 +93,7 @@ TEST(Plan, OneRankAloneSendsNothing) {
   spec.type = DataType::kUint8;
   spec.input = {&memory, Partition::Even(2 * kEagerBytes, 1)};
   spec.output = spec.input;
-  auto plan = MakePlan(spec, 0, OneHost(1), kEagerBytes, kOptions);
+  auto plan = MakePlan(spec, 0, OneHost(1), kEager, kOptions);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan.value().lanes, 1u);
 }
@@ -104,7 +106,7 @@ TEST(Plan, WhatOnlyOneRankKnowsIsNotCut) {
   spec.uniform = false;
   spec.input = {&memory, Partition::Even(4 * kEagerBytes, 2)};
   spec.output = spec.input;
-  auto plan = MakePlan(spec, 0, OneHost(2), kEagerBytes, kOptions);
+  auto plan = MakePlan(spec, 0, OneHost(2), kEager, kOptions);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan.value().lanes, 1u);
 }
