@@ -15,6 +15,9 @@ namespace rocecoll {
 // come back at once, or take a time slice: who computes on this core is to have no slice of ours in
 // advance.
 //
+// Yields that let others run do not count as waiting: where ranks share a core, each of these turns
+// may be the one that brings the message, and a sleep costs both ends a wake-up.
+//
 // Instants are those at which the driver's steps began.
 class IdleWait {
  public:
@@ -23,6 +26,8 @@ class IdleWait {
   static constexpr Duration kLeastTurn = std::chrono::microseconds(5);
   // One that took more had a program run that computes: slices are 3 ms and longer.
   static constexpr Duration kMostTurn = std::chrono::milliseconds(1);
+  // Yielding ends then, whatever it brings: who waits for a rank that is minutes late has to sleep.
+  static constexpr Duration kLongestYielding = std::chrono::milliseconds(1);
   // So many waits in a row that say the same are believed.
   static constexpr int kProof = 4;
 
@@ -34,16 +39,24 @@ class IdleWait {
 
   // The step at `now` moved nothing. What to do before the next one.
   Move idle(Instant now) {
-    if (!idle_) since_ = now;
-    if (idle_ && last_ == Move::kYield && now - last_at_ > kMostTurn) believe(false);
+    const Duration turn = idle_ && last_ == Move::kYield ? now - last_at_ : Duration{0};
+    if (idle_ && last_ == Move::kSleep) return last_;
+    if (!idle_) {
+      since_ = now;
+      in_vain_ = Duration{0};
+    }
     idle_ = true;
     last_at_ = now;
+    if (turn > kMostTurn) believe(false);
+    if (turn < kLeastTurn) in_vain_ += turn;
     const Duration waited = now - since_;
     const Duration spin = core_is_shared_ ? Duration{0} : spin_time_;
     if (waited < spin) {
       last_ = Move::kSpin;
+    } else if (turn > kMostTurn || in_vain_ >= yield_time_ || waited >= spin + kLongestYielding) {
+      last_ = Move::kSleep;
     } else {
-      last_ = waited < spin + yield_time_ ? Move::kYield : Move::kSleep;
+      last_ = Move::kYield;
     }
     return last_;
   }
@@ -82,6 +95,7 @@ class IdleWait {
   bool idle_ = false;
   Instant since_{};  // the step that moved nothing first
   Instant last_at_{};
+  Duration in_vain_{0};  // in yields that let nobody run
   Move last_ = Move::kSpin;
   bool core_is_shared_ = false;  // with whom we wait for
   int contradictions_ = 0;       // waits in a row that say the opposite

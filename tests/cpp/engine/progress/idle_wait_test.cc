@@ -44,10 +44,20 @@ class Driver {
   Duration spun() const { return spun_; }
   Move last() const { return last_; }
   bool core_is_shared() const { return wait_.core_is_shared(); }
+  // Yields that each let another program have the core for `turn`, none of which brings anything:
+  // how long until the driver sleeps.
+  Duration yields_through(Duration turn) {
+    wait_.begin();
+    const Instant began = now_;
+    while (wait_.idle(now_) == Move::kYield) now_ += turn;
+    return now_ - began;
+  }
+  Move idle_on() { return wait_.idle(now_ += kLook); }
+  // What comes after so much time in which neither spins nor yields brought anything.
   Move idle_for(Duration time) {
     wait_.begin();
-    wait_.idle(now_);
-    now_ += time;
+    const Instant end = now_ + time;
+    for (; now_ < end; now_ += kLook) wait_.idle(now_);
     return wait_.idle(now_);
   }
 
@@ -108,7 +118,7 @@ TEST(IdleWait, GivesNoTimeSlicesAwayThatBroughtNothing) {
   Driver driver;
   for (int i = 0; i < IdleWait::kProof; ++i) driver.hear_after_turn(microseconds(60));
   ASSERT_TRUE(driver.core_is_shared());
-  EXPECT_EQ(driver.idle_for(milliseconds(3)), Move::kSleep);
+  EXPECT_EQ(driver.yields_through(milliseconds(3)), milliseconds(3));
   EXPECT_FALSE(driver.core_is_shared());
 }
 
@@ -137,6 +147,23 @@ TEST(IdleWait, YieldsWithoutSpinningWhereItIsToldNotToSpin) {
   Driver driver(Duration{0});
   EXPECT_EQ(driver.idle_for(Duration{0}), Move::kYield);
   EXPECT_EQ(driver.idle_for(kYield), Move::kSleep);
+}
+
+// Each of the other ranks on this core may be the one that sends what is waited for.
+TEST(IdleWait, YieldsThatLetOthersRunAreNoWaiting) {
+  Driver driver(Duration{0});
+  EXPECT_EQ(driver.yields_through(kLook), kYield);
+  EXPECT_EQ(driver.yields_through(microseconds(60)), IdleWait::kLongestYielding + microseconds(20));
+}
+
+// What wakes it and brings nothing does not begin the yielding anew.
+TEST(IdleWait, SleepsOnUntilSomethingMoves) {
+  Driver driver(Duration{0});
+  driver.yields_through(milliseconds(3));
+  EXPECT_EQ(driver.idle_on(), Move::kSleep);
+  EXPECT_EQ(driver.idle_on(), Move::kSleep);
+  driver.hear_after(Duration{0});
+  EXPECT_EQ(driver.idle_for(Duration{0}), Move::kYield);
 }
 
 }  // namespace
