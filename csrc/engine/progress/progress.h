@@ -18,8 +18,8 @@ namespace rocecoll {
 
 struct ProgressOptions {
   // Busy polling before blocking in ppoll. 0 when there are more local ranks than cores: then
-  // yielding, which lets the peer on the same core run, until `yield_time` has gone into yields that
-  // let nobody run.
+  // yielding, which lets the peer on the same core run, until `yield_time` has gone into yields
+  // that let nobody run.
   Duration spin_time = std::chrono::microseconds(50);
   Duration yield_time = std::chrono::microseconds(20);
   // At the end, for what closed links still have to deliver; the runtime derives it from the peer
