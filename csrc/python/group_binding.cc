@@ -13,7 +13,7 @@ namespace {
 
 using Call = GroupObject::Call;
 using OperationHandle = std::unique_ptr<OperationObject>;
-using Name = const std::string&;
+using Name = std::string_view;
 using Object = const py::object&;
 
 std::unique_ptr<GroupObject> MakeGroup(const RuntimeObject& runtime, Name name,
@@ -29,7 +29,7 @@ std::unique_ptr<GroupObject> MakeGroup(const RuntimeObject& runtime, Name name,
     RaiseInvalid("rank " + std::to_string(rank) + " of " + std::to_string(addresses.size()));
   }
   GroupSpec spec;
-  spec.name = name;
+  spec.name = std::string(name);
   ByteReader key_bytes(std::as_bytes(std::span(key_text)));
   spec.key = GroupKey::load(key_bytes);
   spec.rank = static_cast<Rank>(rank);
@@ -59,7 +59,7 @@ void Define(Class& group, const char* name,
              bool asynchronous) {
         return body(self, CallOptions{timeout_s, algorithm, asynchronous}, arguments...);
       },
-      extra..., py::kw_only(), py::arg("timeout_s") = 0.0, py::arg("algorithm") = "",
+      extra..., py::arg("timeout_s") = 0.0, py::arg("algorithm") = "",
       py::arg("asynchronous") = true);
 }
 

@@ -12,24 +12,22 @@ namespace py = pybind11;
 namespace rocecoll::python {
 namespace {
 
-DataType ParseDataType(const std::string& name) {
-  std::string known;
-  for (const DataTypeTraits& traits : kDataTypeTraits) {
-    if (traits.name == name) return traits.type;
-    known += (known.empty() ? "" : ", ") + std::string(traits.name);
+// The row of that name, or raises; a call looks here, so only a failure makes a list of the names.
+template <typename Rows>
+const auto& RowNamed(const Rows& rows, std::string_view name, const char* what) {
+  for (const auto& row : rows) {
+    if (row.name == name) return row;
   }
-  RaiseInvalid("there is no data type \"" + name + "\"; there are " + known);
+  std::string known;
+  for (const auto& row : rows) known += (known.empty() ? "" : ", ") + std::string(row.name);
+  RaiseInvalid("there is no " + std::string(what) + " \"" + std::string(name) + "\"; there are " +
+               known);
 }
 
-ReduceOp ParseReduceOp(const std::string& name) {
-  std::string upper = name;
+ReduceOp ParseReduceOp(std::string_view name) {
+  std::string upper(name);
   std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
-  std::string known;
-  for (const ReduceOpTraits& traits : kReduceOpTraits) {
-    if (traits.name == upper) return traits.op;
-    known += (known.empty() ? "" : ", ") + std::string(traits.name);
-  }
-  RaiseInvalid("there is no reduce op \"" + name + "\"; there are " + known);
+  return RowNamed(kReduceOpTraits, upper, "reduce op").op;
 }
 
 }  // namespace
@@ -80,16 +78,16 @@ Status GroupObject::status() const {
   return progress_->group_status(*id_);
 }
 
-GroupObject::Call::Call(const GroupObject& group, Collective collective, const std::string& type,
+GroupObject::Call::Call(const GroupObject& group, Collective collective, std::string_view type,
                         const CallOptions& options)
     : group_(group), asynchronous_(options.asynchronous), views_(std::make_shared<BufferViews>()) {
   spec_.collective = collective;
-  spec_.type = ParseDataType(type);
+  spec_.type = RowNamed(kDataTypeTraits, type, "data type").type;
   spec_.timeout = DurationFromSeconds(options.timeout_s, "timeout_s");
   spec_.algorithm = options.algorithm;
 }
 
-GroupObject::Call& GroupObject::Call::reduce_op(const std::string& name, double premul_factor) {
+GroupObject::Call& GroupObject::Call::reduce_op(std::string_view name, double premul_factor) {
   spec_.reduce_op = ParseReduceOp(name);
   spec_.premul_factor = premul_factor;
   return *this;

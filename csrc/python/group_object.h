@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "python/buffer_view.h"
@@ -17,7 +18,7 @@ namespace rocecoll::python {
 // What every call may say besides its buffers.
 struct CallOptions {
   double timeout_s = 0;
-  std::string algorithm;
+  std::string_view algorithm;
   bool asynchronous = true;
 };
 
@@ -41,9 +42,9 @@ class GroupObject {
   // Builds one operation: buffers, then submit(). Raises what is wrong with the arguments.
   class Call {
    public:
-    Call(const GroupObject& group, Collective collective, const std::string& type,
+    Call(const GroupObject& group, Collective collective, std::string_view type,
          const CallOptions& options);
-    Call& reduce_op(const std::string& name, double premul_factor);
+    Call& reduce_op(std::string_view name, double premul_factor);
     Call& root(int64_t rank);
     Call& tag(int64_t tag);
     Call& uniform(bool uniform);

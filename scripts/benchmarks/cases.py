@@ -27,8 +27,8 @@ class Case:
         return ours / theirs if self.is_rate else theirs / ours
 
 
-STREAM = Case("send and recv", (64 * KIB, MIB), bar=0.6, is_rate=True)
-ALL_REDUCE = Case("all_reduce", (8, 64 * KIB, MIB), bar=1.0, is_rate=False)
+STREAM = Case("send and recv", (64 * KIB, MIB), bar=0.8, is_rate=True)
+ALL_REDUCE = Case("all_reduce", (8, KIB, 64 * KIB, MIB, 16 * MIB), bar=1.0, is_rate=False)
 CASES = (STREAM, ALL_REDUCE)
 
 OTHERS = {
@@ -44,4 +44,4 @@ STREAM_BYTES = 64 * MIB
 
 
 def all_reduce_calls(size_bytes: int) -> int:
-    return {8: 200, 64 * KIB: 100, MIB: 20}[size_bytes]
+    return {8: 200, KIB: 200, 64 * KIB: 100, MIB: 20, 16 * MIB: 4}[size_bytes]

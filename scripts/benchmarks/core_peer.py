@@ -75,30 +75,32 @@ class CorePeer:
         mine, result = memory(buffers.input), memory(buffers.output)
         next_rank = (buffers.rank + 1) % buffers.ranks
         last_rank = (buffers.rank - 1) % buffers.ranks
+        # Not asynchronous: the next call waits, so the progress thread need not be woken. By position,
+        # as names are looked up in each call.
+        how = (0.0, "", False)
         elsewhere = None if case.place is Place.in_place else result
         is_root = buffers.rank == ROOT
         calls: dict[Operation, tuple[Any, ...]] = {
-            Operation.all_reduce: ("all_reduce", mine, kind, reduction, elsewhere),
-            Operation.reduce: ("reduce", mine, kind, ROOT, reduction),
+            Operation.all_reduce: ("all_reduce", mine, kind, reduction, elsewhere, 1.0),
+            Operation.reduce: ("reduce", mine, kind, ROOT, reduction, None, 1.0),
             Operation.broadcast: ("broadcast", mine, kind, ROOT),
-            Operation.all_gather: ("all_gather", mine, result, kind),
-            Operation.reduce_scatter: ("reduce_scatter", mine, result, kind, reduction),
-            Operation.all_to_all: ("all_to_all", mine, result, kind),
+            Operation.all_gather: ("all_gather", mine, result, kind, None),
+            Operation.reduce_scatter: ("reduce_scatter", mine, result, kind, reduction, None, 1.0),
+            Operation.all_to_all: ("all_to_all", mine, result, kind, None, None),
             Operation.gather: ("gather", mine, result if is_root else None, kind, ROOT),
             Operation.scatter: ("scatter", mine if is_root else None, result, kind, ROOT),
-            Operation.send_recv: ("recv", result, kind, last_rank),
+            Operation.send_recv: ("recv", result, kind, last_rank, 0),
             Operation.barrier: ("barrier",),
         }
         name, *arguments = calls[case.operation]
         begin: Callable[..., core.Operation] = getattr(group, name)
 
-        # Not asynchronous: the next call waits, so the progress thread need not be woken.
         def run() -> None:
-            begin(*arguments, asynchronous=False).wait(GIVE_UP_S)
+            begin(*arguments, *how).wait(GIVE_UP_S)
 
         def send_recv() -> None:
             assert group is not None
-            sent = group.send(mine, kind, next_rank, asynchronous=False)
+            sent = group.send(mine, kind, next_rank, 0, *how)
             run()
             sent.wait(GIVE_UP_S)
 

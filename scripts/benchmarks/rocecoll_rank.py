@@ -26,6 +26,9 @@ from rocecoll import options  # noqa: E402
 
 LIMIT_S = 60.0
 WINDOW_BYTES = 4 * MIB
+# The last arguments of each call: the group's timeout, any algorithm, and not asynchronous, as the next
+# call waits, so that the progress thread need not be woken. By position: names are looked up each time.
+HOW = (0.0, "", False)
 
 
 def start(rank: int) -> tuple[core.Runtime, core.Group]:
@@ -44,9 +47,8 @@ def stream(group: core.Group, buffers: list[np.ndarray], messages: int) -> None:
     for message in range(messages):
         if len(pending) == len(buffers):
             pending.popleft().wait(LIMIT_S)
-        # Not asynchronous: the next call waits, so the progress thread need not be woken.
         buffer = buffers[message % len(buffers)]
-        pending.append(transfer(buffer, "uint8", 1 - group.rank, asynchronous=False))
+        pending.append(transfer(buffer, "uint8", 1 - group.rank, 0, *HOW))
     for operation in pending:
         operation.wait(LIMIT_S)
     group.barrier().wait(LIMIT_S)
@@ -68,7 +70,7 @@ def measure(case: str, group: core.Group) -> dict[int, object]:
         }
 
     def all_reduce(mine: np.ndarray, total: np.ndarray) -> None:
-        group.all_reduce(mine, "float32", output=total, asynchronous=False).wait(LIMIT_S)
+        group.all_reduce(mine, "float32", "SUM", total, 1.0, *HOW).wait(LIMIT_S)
 
     def barrier() -> None:
         group.barrier().wait(LIMIT_S)

@@ -8,6 +8,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rocecoll.bench.sizes import MIB
+
+# Of a process's first calls each takes several times as long as a later one: of large ones a few
+# show that, of small ones hundreds.
+WARM_UP_CALLS, WARM_UP_BYTES = 500, 4 * MIB
+
 
 def seconds_of_calls(
     all_reduce: Callable[[np.ndarray, np.ndarray], None],
@@ -17,7 +23,7 @@ def seconds_of_calls(
 ) -> list[float]:
     """Of each call on this rank, all_reduce being (input, output). Two ranks; checks the result."""
     mine, total = (np.ones(size_bytes // 4, np.float32) for _ in range(2))
-    for _ in range(max(1, calls // 10)):
+    for _ in range(max(1, min(WARM_UP_CALLS, WARM_UP_BYTES // size_bytes))):
         all_reduce(mine, total)
     barrier()
     seconds = []
