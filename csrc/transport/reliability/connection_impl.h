@@ -98,6 +98,7 @@ struct Connection::Impl {
   void write_ack(Instant now, size_t reserve, ByteWriter& body);
   size_t content_reserve() const;
   void write_frames(ByteWriter& body, SentPacket& packet);
+  void pad_to_run(const SentPacket& packet, size_t header, ByteWriter& body);
   void write_close(ByteWriter& body, SentPacket& packet);
   std::span<const std::byte> write_data(bool ping, ByteWriter& body, SentPacket& packet);
   bool mtu_probe_due() const;
@@ -139,6 +140,7 @@ struct Connection::Impl {
   Instant shown_at{};  // the peer's latest packet, which shows that it knows this connection
   bool ping_due = false;
   uint64_t bytes_since_ping = 0;
+  size_t run_bytes = 0;      // of the packet before, if the frame that it ends with goes on; else 0
   bool settled_due = false;  // holes that the peer may forget
   uint32_t probes_due = 0;   // packets that may exceed the windows
   bool small_probe = false;  // the last of them has at most the base size

@@ -109,7 +109,7 @@ void Connection::Impl::build_mtu_probe(Instant now, std::span<std::byte> space, 
   ByteWriter body(datagram.subspan(
       WritePacketHeader(datagram, {PacketType::kPacket, handshake.peer_id(), number})));
   WritePing(body);
-  WritePadding(body);
+  WritePadding(body, body.room());
   SealPacket(datagram, {});
   SentPacket packet;
   packet.sent_at = now;
@@ -170,6 +170,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   if (probe) --probes_due;
   // The second probe is of use without content, too: it may get through where the first did not.
   if (probes_due > 0 && !has_content()) ping_due = true;
+  if (payload.empty()) pad_to_run(packet, header, body);
   const auto control = space.first(header + body.size());
   ROCECOLL_CHECK(control.size() + payload.size() <= limit);
   if (path.crosses_network || payload.empty()) {
@@ -215,6 +216,17 @@ void Connection::Impl::write_frames(ByteWriter& body, SentPacket& packet) {
     ++packet.frame_count;
   }
   ROCECOLL_CHECK(packet.frame_count > 0);
+}
+
+// The kernel cuts a run of datagrams of one size from one message: where the first piece of a frame
+// has an acknowledgement before it, the pieces that follow have padding in its place.
+void Connection::Impl::pad_to_run(const SentPacket& packet, size_t header, ByteWriter& body) {
+  const bool goes_on =
+      packet.frame_count > 0 && !send_queue.ends_frame(packet.frame_first + packet.frame_count - 1);
+  const size_t size = header + body.size();
+  const bool shorter = goes_on && size < run_bytes && run_bytes - size <= AckBytes(1);
+  if (shorter && run_bytes - size <= body.room()) WritePadding(body, run_bytes - size);
+  run_bytes = goes_on ? header + body.size() : 0;
 }
 
 void Connection::Impl::write_close(ByteWriter& body, SentPacket& packet) {

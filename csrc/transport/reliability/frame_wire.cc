@@ -148,9 +148,10 @@ void WriteSettled(ByteWriter& to, uint64_t below) {
   to.Write(below);
 }
 
-void WritePadding(ByteWriter& to) {
+void WritePadding(ByteWriter& to, size_t bytes) {
+  ROCECOLL_CHECK(bytes > 0);
   to.Write(static_cast<uint8_t>(SubFrameType::kPadding));
-  while (to.room() > 0) to.Write(uint8_t{0});
+  for (size_t i = 1; i < bytes; ++i) to.Write(uint8_t{0});
 }
 
 void WriteFrame(ByteWriter& to, const FrameField& frame) {

@@ -98,8 +98,8 @@ std::optional<InitParameters> ParseInitParameters(std::span<const std::byte> ini
 void WriteAck(ByteWriter& to, const AckFrame& ack);
 void WritePing(ByteWriter& to);
 void WriteSettled(ByteWriter& to, uint64_t below);
-// Fills the writer up.
-void WritePadding(ByteWriter& to);
+// The last sub-frame, of `bytes` with its type.
+void WritePadding(ByteWriter& to, size_t bytes);
 void WriteFrame(ByteWriter& to, const FrameField& frame);
 void WriteClose(ByteWriter& to, const CloseField& close);
 // The payload is not written: it follows the header on its own.

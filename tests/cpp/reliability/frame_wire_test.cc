@@ -99,7 +99,7 @@ TEST(FrameWire, PaddingFillsTheDatagramAndSaysNothing) {
   std::vector<std::byte> bytes(1000, std::byte{1});
   ByteWriter writer{std::span<std::byte>(bytes)};
   WritePing(writer);
-  WritePadding(writer);
+  WritePadding(writer, writer.room());
   EXPECT_EQ(writer.size(), bytes.size());
   PacketBody body;
   ASSERT_TRUE(ParsePacketBody(bytes, body));

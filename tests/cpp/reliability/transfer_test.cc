@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "reliability/connection_pair.h"
+#include "transport/reliability/frame_wire.h"
 
 namespace rocecoll {
 namespace {
@@ -225,6 +226,32 @@ TEST(Frames, AreMissedSoonWherePacketsWereLostLately) {
       EXPECT_GT(pair.now - start, ConnectionOptions{}.max_ack_delay);
     }
   }
+}
+
+// So that the kernel cuts them all from one message.
+TEST(Transfer, DatagramsOfOneFrameAreOfOneSizeThoughTheFirstHasAnAcknowledgement) {
+  ConnectionPair pair(1);
+  ASSERT_TRUE(pair.establish());
+  pair.run_for(seconds(1));
+  ASSERT_TRUE(pair.at(1).send_frame(TestBytes(100, 1)));
+  ASSERT_TRUE(pair.run_until([&] { return pair.end(0).frames.size() == 1; }));
+  std::vector<size_t> sizes;
+  std::vector<bool> acknowledge;
+  pair.on_sent = [&](int from, std::span<const std::byte> datagram) {
+    PacketBody body;
+    if (from == 1 || !ParsePacketBody(datagram.subspan(kPacketHeaderBytes), body)) return;
+    if (body.frames.empty()) return;
+    sizes.push_back(datagram.size());
+    acknowledge.push_back(body.has_ack);
+  };
+  const auto frame = TestBytes(5000, 2);
+  ASSERT_TRUE(pair.at(0).send_frame(frame));
+  ASSERT_TRUE(pair.run_until([&] { return pair.end(1).frames.size() == 1; }));
+  EXPECT_EQ(pair.end(1).frames.front(), frame);
+  ASSERT_EQ(acknowledge, (std::vector<bool>{true, false, false, false}));
+  EXPECT_EQ(sizes[1], sizes[0]);
+  EXPECT_EQ(sizes[2], sizes[0]);
+  EXPECT_LT(sizes[3], sizes[0]);
 }
 
 }  // namespace
