@@ -81,15 +81,14 @@ inline void AddLocalReduceRound(const Program& program, Rank rank, uint32_t roun
   const auto cells = [&](Buffer buffer, uint32_t first, uint32_t count) {
     return CellsOfRanks(hosts, own.host, buffer, first, count);
   };
-  const bool alone = round >= own.rounds();
-  const CirculantRound at(own.index, own.ranks, alone ? 0 : round);
-  const uint32_t added = alone ? 0 : at.count;
-  const uint32_t idle = alone ? 1 : at.idle();
-  const Blocks kept = cells(held, (own.index + added) % own.ranks, idle);
-  if (held != into && idle > 0 && kept.count > 0) {
-    step.copy({into, kept.first, kept.count, kept.run, kept.stride}, kept);
-  }
-  if (alone) return;
+  const auto keep = [&](uint32_t first, uint32_t count) {
+    if (held == into || count == 0) return;
+    const Blocks kept = cells(held, first, count);
+    if (kept.count > 0) step.copy(cells(into, first, count), kept);
+  };
+  if (round >= own.rounds()) return keep(own.index, 1);  // alone on its host
+  const CirculantRound at(own.index, own.ranks, round);
+  keep(After(own.index, at.count, own.ranks), at.idle());
   SendCells(program, hosts.rank_at(own.host, at.far), cells(held, at.far, at.count), step);
   if (HasBlocks(program, cells(into, at.near, at.count))) {
     step.recv_reduce(hosts.rank_at(own.host, at.behind), cells(into, at.near, at.count),
