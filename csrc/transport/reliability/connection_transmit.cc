@@ -173,10 +173,10 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   if (payload.empty()) pad_to_run(packet, header, body);
   const auto control = space.first(header + body.size());
   ROCECOLL_CHECK(control.size() + payload.size() <= limit);
-  if (path.crosses_network || payload.empty()) {
+  if (path.crosses_network) {
     SealPacket(control, payload);
   } else {
-    SealControl(control);
+    SealOnHost(control);
   }
   packet.bytes = static_cast<uint32_t>(control.size() + payload.size());
   packet.state = elicits ? SentPacket::State::kInFlight : SentPacket::State::kNotTracked;

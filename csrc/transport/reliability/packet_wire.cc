@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/reliability/packet_wire.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/bytes.h"
@@ -94,10 +95,10 @@ void SealPacket(std::span<std::byte> header_and_control, std::span<const std::by
   writer.WriteBytes(std::span(kZeroIntegrity).subspan(sizeof(crc)));
 }
 
-void SealControl(std::span<std::byte> header_and_control) {
-  ROCECOLL_CHECK(header_and_control.size() <= UINT16_MAX);
-  StoreLe(&header_and_control[kCoveredOffset], static_cast<uint16_t>(header_and_control.size()));
-  SealPacket(header_and_control, {});
+void SealOnHost(std::span<std::byte> header_and_control) {
+  const size_t covered = std::min(header_and_control.size(), kSealedOnHostBytes);
+  StoreLe(&header_and_control[kCoveredOffset], static_cast<uint16_t>(covered));
+  SealPacket(header_and_control.first(covered), {});
 }
 
 bool VerifyPacket(std::span<const std::byte> datagram) {

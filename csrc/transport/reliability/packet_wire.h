@@ -70,10 +70,11 @@ std::optional<NotOpenBody> ParseNotOpenBody(std::span<const std::byte> datagram)
 size_t WritePacketHeader(std::span<std::byte> to, const PacketHeader& header);
 // CRC32C over `header_and_control` then `payload`, stored into the integrity field.
 void SealPacket(std::span<std::byte> header_and_control, std::span<const std::byte> payload);
-// The same for a payload that never leaves this host: memory that both ends share carries it, and
-// the CRC would be of no use. Says in the header that it covers
-// `header_and_control` alone.
-void SealControl(std::span<std::byte> header_and_control);
+// The same for a packet that never leaves this host: memory that both ends share carries it, and
+// the CRC shows no more than that it is ours. Says in the header that it covers the beginning of
+// `header_and_control` alone, which has the headers.
+inline constexpr size_t kSealedOnHostBytes = 256;
+void SealOnHost(std::span<std::byte> header_and_control);
 bool VerifyPacket(std::span<const std::byte> datagram);
 
 }  // namespace rocecoll

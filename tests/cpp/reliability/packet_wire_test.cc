@@ -66,22 +66,25 @@ TEST(PacketWire, SealCoversHeaderAndPayloadAndEveryBit) {
   }
 }
 
-TEST(PacketWire, SealOfControlCoversAllButThePayload) {
-  auto datagram = TestBytes(kPacketHeaderBytes + 30 + 100, 1);
-  WritePacketHeader(datagram, {PacketType::kPacket, 1, 1});
-  SealControl(std::span(datagram).first(kPacketHeaderBytes + 30));
-  ASSERT_TRUE(ParsePacketHeader(datagram));
-  ASSERT_TRUE(VerifyPacket(datagram));
-  for (size_t bit = 0; bit < datagram.size() * 8; ++bit) {
-    const auto mask = static_cast<std::byte>(1u << (bit % 8));
-    datagram[bit / 8] ^= mask;
-    ASSERT_EQ(VerifyPacket(datagram), bit / 8 >= kPacketHeaderBytes + 30) << bit;
-    datagram[bit / 8] ^= mask;
+TEST(PacketWire, SealOnAHostCoversTheBeginningOfWhatIsNoPayload) {
+  for (const size_t control_bytes : {kPacketHeaderBytes + 30, size_t{1000}}) {
+    auto datagram = TestBytes(control_bytes + 100, 1);
+    WritePacketHeader(datagram, {PacketType::kPacket, 1, 1});
+    SealOnHost(std::span(datagram).first(control_bytes));
+    ASSERT_TRUE(ParsePacketHeader(datagram));
+    ASSERT_TRUE(VerifyPacket(datagram));
+    const size_t covered = std::min(control_bytes, kSealedOnHostBytes);
+    for (size_t bit = 0; bit < datagram.size() * 8; ++bit) {
+      const auto mask = static_cast<std::byte>(1u << (bit % 8));
+      datagram[bit / 8] ^= mask;
+      ASSERT_EQ(VerifyPacket(datagram), bit / 8 >= covered) << bit;
+      datagram[bit / 8] ^= mask;
+    }
+    // Only packets of a connection leave anything out.
+    datagram[1] = static_cast<std::byte>(PacketType::kNotice);
+    EXPECT_FALSE(ParsePacketHeader(datagram));
+    EXPECT_FALSE(VerifyPacket(std::span(datagram).first(covered - 1)));
   }
-  // Only packets of a connection have a payload.
-  datagram[1] = static_cast<std::byte>(PacketType::kNotice);
-  EXPECT_FALSE(ParsePacketHeader(datagram));
-  EXPECT_FALSE(VerifyPacket(std::span(datagram).first(kPacketHeaderBytes + 29)));
 }
 
 TEST(PacketWire, InitBodyOfALiveConnectionParses) {
