@@ -85,25 +85,21 @@ std::vector<std::byte> EncodeTagRuns(std::span<const TagRun> runs) {
 
 size_t MaxTagRuns(size_t frame_bytes) { return (frame_bytes - kRetireHeaderBytes) / kTagRunBytes; }
 
-size_t WriteMessageFrame(std::span<std::byte> to, const MessageFrame& frame) {
+std::span<const std::byte> WriteMessageHead(std::span<std::byte, MessageFrame::kMaxControlBytes> to,
+                                            const MessageFrame& frame) {
   ByteWriter writer(to);
   writer.Write(static_cast<uint8_t>(frame.type));
   writer.Write(static_cast<uint8_t>(frame.flag));
   writer.Write(frame.credits);
-  if (frame.type == MessageType::kRetire) writer.WriteBytes(frame.payload);
-  if (!NamesMessage(frame.type)) return writer.size();
+  if (!NamesMessage(frame.type)) return writer.written();
   writer.Write(frame.tag.step);
   writer.Write(frame.tag.operation);
   writer.Write(frame.tag.slot);
   writer.Write(uint32_t{0});
   writer.Write(frame.length);
   writer.WriteBytes(frame.fingerprint);
-  if (frame.type == MessageType::kEager) {
-    writer.WriteBytes(frame.payload);
-  } else if (frame.type == MessageType::kClearToSend && frame.flag) {
-    frame.slice.store(writer);
-  }
-  return writer.size();
+  if (frame.type == MessageType::kClearToSend && frame.flag) frame.slice.store(writer);
+  return writer.written();
 }
 
 }  // namespace rocecoll

@@ -63,7 +63,8 @@ std::optional<std::vector<TagRun>> ParseTagRuns(std::span<const std::byte> paylo
 std::vector<std::byte> EncodeTagRuns(std::span<const TagRun> runs);
 // How many fit into a frame of this size.
 size_t MaxTagRuns(size_t frame_bytes);
-// Writes everything, the payload too; returns the frame's size. `to` must have room.
-size_t WriteMessageFrame(std::span<std::byte> to, const MessageFrame& frame);
+// Writes what comes before the payload into the first bytes of `to`, and returns those.
+std::span<const std::byte> WriteMessageHead(std::span<std::byte, MessageFrame::kMaxControlBytes> to,
+                                            const MessageFrame& frame);
 
 }  // namespace rocecoll

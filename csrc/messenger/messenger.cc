@@ -106,7 +106,7 @@ bool Messenger::send_retire(Rank to, bool answer, std::span<const TagRun> runs) 
   return impl_->stopped() || impl_->channel(to).send_retire(answer, runs);
 }
 
-size_t Messenger::max_tag_runs() const { return MaxTagRuns(impl_->core.frame.size()); }
+size_t Messenger::max_tag_runs() const { return MaxTagRuns(impl_->core.max_frame_bytes); }
 
 std::vector<RetireWord> Messenger::take_retire_words() {
   return std::exchange(impl_->core.retire_words, {});

@@ -28,6 +28,7 @@ struct MessengerCore {
   const uint32_t eager_pieces;
   const size_t piece_bytes;  // of a large message, but for its last piece
   const uint32_t messages_in_flight;
+  const size_t max_frame_bytes;
 
   MessengerCore(Transport& transport, const GroupKey& group, Rank self,
                 SharedVector<Address> addresses, const MessengerOptions& options,
@@ -41,7 +42,7 @@ struct MessengerCore {
         eager_pieces(limits.eager_pieces),
         piece_bytes(limits.max_write_bytes),
         messages_in_flight(limits.messages_in_flight),
-        frame(limits.max_frame_bytes) {}
+        max_frame_bytes(limits.max_frame_bytes) {}
 
   // Of this rank's own collectives, which are the same towards every peer: a peer that lags, or
   // that has had no message of ours, may be that far behind.
@@ -60,7 +61,6 @@ struct MessengerCore {
   uint32_t peers_left = 0;
   std::optional<MessengerFailure> failure;
   std::vector<PeerChannel*> dirty;  // have something to do in flush(), each once
-  std::vector<std::byte> frame;     // scratch: one frame being built
   std::vector<std::unique_ptr<std::byte[]>> free_buffers;
 
   bool failed() const { return failure.has_value(); }

@@ -2,6 +2,7 @@
 #include "messenger/peer_channel.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -293,8 +294,8 @@ bool PeerChannel::pump_writes() {
 bool PeerChannel::send_frame(MessageFrame& frame) {
   frame.credits = static_cast<uint16_t>(
       std::min<uint32_t>(owed_credits_, std::numeric_limits<uint16_t>::max()));
-  const size_t size = WriteMessageFrame(core_.frame, frame);
-  if (!link_->send_frame(std::span(core_.frame).first(size))) {
+  std::array<std::byte, MessageFrame::kMaxControlBytes> head;
+  if (!link_->send_frame({WriteMessageHead(head, frame), frame.payload})) {
     mark_dirty();
     return false;
   }

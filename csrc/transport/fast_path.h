@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "transport/address.h"
+#include "transport/frame_bytes.h"
 #include "transport/transport.h"
 #include "transport/wait_handle.h"
 
@@ -97,7 +98,7 @@ class FastPath {
   // Shows the peer that this process lives, by kHeartbeat there. Of devices that leave the host.
   virtual void send_heartbeat() {}
   // False: no room now.
-  virtual bool push_frame(std::span<const std::byte> frame) = 0;
+  virtual bool push_frame(const FrameBytes& frame) = 0;
   // `from` is lent until take_written() has the number, or forget_lent() or give_up().
   virtual void push_write(uint32_t number, const RemoteSlice& to, LocalSlice from) = 0;
   // Sends what can be sent. Not ok if the path cannot go on.

@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "transport/address.h"
+#include "transport/frame_bytes.h"
 #include "transport/group_key.h"
 #include "transport/obstacle.h"
 #include "transport/path_stats.h"
@@ -97,7 +98,7 @@ class Link {
   // Copies the frame (1 .. max_frame_bytes) into a bounded queue; the peer gets frames in
   // order, each once. False: no room now, try again after the next poll(). Allowed before the peer
   // has answered, and a no-op returning true once the link is down.
-  virtual bool send_frame(std::span<const std::byte> frame) = 0;
+  virtual bool send_frame(const FrameBytes& frame) = 0;
   // Writes all of `from` into `to` (equal sizes, at least 1 byte). `from` is lent, and only read,
   // until Written{token} or close(). False: the bounded queue of writes is full.
   virtual bool write(const RemoteSlice& to, LocalSlice from, uint32_t token) = 0;

@@ -8,7 +8,7 @@ namespace rocecoll {
 
 LinkId DatagramLink::id() const { return endpoint_.connection.link(); }
 
-bool DatagramLink::send_frame(std::span<const std::byte> frame) {
+bool DatagramLink::send_frame(const FrameBytes& frame) {
   if (!endpoint_.connection.send_frame(frame)) return false;
   transport_.wants_to_transmit(endpoint_);
   return true;

@@ -17,7 +17,7 @@ class DatagramLink final : public Link {
       : transport_(transport), endpoint_(endpoint) {}
 
   LinkId id() const override;
-  bool send_frame(std::span<const std::byte> frame) override;
+  bool send_frame(const FrameBytes& frame) override;
   bool write(const RemoteSlice& to, LocalSlice from, uint32_t token) override;
   RemoteSlice expose(LocalSlice into, uint32_t token) override;
   void unexpose(const RemoteSlice& slice) override;

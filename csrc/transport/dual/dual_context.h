@@ -46,7 +46,7 @@ struct DualContext {
   std::vector<DualLink*> dirty;              // to be pumped
   std::deque<DualPendingEvent> events;
   std::vector<WireBytes> held;                // events lend from these
-  WireBytes control_frame;                    // for one frame on its way there
+  WireBytes control_frame_head;               // for one frame on its way there
   std::unordered_set<std::string> announced;  // pairs that people have been told of
   UnreachedPeers unreached;
 };

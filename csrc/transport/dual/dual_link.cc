@@ -75,7 +75,7 @@ void DualLink::emit(Event::Kind kind, uint32_t token) {
   context_.events.push_back({{kind, this, token, {}, {}}, std::nullopt});
 }
 
-bool DualLink::send_frame(std::span<const std::byte> frame) {
+bool DualLink::send_frame(const FrameBytes& frame) {
   ROCECOLL_CHECK(!closed_ && !frame.empty() && frame.size() <= context_.options.max_frame_bytes);
   if (phase_ == Phase::kDown) return true;
   mark_dirty();
@@ -86,7 +86,7 @@ bool DualLink::send_frame(std::span<const std::byte> frame) {
     }
   }
   if (waiting_frames_.size() >= kMaxWaitingFrames) return false;
-  waiting_frames_.emplace_back(frame.begin(), frame.end());
+  frame.append_to(waiting_frames_.emplace_back());
   return true;
 }
 

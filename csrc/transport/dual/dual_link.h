@@ -49,7 +49,7 @@ class DualLink final : public Link {
   ~DualLink() override;
 
   LinkId id() const override { return id_; }
-  bool send_frame(std::span<const std::byte> frame) override;
+  bool send_frame(const FrameBytes& frame) override;
   bool write(const RemoteSlice& to, LocalSlice from, uint32_t token) override;
   RemoteSlice expose(LocalSlice into, uint32_t token) override;
   void unexpose(const RemoteSlice& slice) override;
@@ -131,7 +131,7 @@ class DualLink final : public Link {
   bool pump_control_queue();
   bool pump_control_frames();
   bool pump_control_writes();
-  bool send_over_control(std::span<const std::byte> frame);
+  bool send_over_control(const FrameBytes& frame);
   void on_control_frame(std::span<const std::byte> frame);
   void on_control_down(const Status& why);
   void on_peer_frame(std::span<const std::byte> frame);

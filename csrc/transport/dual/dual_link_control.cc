@@ -34,11 +34,11 @@ bool DualLink::pump_control_queue() {
   return true;
 }
 
-bool DualLink::send_over_control(std::span<const std::byte> frame) {
-  WireBytes& whole = context_.control_frame;
-  whole.assign(1, static_cast<std::byte>(ControlType::kFrame));
-  whole.insert(whole.end(), frame.begin(), frame.end());
-  return control_->send_frame(whole);
+bool DualLink::send_over_control(const FrameBytes& frame) {
+  WireBytes& head = context_.control_frame_head;
+  head.assign(1, static_cast<std::byte>(ControlType::kFrame));
+  head.insert(head.end(), frame.head.begin(), frame.head.end());
+  return control_->send_frame({head, frame.body});
 }
 
 // In pieces where the control path's frames are shorter than ours. A frame that has been begun here

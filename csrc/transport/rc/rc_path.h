@@ -64,7 +64,7 @@ class RcPath final : public FastPath {
   bool empty() const override;
   void request_acknowledgement() override;
   void send_heartbeat() override;
-  bool push_frame(std::span<const std::byte> frame) override { return first().push_frame(frame); }
+  bool push_frame(const FrameBytes& frame) override { return first().push_frame(frame); }
   void push_write(uint32_t number, const RemoteSlice& to, LocalSlice from) override;
   Status pump() override;
   std::vector<uint32_t> take_written() override;

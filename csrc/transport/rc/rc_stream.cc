@@ -93,14 +93,14 @@ void RcStream::destroy() {
   failed_ = true;
 }
 
-bool RcStream::push_frame(std::span<const std::byte> frame) {
+bool RcStream::push_frame(const FrameBytes& frame) {
   ROCECOLL_CHECK(!frame.empty() && frame.size() <= RcOptions::kMaxFrameBytes);
   if (queued_frames_ >= kMaxQueuedFrames) return false;
   Message message;
   message.size = StreamHeader::kWireBytes + frame.size();
   message.block = memory_.frames().take(message.size);
   if (!message.block) return false;
-  std::memcpy(message.block.data + StreamHeader::kWireBytes, frame.data(), frame.size());
+  frame.copy_to(message.block.data + StreamHeader::kWireBytes);
   messages_.push_back(message);
   ++queued_frames_;
   return true;

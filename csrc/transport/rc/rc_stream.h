@@ -88,7 +88,7 @@ class RcStream {
 
   // -- messages
   // False: no room now.
-  bool push_frame(std::span<const std::byte> frame);
+  bool push_frame(const FrameBytes& frame);
   // `write` stays where it is until its last part is taken back or comes out of take_done().
   void push_part(RcWrite& write, size_t offset, size_t size);
   // Posts what credits and the send queue allow. Not ok if the stream cannot go on.

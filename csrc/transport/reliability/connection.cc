@@ -354,7 +354,7 @@ bool Connection::confirm(Instant now) {
   return asks;
 }
 
-bool Connection::send_frame(std::span<const std::byte> frame) {
+bool Connection::send_frame(const FrameBytes& frame) {
   ROCECOLL_CHECK(!impl_->closing.closed);
   ROCECOLL_CHECK(!frame.empty() && frame.size() <= kMaxFrameBytes);
   return impl_->down || impl_->send_queue.push(frame, MaxPieceBytes(impl_->guaranteed_datagram));

@@ -101,7 +101,7 @@ class Connection {
   bool confirm(Instant now);
 
   // -- commands: as in Link
-  bool send_frame(std::span<const std::byte> frame);
+  bool send_frame(const FrameBytes& frame);
   bool write(const RemoteSlice& to, LocalSlice from, uint32_t token);
   RemoteSlice expose(LocalSlice into, uint32_t token);
   void unexpose(const RemoteSlice& slice);

@@ -23,7 +23,7 @@ uint64_t SendQueue::place(size_t size) const {
                                          : end_position_ + (storage_bytes_ - offset);
 }
 
-bool SendQueue::push(std::span<const std::byte> frame, size_t max_piece_bytes) {
+bool SendQueue::push(const FrameBytes& frame, size_t max_piece_bytes) {
   ROCECOLL_CHECK(!frame.empty() && max_piece_bytes > 0);
   const size_t count = CeilDivide(frame.size(), max_piece_bytes);
   if ((pieces_.size() + count) * kMinBytesPerPiece > max_bytes_) return false;
@@ -34,7 +34,7 @@ bool SendQueue::push(std::span<const std::byte> frame, size_t max_piece_bytes) {
       // An empty ring may start anywhere: padding before its first frame is nobody's.
       const uint64_t used_from = pieces_.empty() ? position : oldest;
       if (position + frame.size() - used_from <= storage_bytes_) {
-        std::memcpy(&storage_[position & (storage_bytes_ - 1)], frame.data(), frame.size());
+        frame.copy_to(&storage_[position & (storage_bytes_ - 1)]);
         end_position_ = position + frame.size();
         for (uint64_t begin = position; begin < end_position_; begin += max_piece_bytes) {
           const uint64_t size = std::min<uint64_t>(max_piece_bytes, end_position_ - begin);

@@ -8,6 +8,7 @@
 
 #include "base/range_set.h"
 #include "base/ring_buffer.h"
+#include "transport/frame_bytes.h"
 
 namespace rocecoll {
 
@@ -20,7 +21,7 @@ class SendQueue {
       : max_bytes_(max_bytes), pieces_(first_sequence), next_new_(first_sequence) {}
 
   // False: no room until earlier frames are acknowledged.
-  bool push(std::span<const std::byte> frame, size_t max_piece_bytes);
+  bool push(const FrameBytes& frame, size_t max_piece_bytes);
 
   bool has_pending() const { return !lost_.empty() || next_new_ < pieces_.end_index(); }
   // The sequence number to send next. Valid while has_pending().

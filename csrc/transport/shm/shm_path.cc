@@ -219,7 +219,7 @@ void ShmPath::ring_peer() {
   }
 }
 
-bool ShmPath::push_frame(std::span<const std::byte> frame) {
+bool ShmPath::push_frame(const FrameBytes& frame) {
   ROCECOLL_CHECK(!frame.empty() && frame.size() <= ShmOptions::kMaxFrameBytes);
   if (messages_.size() >= kSettleEvery) settle();
   if (!started_ || failed_ || next_ < messages_.size()) return false;
@@ -247,14 +247,14 @@ void ShmPath::push_write(uint32_t number, const RemoteSlice& to, LocalSlice from
 }
 
 // Returns where the payload lies; null: no room now, and the peer rings when there is some.
-const std::byte* ShmPath::post_payload(const RingEntry& entry, std::span<const std::byte> payload) {
+const std::byte* ShmPath::post_payload(const RingEntry& entry, const FrameBytes& payload) {
   std::byte* room = send_->reserve(payload.size());
   if (room == nullptr) {
     send_->header().wants_bell.store(1);
     room = send_->reserve(payload.size());  // it may have come before it was asked for
   }
   if (room == nullptr) return nullptr;
-  if (!payload.empty()) std::memcpy(room, payload.data(), payload.size());
+  payload.copy_to(room);
   RingEntry sized = entry;
   sized.payload_bytes = static_cast<uint32_t>(payload.size());
   send_->publish(sized);
@@ -293,7 +293,7 @@ bool ShmPath::post_write(Message& message) {
   if (size < message.size) entry.last = 0;
   const bool timed = message.offset % kTimedEvery == kPartBytes && size == kPartBytes;
   const auto timer = timed ? std::make_optional<CopyTimer>() : std::nullopt;
-  if (post_payload(entry, {from.data + message.offset, size}) == nullptr) return false;
+  if (post_payload(entry, std::span(from.data + message.offset, size)) == nullptr) return false;
   if (timer) peer_->copies.on_copied(CopyChoice::Copy::kIntoRing, size, timer->took());
   if (size == message.size) return true;
   Message rest = message;

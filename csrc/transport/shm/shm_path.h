@@ -65,7 +65,7 @@ class ShmPath final : public FastPath {
   uint64_t pushed() const override { return first_ + messages_.size(); }
   bool empty() const override { return messages_.empty(); }
   void request_acknowledgement() override { wants_acknowledgement_ = true; }
-  bool push_frame(std::span<const std::byte> frame) override;
+  bool push_frame(const FrameBytes& frame) override;
   void push_write(uint32_t number, const RemoteSlice& to, LocalSlice from) override;
   Status pump() override;
   std::vector<uint32_t> take_written() override { return std::exchange(written_, {}); }
@@ -128,7 +128,7 @@ class ShmPath final : public FastPath {
   // -- shm_path.cc: generations, and what is sent
   Result<bool> greet();
   bool post(Message& message);
-  const std::byte* post_payload(const RingEntry& entry, std::span<const std::byte> payload);
+  const std::byte* post_payload(const RingEntry& entry, const FrameBytes& payload);
   void count_sent(size_t bytes);
   void find_fault(std::string text);
   bool post_write(Message& message);

@@ -10,7 +10,7 @@
 
 namespace rocecoll {
 
-bool SimLink::send_frame(std::span<const std::byte> frame) {
+bool SimLink::send_frame(const FrameBytes& frame) {
   ROCECOLL_CHECK(!closed_);
   const SimFabricOptions& options = transport_.fabric_.options();
   ROCECOLL_CHECK(!frame.empty() && frame.size() <= options.max_frame_bytes);
@@ -21,7 +21,7 @@ bool SimLink::send_frame(std::span<const std::byte> frame) {
   }
   ++queued_frames_;
   Transfer transfer;
-  transfer.frame.assign(frame.begin(), frame.end());
+  frame.append_to(transfer.frame);
   start(std::move(transfer));
   return true;
 }

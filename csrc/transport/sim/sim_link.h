@@ -21,7 +21,7 @@ class SimLink final : public Link, public std::enable_shared_from_this<SimLink> 
       : transport_(transport), id_(id), peer_endpoint_(peer_endpoint) {}
 
   LinkId id() const override { return id_; }
-  bool send_frame(std::span<const std::byte> frame) override;
+  bool send_frame(const FrameBytes& frame) override;
   bool write(const RemoteSlice& to, LocalSlice from, uint32_t token) override;
   RemoteSlice expose(LocalSlice into, uint32_t token) override;
   void unexpose(const RemoteSlice& slice) override;

@@ -157,9 +157,9 @@ class MemoryPath final : public FastPath {
   uint64_t pushed() const override { return first_ + messages_.size(); }
   bool empty() const override { return messages_.empty(); }
   void request_acknowledgement() override {}
-  bool push_frame(std::span<const std::byte> frame) override {
+  bool push_frame(const FrameBytes& frame) override {
     if (messages_.size() >= 64) return false;
-    messages_.push_back({{frame.begin(), frame.end()}, std::nullopt});
+    frame.append_to(messages_.emplace_back().frame);
     return true;
   }
   void push_write(uint32_t number, const RemoteSlice& to, LocalSlice from) override {

@@ -22,8 +22,9 @@ MessageFrame FrameOf(MessageType type, const Tag& tag, bool flag = false) {
 }
 
 std::vector<std::byte> Encode(const MessageFrame& frame) {
-  std::vector<std::byte> bytes(512);
-  bytes.resize(WriteMessageFrame(bytes, frame));
+  std::array<std::byte, MessageFrame::kMaxControlBytes> head;
+  std::vector<std::byte> bytes;
+  FrameBytes(WriteMessageHead(head, frame), frame.payload).append_to(bytes);
   return bytes;
 }
 

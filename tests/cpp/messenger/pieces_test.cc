@@ -81,9 +81,8 @@ class PiecesByHand : public testing::Test {
     frame.fingerprint = PrintOf(1);
     frame.length = length;
     frame.slice = {1, piece, 1};
-    std::vector<std::byte> bytes(256);
-    bytes.resize(WriteMessageFrame(bytes, frame));
-    ASSERT_TRUE(link_->send_frame(bytes));
+    std::array<std::byte, MessageFrame::kMaxControlBytes> head;
+    ASSERT_TRUE(link_->send_frame(WriteMessageHead(head, frame)));
   }
   // Runs until nothing more happens; the clear-to-sends that the peer has got.
   std::vector<MessageFrame> run() {

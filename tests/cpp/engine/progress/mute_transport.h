@@ -50,7 +50,7 @@ class MuteTransport final : public Transport {
    public:
     MuteLink(MuteTransport& transport, const LinkId& id) : transport_(transport), id_(id) {}
     LinkId id() const override { return id_; }
-    bool send_frame(std::span<const std::byte>) override {
+    bool send_frame(const FrameBytes&) override {
       ++transport_.frames_sent;
       return true;
     }
