@@ -16,13 +16,6 @@ namespace {
 // both wait for the other shows. Long against a round trip and a loss, short for a person.
 constexpr Duration kAnnounceAfter = std::chrono::milliseconds(100);
 
-size_t EagerBytes(const TransportLimits& limits, const MessengerOptions& options) {
-  ROCECOLL_CHECK(limits.max_frame_bytes >= MessageFrame::kMaxControlBytes);
-  const size_t wanted =
-      options.eager_bytes == 0 ? limits.preferred_eager_bytes : options.eager_bytes;
-  return std::min(wanted, limits.max_frame_bytes - MessageFrame::kHeaderBytes);
-}
-
 }  // namespace
 
 struct Messenger::Impl {
@@ -34,9 +27,8 @@ struct Messenger::Impl {
              transport.limits_towards(addresses.items())) {}
   Impl(Transport& transport, const GroupKey& group, Rank self, SharedVector<Address> addresses,
        const MessengerOptions& options, const TransportLimits& limits)
-      : core(transport, group, self, std::move(addresses), options, EagerBytes(limits, options),
-             limits) {
-    ROCECOLL_CHECK(options.eager_credits > 0 && self < core.addresses.size());
+      : core(transport, group, self, std::move(addresses), options, limits) {
+    ROCECOLL_CHECK(self < core.addresses.size());
     ROCECOLL_CHECK(limits.max_write_bytes > 0);
     channels.resize(core.addresses.size());
   }
@@ -70,7 +62,7 @@ Messenger::~Messenger() {
 }
 
 EagerLimit Messenger::eager_limit() const {
-  return {impl_->core.eager_bytes, impl_->core.eager_pieces};
+  return {impl_->core.eager.bytes, impl_->core.eager_pieces};
 }
 
 uint32_t Messenger::messages_in_flight() const { return impl_->core.messages_in_flight; }

@@ -104,8 +104,8 @@ struct LinkedRank {
 };
 
 struct MessengerOptions {
-  size_t eager_bytes = 0;       // 0: what the transport prefers
-  uint32_t eager_credits = 64;  // frames per link that the receiver agrees to buffer
+  size_t eager_bytes = 0;       // 0: what the transport prefers, within EagerBounds
+  uint32_t eager_credits = 64;  // frames per link that the receiver agrees to buffer, at most
   uint32_t max_early_clear_to_send = 1u << 16;  // per link, before the link fails
   // Until the peer opens its side of a link. A rank may come to its first operation at any time, so
   // the deadlines of the operations are the bound.

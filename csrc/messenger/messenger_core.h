@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "messenger/eager_bounds.h"
 #include "messenger/message_table.h"
 #include "messenger/messenger.h"
 #include "messenger/operation_history.h"
@@ -24,7 +25,7 @@ struct MessengerCore {
   const Rank self;
   const SharedVector<Address> addresses;
   const MessengerOptions options;
-  const size_t eager_bytes;
+  const EagerBounds eager;
   const uint32_t eager_pieces;
   const size_t piece_bytes;  // of a large message, but for its last piece
   const uint32_t messages_in_flight;
@@ -32,13 +33,13 @@ struct MessengerCore {
 
   MessengerCore(Transport& transport, const GroupKey& group, Rank self,
                 SharedVector<Address> addresses, const MessengerOptions& options,
-                size_t eager_bytes, const TransportLimits& limits)
+                const TransportLimits& limits)
       : transport(transport),
         group(group),
         self(self),
         addresses(std::move(addresses)),
         options(options),
-        eager_bytes(eager_bytes),
+        eager(EagerBounds::Of(limits, options, this->addresses.size())),
         eager_pieces(limits.eager_pieces),
         piece_bytes(limits.max_write_bytes),
         messages_in_flight(limits.messages_in_flight),
@@ -76,13 +77,13 @@ struct MessengerCore {
   }
   // Buffers for unexpected eager messages: at most one per credit is in use, some are kept.
   std::unique_ptr<std::byte[]> take_buffer() {
-    if (free_buffers.empty()) return std::make_unique_for_overwrite<std::byte[]>(eager_bytes);
+    if (free_buffers.empty()) return std::make_unique_for_overwrite<std::byte[]>(eager.bytes);
     auto buffer = std::move(free_buffers.back());
     free_buffers.pop_back();
     return buffer;
   }
   void give_back(std::unique_ptr<std::byte[]> buffer) {
-    if (buffer && free_buffers.size() < options.eager_credits) {
+    if (buffer && free_buffers.size() < eager.credits) {
       free_buffers.push_back(std::move(buffer));
     }
   }

@@ -11,7 +11,7 @@
 namespace rocecoll {
 
 PeerChannel::PeerChannel(MessengerCore& core, Rank peer)
-    : core_(core), peer_(peer), credits_(core.options.eager_credits) {}
+    : core_(core), peer_(peer), credits_(core.eager.credits) {}
 
 bool PeerChannel::ready(Instant now) {
   if (core_.failed()) return false;
@@ -69,7 +69,7 @@ void PeerChannel::send(Instant now, const Tag& tag, const Fingerprint& fingerpri
   if (!note_posted(tag, fingerprint) || !ready(now)) return;
   Message* early =
       kept_clears_ > 0 ? core_.messages.find(MessageRole::kCleared, peer_, tag) : nullptr;
-  const bool small = from.size <= core_.eager_bytes;
+  const bool small = from.size <= core_.eager.bytes;
   const bool nothing_waits = control_.empty() && cleared_sends_.empty() && small_sends_.empty();
   if (small && early == nullptr && credits_ > 0 && nothing_waits &&
       send_eager(tag, fingerprint, from, /*cleared=*/false)) {
@@ -112,7 +112,7 @@ void PeerChannel::recv(Instant now, const Tag& tag, const Fingerprint& fingerpri
   }
   if (!ready(now)) return;
   Message& message = post(MessageRole::kRecv, now, tag, fingerprint, into, token);
-  if (into.size > core_.eager_bytes) {
+  if (into.size > core_.eager.bytes) {
     message.has_slice = true;
     control_.push_back(message);
   } else {
@@ -211,8 +211,7 @@ void PeerChannel::mark_dirty() {
 }
 
 bool PeerChannel::must_return_credits() const {
-  return owed_credits_ > 0 &&
-         (peer_starves_ || 2 * uint64_t{owed_credits_} >= core_.options.eager_credits);
+  return owed_credits_ > 0 && (peer_starves_ || 2 * uint64_t{owed_credits_} >= core_.eager.credits);
 }
 
 bool PeerChannel::flush() {

@@ -16,7 +16,7 @@ void PeerChannel::on_frame(std::span<const std::byte> bytes) {
     fail_protocol("a malformed frame");
     return;
   }
-  if (frame->credits > core_.options.eager_credits - credits_) {
+  if (frame->credits > core_.eager.credits - credits_) {
     fail_protocol("more credits than exist");
     return;
   }
@@ -89,7 +89,7 @@ bool PeerChannel::check_match(const Message& ours, const MessageFrame& frame) {
 
 void PeerChannel::on_eager(const MessageFrame& frame) {
   if (!frame.flag) {
-    if (held_credits_ >= core_.options.eager_credits) {
+    if (held_credits_ >= core_.eager.credits) {
       fail_protocol("more eager messages than it had credits");
       return;
     }
@@ -121,7 +121,7 @@ void PeerChannel::keep_unexpected(const MessageFrame& frame) {
     fail_protocol("a message as cleared that this rank did not clear");
     return;
   }
-  if (frame.payload.size() > core_.eager_bytes) {
+  if (frame.payload.size() > core_.eager.bytes) {
     fail_protocol("an eager message above this rank's eager limit");
     return;
   }
@@ -145,7 +145,7 @@ void PeerChannel::on_clear_to_send(const MessageFrame& frame) {
     return;
   }
   if (!check_match(*message, frame)) return;
-  if (frame.flag != (message->length > core_.eager_bytes)) {
+  if (frame.flag != (message->length > core_.eager.bytes)) {
     fail_protocol("a clear-to-send for another eager limit than this rank's");
     return;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "messenger/eager_bounds.h"
 #include "messenger/world.h"
 
 namespace rocecoll {
@@ -104,6 +105,35 @@ TEST_P(CreditTest, PeriodsOfStarvationFollowEachOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Credits, CreditTest, testing::Values(1u, 2u, 5u, 64u, 2000u));
+
+// What a rank may be made to keep does not grow with the group.
+TEST(EagerBounds, AllPeersTogetherFillABoundedPartOfMemory) {
+  TransportLimits limits;
+  limits.max_frame_bytes = 65535;
+  limits.preferred_eager_bytes = 32 * 1024;
+  const MessengerOptions options;
+  for (const size_t ranks : {2u, 3u, 128u, 129u, 1000u, 2048u, 2049u, 16384u, 1u << 20}) {
+    const EagerBounds bounds = EagerBounds::Of(limits, options, ranks);
+    EXPECT_LE(bounds.bytes * bounds.credits * ranks, EagerBounds::kUnexpectedBytes) << ranks;
+    EXPECT_GE(bounds.credits, EagerBounds::kLeastCredits) << ranks;
+    EXPECT_EQ(bounds.bytes == limits.preferred_eager_bytes, ranks <= 2048) << ranks;
+    EXPECT_EQ(bounds.credits == options.eager_credits, ranks <= 128) << ranks;
+  }
+}
+
+// Who names a limit has it, as all ranks do.
+TEST(EagerBounds, AreNoMoreThanWhatIsAskedForAndWhatAFrameTakes) {
+  TransportLimits limits;
+  limits.max_frame_bytes = 4088;
+  limits.preferred_eager_bytes = 4088;
+  MessengerOptions options;
+  options.eager_credits = 1;
+  EagerBounds bounds = EagerBounds::Of(limits, options, 16384);
+  EXPECT_EQ(bounds.bytes, 4088 - MessageFrame::kHeaderBytes);
+  EXPECT_EQ(bounds.credits, 1u);
+  options.eager_bytes = 100;
+  EXPECT_EQ(EagerBounds::Of(limits, options, 1 << 20).bytes, 100u);
+}
 
 }  // namespace
 }  // namespace rocecoll
