@@ -43,6 +43,9 @@ struct TxDatagram {
   // What becomes of it must not depend on its neighbours: it is no segment of a run that a hop may
   // drop as a whole, because the largest is too large for it.
   bool alone = false;
+  // The payload lies in a queue, where it stays until the sender looks at what has come. Whoever
+  // keeps the datagram for longer copies it.
+  bool payload_is_queued = false;
 };
 
 // One received packet, written whole by receive(). `bytes` and `from` are lent until release().

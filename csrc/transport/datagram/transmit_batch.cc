@@ -2,6 +2,7 @@
 #include "transport/datagram/transmit_batch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/arithmetic.h"
 #include "base/check.h"
@@ -21,8 +22,8 @@ TransmitBatch::TransmitBatch(DatagramPort& port, TransportStats& stats)
       stats_(stats),
       max_datagram_bytes_(port.limits().max_datagram_bytes),
       max_datagrams_(std::max<size_t>(port.limits().max_burst, 1)),
-      // Room for a whole batch of frames, which are all header, and the gaps between them.
-      arena_(kBatchBytes + max_datagram_bytes_ + max_datagrams_ * kHeaderAlignment) {}
+      // Room for a whole batch of frames, headers and payloads, and the gaps between all of them.
+      arena_(kBatchBytes + max_datagram_bytes_ + 2 * max_datagrams_ * kHeaderAlignment) {}
 
 bool TransmitBatch::has_room(size_t datagram_bytes) const {
   ROCECOLL_CHECK(datagram_bytes <= max_datagram_bytes_);
@@ -53,11 +54,26 @@ bool TransmitBatch::send() {
   }
   first_ += accepted;
   blocked_ = first_ < datagrams_.size();
-  if (blocked_) return false;
+  if (blocked_) {
+    copy_queued();
+    return false;
+  }
   datagrams_.clear();
   owners_.clear();
   first_ = arena_used_ = bytes_ = 0;
   return true;
+}
+
+void TransmitBatch::copy_queued() {
+  for (size_t i = first_; i < datagrams_.size(); ++i) {
+    TxDatagram& datagram = datagrams_[i];
+    if (!std::exchange(datagram.payload_is_queued, false) || datagram.payload.empty()) continue;
+    ROCECOLL_CHECK(arena_.size() - arena_used_ >= datagram.payload.size());
+    const auto copy = std::span(arena_).subspan(arena_used_, datagram.payload.size());
+    std::ranges::copy(datagram.payload, copy.begin());
+    datagram.payload = copy;
+    arena_used_ += RoundUp(copy.size(), kHeaderAlignment);
+  }
 }
 
 void TransmitBatch::drop_lent(const Endpoint* owner) {

@@ -33,6 +33,8 @@ class TransmitBatch {
   void drop_lent(const Endpoint* owner);
 
  private:
+  void copy_queued();
+
   DatagramPort& port_;
   TransportStats& stats_;
   const size_t max_datagram_bytes_;

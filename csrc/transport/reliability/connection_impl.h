@@ -97,7 +97,9 @@ struct Connection::Impl {
   void build_packet(Instant now, bool with_content, std::span<std::byte> space, TxDatagram& out);
   void write_ack(Instant now, size_t reserve, ByteWriter& body);
   size_t content_reserve() const;
-  void write_frames(ByteWriter& body, SentPacket& packet);
+  bool asks_as_last(Instant now) const;
+  std::span<const std::byte> write_frames(Instant now, bool& ping, ByteWriter& body,
+                                          SentPacket& packet);
   void pad_to_run(const SentPacket& packet, size_t header, ByteWriter& body);
   void write_close(ByteWriter& body, SentPacket& packet);
   std::span<const std::byte> write_data(bool ping, ByteWriter& body, SentPacket& packet);

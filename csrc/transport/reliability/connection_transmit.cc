@@ -10,6 +10,9 @@ namespace {
 
 // A packet is filled up with DATA only from this room on: smaller pieces cost more than they carry.
 constexpr size_t kMinDataBytes = 128;
+// A frame that ends its packet is sent from the queue from this size on: below it a copy costs less
+// than a further slice of memory.
+constexpr size_t kLendFromBytes = 4096;
 // Acknowledgements that a full window asks for, if its size alone does not bring them: a sender
 // that hears of its window in one piece sends it in one piece (draft-ietf-quic-ack-frequency).
 constexpr uint64_t kPingsPerWindow = 4;
@@ -159,13 +162,14 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
     ping = ping || window_nearly_used();
     if (settled_due) WriteSettled(body, sent.settled_below());
     settled_due = false;
-    if (send_queue.has_pending()) write_frames(body, packet);
+    if (send_queue.has_pending()) payload = write_frames(now, ping, body, packet);
     if (close_sendable()) write_close(body, packet);
-    payload = write_data(ping, body, packet);
+    if (payload.empty()) payload = write_data(ping, body, packet);
   }
-  // Where packets get lost, the last of what there is to say does not wait to be missed.
-  ping = ping || (with_content && !has_content() && path.loses(now));
-  if (ping && packet.data_length == 0) WritePing(body);
+  if (payload.empty()) {
+    ping = ping || (with_content && asks_as_last(now));
+    if (ping) WritePing(body);
+  }
   if (ping) ping_due = false;
   if (probe) --probes_due;
   // The second probe is of use without content, too: it may get through where the first did not.
@@ -187,7 +191,11 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   out.header = control;
   out.payload = payload;
   out.alone = probe || !path.mtu.carries(packet.bytes);
+  out.payload_is_queued = packet.data_length == 0;
 }
+
+// Where packets get lost, the last of what there is to say does not wait to be missed.
+bool Connection::Impl::asks_as_last(Instant now) const { return !has_content() && path.loses(now); }
 
 // Every packet that goes out anyway takes the acknowledgement along if there is news; probes do
 // always, since what took the news before may have been lost with all large packets.
@@ -202,20 +210,35 @@ void Connection::Impl::write_ack(Instant now, size_t reserve, ByteWriter& body) 
   ack_tracker.on_ack_sent();
 }
 
-// As many with successive numbers as fit.
-void Connection::Impl::write_frames(ByteWriter& body, SentPacket& packet) {
+// As many with successive numbers as fit. Returns the bytes of the last one if they are lent: then
+// nothing may follow, and the ping has been written.
+std::span<const std::byte> Connection::Impl::write_frames(Instant now, bool& ping, ByteWriter& body,
+                                                          SentPacket& packet) {
   ROCECOLL_CHECK(send_queue.has_pending());
   packet.frame_first = send_queue.next_pending();
-  while (send_queue.has_pending() && packet.frame_count < UINT16_MAX &&
-         send_queue.next_pending() == packet.frame_first + packet.frame_count) {
+  const auto next_fits = [&](size_t room) {
+    return send_queue.has_pending() && packet.frame_count < UINT16_MAX &&
+           send_queue.next_pending() == packet.frame_first + packet.frame_count &&
+           kFrameHeaderBytes + send_queue.bytes(send_queue.next_pending()).size() + kPingBytes <=
+               room;
+  };
+  while (next_fits(body.room())) {
     const uint64_t sequence = send_queue.next_pending();
-    const auto bytes = send_queue.bytes(sequence);
-    if (kFrameHeaderBytes + bytes.size() + kPingBytes > body.room()) break;
-    WriteFrame(body, {sequence, bytes, send_queue.ends_frame(sequence)});
+    const FrameField frame{sequence, send_queue.bytes(sequence), send_queue.ends_frame(sequence)};
     send_queue.mark_sent(sequence);
     ++packet.frame_count;
+    const size_t bytes = kFrameHeaderBytes + frame.bytes.size();
+    if (frame.bytes.size() >= kLendFromBytes && !closing.close_due &&
+        !next_fits(body.room() - bytes)) {
+      ping = ping || asks_as_last(now);
+      if (ping) WritePing(body);
+      WriteFrameHeader(body, frame);
+      return frame.bytes;
+    }
+    WriteFrame(body, frame);
   }
   ROCECOLL_CHECK(packet.frame_count > 0);
+  return {};
 }
 
 // The kernel cuts a run of datagrams of one size from one message: where the first piece of a frame

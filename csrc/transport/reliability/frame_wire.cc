@@ -155,12 +155,16 @@ void WritePadding(ByteWriter& to, size_t bytes) {
 }
 
 void WriteFrame(ByteWriter& to, const FrameField& frame) {
+  WriteFrameHeader(to, frame);
+  to.WriteBytes(frame.bytes);
+}
+
+void WriteFrameHeader(ByteWriter& to, const FrameField& frame) {
   ROCECOLL_CHECK(!frame.bytes.empty());
   ROCECOLL_CHECK(frame.bytes.size() <= std::numeric_limits<uint16_t>::max());
   to.Write(static_cast<uint8_t>(frame.ends ? SubFrameType::kFrame : SubFrameType::kPiece));
   to.Write(static_cast<uint16_t>(frame.bytes.size()));
   to.Write(frame.sequence);
-  to.WriteBytes(frame.bytes);
 }
 
 void WriteClose(ByteWriter& to, const CloseField& close) {

@@ -101,6 +101,8 @@ void WriteSettled(ByteWriter& to, uint64_t below);
 // The last sub-frame, of `bytes` with its type.
 void WritePadding(ByteWriter& to, size_t bytes);
 void WriteFrame(ByteWriter& to, const FrameField& frame);
+// Its bytes are not written: they follow the header on their own.
+void WriteFrameHeader(ByteWriter& to, const FrameField& frame);
 void WriteClose(ByteWriter& to, const CloseField& close);
 // The payload is not written: it follows the header on its own.
 void WriteDataHeader(ByteWriter& to, const DataField& data);
