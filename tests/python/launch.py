@@ -19,6 +19,7 @@ import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
+WHOLE_LINES = Path(__file__).resolve().parent / "whole_lines"
 LIMIT_S = 400.0
 STACKS_LIMIT_S = 30.0
 OPTIONS = ("ROCECOLL_", "NCCL_")  # of ours; what gloo needs, tests of gloo need, too
@@ -32,13 +33,14 @@ def environment(**extra: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith((*OPTIONS, *LAUNCHERS)) and name not in PLACE
     }
-    return {
-        **kept,
+    kept |= {
         "OMP_NUM_THREADS": "1",
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
         **extra,
     }
+    paths = [str(WHOLE_LINES), kept.get("PYTHONPATH", "")]
+    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 # Below those that Linux gives out, which somebody else might be given before the port is used.
