@@ -121,8 +121,18 @@ def add(tensor: torch.Tensor, value: float) -> None:
         tensor.add_(value)
 
 
+def idle_then_busy(device: torch.device) -> Iterator[contextlib.AbstractContextManager[bool]]:
+    """Blocks that tell whether the stream is busy in them; all that is checked there is in that one.
+
+    CUDA waits for the device where pinned memory of a size or a kernel is new to the process.
+    """
+    yield contextlib.nullcontext(False)
+    torch.accelerator.synchronize(device)
+    yield busy_stream(device)
+
+
 @contextlib.contextmanager
-def busy_stream(device: torch.device) -> Iterator[None]:
+def busy_stream(device: torch.device) -> Iterator[bool]:
     """What is queued on the current stream does not run before the end of the block, at which it is
     checked that nobody has waited for it."""
     closed = None
@@ -133,7 +143,7 @@ def busy_stream(device: torch.device) -> Iterator[None]:
     last = torch.Event(device=device)
     last.record()
     try:
-        yield
+        yield True
         assert not last.query(), "the block outlasted what it was to be compared with"
     finally:
         if closed is not None:

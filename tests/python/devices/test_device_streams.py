@@ -34,21 +34,22 @@ def check_issue_does_not_wait() -> None:
     """The input is computed when the call returns or later, and its result counts."""
     device = fake_device.accelerator()
     for count in (1, LARGE):
-        tensor = torch.zeros(count, device=device)
-        views = torch.zeros(2, count, device=device)
-        received = torch.zeros(count, device=device)
-        with fake_device.busy_stream(device):
-            fake_device.add(tensor, 1)
-            fake_device.add(views, 2)
-            works = [dist.all_reduce(tensor, async_op=True)]
-            works.append(dist.all_reduce(views.t(), async_op=True))
-            works.append(dist.broadcast(received, 0, async_op=True))
-            assert not any(work.is_completed() for work in works)
-        for work in works:
-            work.wait()
-        assert_same(tensor.cpu(), total(1, count), count)
-        assert_same(views.cpu(), total(2, count).expand(2, -1), count)
-        assert_same(received.cpu(), torch.zeros(count), count)
+        for block in fake_device.idle_then_busy(device):
+            tensor = torch.zeros(count, device=device)
+            views = torch.zeros(2, count, device=device)
+            received = torch.zeros(count, device=device)
+            with block as busy:
+                fake_device.add(tensor, 1)
+                fake_device.add(views, 2)
+                works = [dist.all_reduce(tensor, async_op=True)]
+                works.append(dist.all_reduce(views.t(), async_op=True))
+                works.append(dist.broadcast(received, 0, async_op=True))
+                assert not busy or not any(work.is_completed() for work in works)
+            for work in works:
+                work.wait()
+            assert_same(tensor.cpu(), total(1, count), count)
+            assert_same(views.cpu(), total(2, count).expand(2, -1), count)
+            assert_same(received.cpu(), torch.zeros(count), count)
     fake_device.settle(device)
 
 
@@ -59,19 +60,20 @@ def test_issue_does_not_wait(device_pool: DevicePool) -> None:
 def check_late_input_holds_up_nobody() -> None:
     """A call whose input is computed later does not delay the copies of one before it."""
     device = fake_device.accelerator()
-    early, late = torch.ones(LARGE, device=device), torch.zeros(LARGE, device=device)
     side = torch.Stream(device=device)
-    torch.accelerator.synchronize(device)
-    first = dist.all_reduce(early, async_op=True)
-    with fake_device.busy_stream(device):
-        fake_device.add(late, 2)
-        second = dist.all_reduce(late, async_op=True)
-        with side:
-            first.wait()
-            assert_same(early.cpu(), total(1, LARGE), "early")
-        assert not second.is_completed()
-    second.wait()
-    assert_same(late.cpu(), total(2, LARGE), "late")
+    for block in fake_device.idle_then_busy(device):
+        early, late = torch.ones(LARGE, device=device), torch.zeros(LARGE, device=device)
+        torch.accelerator.synchronize(device)
+        first = dist.all_reduce(early, async_op=True)
+        with block as busy:
+            fake_device.add(late, 2)
+            second = dist.all_reduce(late, async_op=True)
+            with side:
+                first.wait()
+                assert_same(early.cpu(), total(1, LARGE), "early")
+            assert not busy or not second.is_completed()
+        second.wait()
+        assert_same(late.cpu(), total(2, LARGE), "late")
     fake_device.settle(device)
 
 
@@ -86,20 +88,23 @@ def check_output_in_use() -> None:
     for count in (1, LARGE):
         tensor = torch.ones(count, device=device)
         if dist.get_rank() == 0:
-            dist.broadcast(tensor, 0)
-            dist.send(tensor, 1)
+            for _ in range(2):
+                dist.broadcast(tensor, 0)
+            for _ in range(2):
+                dist.send(tensor, 1)
         else:
             for receive in (
                 lambda t: dist.broadcast(t, 0, async_op=True),
                 lambda t: dist.irecv(t, 0),
             ):
-                tensor = torch.zeros(count, device=device)
-                with fake_device.busy_stream(device):
-                    fake_device.add(tensor, 5)
-                    work = receive(tensor)
-                assert work is not None
-                work.wait()
-                assert_same(tensor.cpu(), torch.ones(count), count)
+                for block in fake_device.idle_then_busy(device):
+                    tensor = torch.zeros(count, device=device)
+                    with block:
+                        fake_device.add(tensor, 5)
+                        work = receive(tensor)
+                    assert work is not None
+                    work.wait()
+                    assert_same(tensor.cpu(), torch.ones(count), count)
     fake_device.settle(device)
 
 
