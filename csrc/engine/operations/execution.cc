@@ -103,6 +103,7 @@ void Execution::begin(const OperationSpec& spec, Plan plan, const Fingerprint& f
   tag_operation_ = tag_operation;
   token_base_ = token_base;
   element_bytes_ = SizeOf(spec.type);
+  overlaps_ = overlaps_steps();
   next_lane_ = 0;
   lanes_done_ = 0;
   lanes_running_ = 0;
@@ -113,37 +114,6 @@ void Execution::begin(const OperationSpec& spec, Plan plan, const Fingerprint& f
   announce_memory();
   lay_out();
   if (spec.staged != nullptr) staging_.begin(spec, context_.rank, plan_.lanes);
-}
-
-// The registration of each piece costs, so all lanes share what is announced here.
-void Execution::announce_memory() {
-  const auto whole = [this](const OperationBuffer& buffer) -> std::span<std::byte> {
-    if (buffer.partition.total() * element_bytes_ < MemoryDomain::kLeastAnnouncedBytes) return {};
-    const Blocks all = Blocks::Run(Buffer::kInput, 0, buffer.partition.blocks());
-    const Extent extent = Measure(buffer.partition, all);
-    if (extent.segments != 1) return {};
-    return {static_cast<std::byte*>(buffer.data) + extent.first.offset * element_bytes_,
-            extent.elements * element_bytes_};
-  };
-  const auto announce = [this](std::span<std::byte> memory, bool writable) {
-    return memory.empty() ? kUnregistered : context_.memory.announce(memory, writable);
-  };
-  const bool gives_output = GivesOutput(spec_->collective, context_.rank == spec_->root);
-  const auto input = whole(spec_->input);
-  const auto output = whole(spec_->output);
-  output_memory_ = announce(output, !gives_output);
-  const bool in_output = !input.empty() && input.data() >= output.data() &&
-                         input.data() + input.size() <= output.data() + output.size();
-  input_memory_ = in_output ? output_memory_ : announce(input, /*writable=*/false);
-}
-
-void Execution::withdraw_memory() {
-  const auto withdraw = [this](RegistrationId memory) {
-    if (memory != kUnregistered) context_.memory.withdraw(memory);
-  };
-  if (input_memory_ != output_memory_) withdraw(input_memory_);
-  withdraw(output_memory_);
-  input_memory_ = output_memory_ = kUnregistered;
 }
 
 bool Execution::has_private_output() const {
@@ -264,7 +234,9 @@ bool Execution::start_lanes(Instant now) {
     lane.in_step = false;
     lane.index = next_lane_++;
     lane.next_step = 0;
-    lane.outstanding = 0;
+    lane.sends = lane.receives = {};
+    lane.sends_may_stay = false;
+    lane.ahead = 0;
     ++lanes_running_;
     bind(lane);
     bind_scratch(lane);
@@ -275,9 +247,13 @@ bool Execution::start_lanes(Instant now) {
   return started;
 }
 
-void Execution::on_message_complete(Instant now, uint32_t slot) {
-  ROCECOLL_CHECK(slot < lanes_.size() && lanes_[slot].running && lanes_[slot].outstanding > 0);
-  if (--lanes_[slot].outstanding > 0) return;
+void Execution::on_message_complete(Instant now, uint32_t message) {
+  const uint32_t slot = message / 4;
+  ROCECOLL_CHECK(slot < lanes_.size() && lanes_[slot].running);
+  Lane& lane = lanes_[slot];
+  uint32_t& left = (message & 2) != 0 ? lane.sends[message & 1] : lane.receives[message & 1];
+  ROCECOLL_CHECK(left > 0);
+  if (--left > 0) return;
   run_lane(now, slot);
   if (lanes_waiting()) start_lanes(now);
 }
@@ -285,7 +261,7 @@ void Execution::on_message_complete(Instant now, uint32_t slot) {
 // Steps on until the lane waits for messages or ends.
 void Execution::run_lane(Instant now, uint32_t slot) {
   Lane& lane = lanes_[slot];
-  while (lane.outstanding == 0) {
+  while (may_go_on(lane)) {
     if (lane.in_step) finish_step(lane);
     if (lane.next_step == plan_.program.steps) {
       finish_lane(lane);
@@ -297,6 +273,7 @@ void Execution::run_lane(Instant now, uint32_t slot) {
 
 void Execution::start_step(Instant now, uint32_t slot) {
   Lane& lane = lanes_[slot];
+  if (lane.sends[1 - lane.next_step % 2] > 0) lane.last_step = lane.step;
   lane.step = plan_.program.step(context_.rank, lane.next_step);
   lane.in_step = true;
   lane.unpacks = false;
@@ -308,15 +285,20 @@ void Execution::start_step(Instant now, uint32_t slot) {
                   Copy(to, from, elements * element_bytes_);
                 });
   }
+  const uint32_t ahead = std::exchange(lane.ahead, 0);
   size_t scratch_used = 0;
   for (uint32_t i = 0; i < lane.step.size(); ++i) {
-    if (Posts(lane.step[i])) post(now, slot, i, scratch_used);
+    if (!Posts(lane.step[i]) || (ahead >> i & 1) != 0) continue;
+    post(now, slot, lane.step, lane.next_step, i, scratch_used);
   }
+  if (overlaps_) look_ahead(now, slot);
 }
 
-void Execution::post(Instant now, uint32_t slot, uint32_t index, size_t& scratch_used) {
+// `step` is the lane's, or the next one, which has this number.
+void Execution::post(Instant now, uint32_t slot, const Step& step, uint32_t number, uint32_t index,
+                     size_t& scratch_used) {
   Lane& lane = lanes_[slot];
-  const Transfer& transfer = lane.step[index];
+  const Transfer& transfer = step[index];
   const BoundBuffer& memory = buffer(lane, transfer.blocks.buffer);
   const Extent extent = Measure(memory.partition, transfer.blocks);
   // Where a rank cannot know the others' sizes, empty messages go, too: they show that a rank
@@ -332,10 +314,11 @@ void Execution::post(Instant now, uint32_t slot, uint32_t index, size_t& scratch
   } else {
     slice = {memory.base + extent.first.offset * element_bytes_, bytes, memory.registration};
   }
-  const Tag tag{tag_operation_, lane.next_step,
-                (lane.index << 16) | NumberToPeer(lane.step, index)};
-  ++lane.outstanding;
-  if (transfer.kind == Transfer::Kind::kSend) {
+  const Tag tag{tag_operation_, number, (lane.index << 16) | NumberToPeer(step, index)};
+  const bool sends = transfer.kind == Transfer::Kind::kSend;
+  const uint64_t token = token_base_ + 4 * slot + (sends ? 2 : 0) + number % 2;
+  ++(sends ? lane.sends : lane.receives)[number % 2];
+  if (sends) {
     if (in_scratch > 0) {
       std::byte* to = slice.data;
       ForEachSegment(memory.partition, transfer.blocks, [&](const ElementRange& range) {
@@ -343,11 +326,11 @@ void Execution::post(Instant now, uint32_t slot, uint32_t index, size_t& scratch
         to += range.count * element_bytes_;
       });
     }
-    context_.messenger.send(now, transfer.peer, tag, fingerprint_, slice, token_base_ + slot);
+    context_.messenger.send(now, transfer.peer, tag, fingerprint_, slice, token);
     return;
   }
   if (in_scratch > 0 && transfer.kind == Transfer::Kind::kRecv) lane.unpacks = true;
-  context_.messenger.recv(now, transfer.peer, tag, fingerprint_, slice, token_base_ + slot);
+  context_.messenger.recv(now, transfer.peer, tag, fingerprint_, slice, token);
 }
 
 // All messages of the step are complete: spreads what was received packed, then reduces. Walks

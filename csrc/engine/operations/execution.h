@@ -30,6 +30,7 @@ struct ExecutionContext {
   Rank rank = 0;
   uint32_t ranks = 1;
   uint32_t max_lanes_in_flight = 1;
+  bool crosses_network = false;  // its ranks are on several hosts
 };
 
 class Execution {
@@ -38,15 +39,15 @@ class Execution {
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
-  // `spec` outlives the run. Messages complete with tokens token_base + lane slot. An execution is
-  // used again for one operation after the other, so that running one allocates nothing.
+  // `spec` outlives the run. Messages complete with tokens from token_base on:
+  // on_message_complete() takes the difference. An execution is used again for one operation after
+  // the other, so that running one allocates nothing.
   void begin(const OperationSpec& spec, Plan plan, const Fingerprint& fingerprint,
              uint64_t tag_operation, uint64_t token_base);
   // Starts lanes while the lane window, scratch and staged memory allow. True if one started.
   bool start_lanes(Instant now);
   bool lanes_waiting() const { return next_lane_ < plan_.lanes; }
-  // A message of the lane in `slot` is complete.
-  void on_message_complete(Instant now, uint32_t slot);
+  void on_message_complete(Instant now, uint32_t message);
   bool done() const { return lanes_done_ == plan_.lanes && staging_.status().ok(); }
   // Why staged memory failed, if it did: the operation will then never be done.
   const Status& staging_status() const { return staging_.status(); }
@@ -65,9 +66,15 @@ class Execution {
     bool in_step = false;
     bool unpacks = false;  // a plain receive of this step landed in scratch
     uint32_t index = 0;
-    uint32_t next_step = 0;
-    uint32_t outstanding = 0;
+    uint32_t next_step = 0;  // the one that it is in, if any
+    // Not complete, by the last bit of their step: the one before may have left sends, and the next
+    // one may have receives (execution_overlap.cc).
+    std::array<uint32_t, 2> sends{};
+    std::array<uint32_t, 2> receives{};
+    bool sends_may_stay = false;  // those of this step, when it ends
+    uint32_t ahead = 0;           // a bit for each transfer of the next step that is posted
     Step step;
+    Step last_step;  // if there are sends of it
     std::array<BoundBuffer, 3> buffers;
     LocalSlice scratch;
   };
@@ -80,8 +87,10 @@ class Execution {
     size_t total() const { return work + output + input + step; }
   };
 
+  // -- execution_memory.cc
   void announce_memory();
   void withdraw_memory();
+
   void lay_out();
   size_t step_scratch(const Lane& lane) const;
   size_t message_scratch(const Transfer& transfer, const Extent& extent) const;
@@ -90,10 +99,20 @@ class Execution {
   void prepare_input(Lane& lane);
   void run_lane(Instant now, uint32_t slot);
   void start_step(Instant now, uint32_t slot);
-  void post(Instant now, uint32_t slot, uint32_t index, size_t& scratch_used);
+  void post(Instant now, uint32_t slot, const Step& step, uint32_t number, uint32_t index,
+            size_t& scratch_used);
   void finish_step(Lane& lane);
   void reduce(Lane& lane, const Transfer& transfer, const std::byte* received);
   void finish_lane(Lane& lane);
+
+  // -- execution_overlap.cc
+  bool overlaps_steps() const;
+  bool may_go_on(const Lane& lane) const;
+  void look_ahead(Instant now, uint32_t slot);
+  bool may_stay(const Lane& lane, const Step& next, const Transfer& send) const;
+  bool may_receive_ahead(const Lane& lane, const Step& next, const Transfer& receive) const;
+  bool overlap(const Lane& lane, const Blocks& a, const Blocks& b) const;
+
   bool has_private_output() const;
   bool needs_input_copy() const { return ScalesInScratch(*spec_, context_.ranks); }
   bool scales_input() const { return ScalesInput(*spec_, context_.ranks); }
@@ -112,6 +131,7 @@ class Execution {
   uint64_t tag_operation_ = 0;
   uint64_t token_base_ = 0;
   size_t element_bytes_ = 1;
+  bool overlaps_ = false;  // its steps (execution_overlap.cc)
   // Of the caller's memory, if it is worth that; equal where the input is a part of the output.
   RegistrationId input_memory_ = kUnregistered;
   RegistrationId output_memory_ = kUnregistered;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far two neighbouring steps of a lane run at the same time. A large message waits for its
+// receiver's word, and its sender for the word that it has arrived, which would cost each step the
+// way to the peer and back. So receives go out a step ahead, and a step ends with its receives:
+// its sends may stay until the next one ends. Where memory is in the way, neither happens.
+//
+// Of many lanes one is under way while another waits, and on one host processors are scarcer than
+// time: there, with four ranks on two cores, overlapping took 1.02 to 1.13 times as long.
+//
+// What stands in a send's memory may be replaced by what the same peer sends in the step after it:
+// that peer is past the step in which it receives the former, whole.
+#include <algorithm>
+
+#include "engine/operations/execution.h"
+
+namespace rocecoll {
+namespace {
+
+using Kind = Transfer::Kind;
+
+// Between hosts three lanes and more took 1.04 to 1.09 times as long with it, up to two 0.8 to 1.0.
+constexpr uint32_t kMaxOverlappingLanes = 2;
+
+}  // namespace
+
+bool Execution::overlaps_steps() const {
+  return context_.crosses_network && plan_.lanes <= kMaxOverlappingLanes &&
+         plan_.program.steps > 1 &&
+         plan_.elements * element_bytes_ > context_.messenger.eager_limit().bytes;
+}
+
+// To the end of its step, or from there to the next one.
+bool Execution::may_go_on(const Lane& lane) const {
+  if (!lane.in_step) return true;
+  const uint32_t here = lane.next_step % 2;
+  if (lane.receives[here] > 0 || lane.sends[1 - here] > 0) return false;
+  return lane.sends[here] == 0 || lane.sends_may_stay;
+}
+
+// Once this step's copies are made and all of its messages are posted.
+void Execution::look_ahead(Instant now, uint32_t slot) {
+  Lane& lane = lanes_[slot];
+  lane.sends_may_stay = false;
+  const uint32_t number = lane.next_step + 1;
+  if (number == plan_.program.steps) return;
+  const Step next = plan_.program.step(context_.rank, number);
+  size_t no_scratch = 0;
+  for (uint32_t i = 0; i < next.size(); ++i) {
+    if (!may_receive_ahead(lane, next, next[i])) continue;
+    lane.ahead |= 1u << i;
+    post(now, slot, next, number, i, no_scratch);
+  }
+  ROCECOLL_CHECK(no_scratch == 0);
+  if (lane.sends[lane.next_step % 2] == 0) return;
+  lane.sends_may_stay = std::ranges::all_of(lane.step, [&](const Transfer& transfer) {
+    return transfer.kind != Kind::kSend || may_stay(lane, next, transfer);
+  });
+}
+
+// Nothing is written there before the end of the next step, which waits for it.
+bool Execution::may_stay(const Lane& lane, const Step& next, const Transfer& send) const {
+  const Partition& partition = buffer(lane, send.blocks.buffer).partition;
+  if (message_scratch(send, Measure(partition, send.blocks)) > 0) return false;
+  const auto touches = [&](const Transfer& other) {
+    return overlap(lane, send.blocks, other.blocks);
+  };
+  const bool now = std::ranges::any_of(lane.step, [&](const Transfer& other) {
+    return (other.kind == Kind::kRecv || other.kind == Kind::kRecvReduce) && touches(other);
+  });
+  const bool later = std::ranges::any_of(next, [&](const Transfer& other) {
+    const bool received = other.kind == Kind::kRecv && other.peer != send.peer;
+    return (received || other.kind == Kind::kCopy) && touches(other);
+  });
+  return !now && !later;
+}
+
+// Nothing is read or written there before the next step begins, nor by a copy with which it begins.
+bool Execution::may_receive_ahead(const Lane& lane, const Step& next,
+                                  const Transfer& receive) const {
+  if (receive.kind != Kind::kRecv) return false;
+  const Extent extent = Measure(buffer(lane, receive.blocks.buffer).partition, receive.blocks);
+  const size_t bytes = extent.elements * element_bytes_;
+  if (extent.segments != 1 || bytes <= context_.messenger.eager_limit().bytes) return false;
+  const auto touches = [&](const Blocks& blocks) { return overlap(lane, receive.blocks, blocks); };
+  const auto sent_elsewhere = [&](const Transfer& other) {
+    return other.kind == Kind::kSend && other.peer != receive.peer && touches(other.blocks);
+  };
+  const bool stays =
+      lane.sends[1 - lane.next_step % 2] > 0 && std::ranges::any_of(lane.last_step, sent_elsewhere);
+  const bool now = std::ranges::any_of(lane.step, [&](const Transfer& other) {
+    const bool received = other.kind == Kind::kRecv || other.kind == Kind::kRecvReduce;
+    return sent_elsewhere(other) || (received && touches(other.blocks)) ||
+           (other.kind == Kind::kRecvReduce && touches(other.source));
+  });
+  const bool first = std::ranges::any_of(next, [&](const Transfer& other) {
+    return other.kind == Kind::kCopy && (touches(other.blocks) || touches(other.source));
+  });
+  return !stays && !now && !first;
+}
+
+// In memory: two of the lane's buffers may be the same.
+bool Execution::overlap(const Lane& lane, const Blocks& a, const Blocks& b) const {
+  const BoundBuffer& of_a = buffer(lane, a.buffer);
+  const BoundBuffer& of_b = buffer(lane, b.buffer);
+  bool found = false;
+  ForEachSegment(of_a.partition, a, [&](const ElementRange& in_a) {
+    const std::byte* const begin = of_a.base + in_a.offset * element_bytes_;
+    const std::byte* const end = begin + in_a.count * element_bytes_;
+    ForEachSegment(of_b.partition, b, [&](const ElementRange& in_b) {
+      const std::byte* const other = of_b.base + in_b.offset * element_bytes_;
+      found = found || (other < end && begin < other + in_b.count * element_bytes_);
+    });
+  });
+  return found;
+}
+
+}  // namespace rocecoll
