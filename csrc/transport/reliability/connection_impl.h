@@ -142,7 +142,7 @@ struct Connection::Impl {
   Instant shown_at{};  // the peer's latest packet, which shows that it knows this connection
   bool ping_due = false;
   uint64_t bytes_since_ping = 0;
-  size_t run_bytes = 0;      // of the packet before, if the frame that it ends with goes on; else 0
+  size_t run_bytes = 0;      // of the packet before, if it ends with a frame that goes on; else 0
   bool settled_due = false;  // holes that the peer may forget
   uint32_t probes_due = 0;   // packets that may exceed the windows
   bool small_probe = false;  // the last of them has at most the base size

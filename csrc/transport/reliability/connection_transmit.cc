@@ -174,7 +174,11 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   if (probe) --probes_due;
   // The second probe is of use without content, too: it may get through where the first did not.
   if (probes_due > 0 && !has_content()) ping_due = true;
-  if (payload.empty()) pad_to_run(packet, header, body);
+  if (payload.empty()) {
+    pad_to_run(packet, header, body);
+  } else {
+    run_bytes = 0;
+  }
   const auto control = space.first(header + body.size());
   ROCECOLL_CHECK(control.size() + payload.size() <= limit);
   if (path.crosses_network) {
