@@ -139,6 +139,7 @@ void Execution::lay_out() {
     if (has_private_output()) layout_.output = input;
     if (needs_input_copy()) layout_.input = input;
   }
+  if (overlaps_) layout_.steps = 2;
   for (uint32_t i = 0; i < plan_.program.steps; ++i) {
     lane.step = plan_.program.step(context_.rank, i);
     layout_.step = std::max(layout_.step, step_scratch(lane));
@@ -148,11 +149,18 @@ void Execution::lay_out() {
 size_t Execution::step_scratch(const Lane& lane) const {
   size_t bytes = 0;
   for (const Transfer& transfer : lane.step) {
-    if (!Posts(transfer)) continue;
-    const Extent extent = Measure(buffer(lane, transfer.blocks.buffer).partition, transfer.blocks);
-    bytes += message_scratch(transfer, extent);
+    if (Posts(transfer)) bytes += message_scratch(lane, transfer);
   }
   return bytes;
+}
+
+size_t Execution::message_scratch(const Lane& lane, const Transfer& transfer) const {
+  const Partition& partition = buffer(lane, transfer.blocks.buffer).partition;
+  return message_scratch(transfer, Measure(partition, transfer.blocks));
+}
+
+std::byte* Execution::scratch_of_step(const Lane& lane, uint32_t number) const {
+  return lane.scratch.data + number % layout_.steps * layout_.step;
 }
 
 size_t Execution::message_scratch(const Transfer& transfer, const Extent& extent) const {
@@ -183,7 +191,7 @@ void Execution::bind(Lane& lane) {
 }
 
 void Execution::bind_scratch(Lane& lane) {
-  std::byte* next = lane.scratch.data + layout_.step;
+  std::byte* next = scratch_of_step(lane, 0) + layout_.steps * layout_.step;
   const auto take = [&](Buffer which, size_t bytes) {
     if (bytes == 0) return;
     buffer(lane, which).base = next;
@@ -202,8 +210,8 @@ void Execution::prepare_input(Lane& lane) {
   BoundBuffer& input = buffer(lane, Buffer::kInput);
   BoundBuffer scaled = buffer(lane, Buffer::kOutput);
   if (needs_input_copy()) {
-    scaled = {lane.scratch.data + layout_.step + layout_.work + layout_.output,
-              input.partition.packed(), lane.scratch.registration};
+    scaled = {lane.scratch.data + layout_.total() - layout_.input, input.partition.packed(),
+              lane.scratch.registration};
   }
   const Blocks all = Blocks::Run(Buffer::kInput, 0, plan_.program.blocks);
   ForEachPair(scaled, all, input, all, element_bytes_,
@@ -288,8 +296,13 @@ void Execution::start_step(Instant now, uint32_t slot) {
   const uint32_t ahead = std::exchange(lane.ahead, 0);
   size_t scratch_used = 0;
   for (uint32_t i = 0; i < lane.step.size(); ++i) {
-    if (!Posts(lane.step[i]) || (ahead >> i & 1) != 0) continue;
-    post(now, slot, lane.step, lane.next_step, i, scratch_used);
+    if (!Posts(lane.step[i])) continue;
+    if ((ahead >> i & 1) == 0) {
+      post(now, slot, lane.step, lane.next_step, i, scratch_used);
+    } else if (const size_t bytes = message_scratch(lane, lane.step[i]); bytes > 0) {
+      scratch_used += bytes;
+      lane.unpacks = lane.unpacks || lane.step[i].kind == Transfer::Kind::kRecv;
+    }
   }
   if (overlaps_) look_ahead(now, slot);
 }
@@ -309,7 +322,7 @@ void Execution::post(Instant now, uint32_t slot, const Step& step, uint32_t numb
   LocalSlice slice;
   if (in_scratch > 0) {
     ROCECOLL_CHECK(scratch_used + in_scratch <= layout_.step);
-    slice = {lane.scratch.data + scratch_used, bytes, lane.scratch.registration};
+    slice = {scratch_of_step(lane, number) + scratch_used, bytes, lane.scratch.registration};
     scratch_used += in_scratch;
   } else {
     slice = {memory.base + extent.first.offset * element_bytes_, bytes, memory.registration};
@@ -329,7 +342,9 @@ void Execution::post(Instant now, uint32_t slot, const Step& step, uint32_t numb
     context_.messenger.send(now, transfer.peer, tag, fingerprint_, slice, token);
     return;
   }
-  if (in_scratch > 0 && transfer.kind == Transfer::Kind::kRecv) lane.unpacks = true;
+  if (in_scratch > 0 && transfer.kind == Transfer::Kind::kRecv && number == lane.next_step) {
+    lane.unpacks = true;
+  }
   context_.messenger.recv(now, transfer.peer, tag, fingerprint_, slice, token);
 }
 
@@ -339,10 +354,9 @@ void Execution::finish_step(Lane& lane) {
   const auto for_each_received = [&](auto&& visit) {
     size_t scratch_used = 0;
     for (const Transfer& transfer : lane.step) {
-      const std::byte* received = lane.scratch.data + scratch_used;
+      const std::byte* received = scratch_of_step(lane, lane.next_step) + scratch_used;
       if (Posts(transfer)) {
-        const Partition& partition = buffer(lane, transfer.blocks.buffer).partition;
-        const size_t bytes = message_scratch(transfer, Measure(partition, transfer.blocks));
+        const size_t bytes = message_scratch(lane, transfer);
         scratch_used += bytes;
         if (bytes == 0) continue;
       }

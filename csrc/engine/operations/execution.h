@@ -84,7 +84,8 @@ class Execution {
     size_t output = 0;  // kOutput where the caller gave none
     size_t input = 0;   // scaled copy of kInput
     size_t step = 0;    // messages of one step
-    size_t total() const { return work + output + input + step; }
+    size_t steps = 1;   // so many of these, in turn
+    size_t total() const { return work + output + input + step * steps; }
   };
 
   // -- execution_memory.cc
@@ -94,6 +95,8 @@ class Execution {
   void lay_out();
   size_t step_scratch(const Lane& lane) const;
   size_t message_scratch(const Transfer& transfer, const Extent& extent) const;
+  size_t message_scratch(const Lane& lane, const Transfer& transfer) const;
+  std::byte* scratch_of_step(const Lane& lane, uint32_t number) const;
   void bind(Lane& lane);
   void bind_scratch(Lane& lane);
   void prepare_input(Lane& lane);

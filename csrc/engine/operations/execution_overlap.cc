@@ -44,13 +44,15 @@ void Execution::look_ahead(Instant now, uint32_t slot) {
   const uint32_t number = lane.next_step + 1;
   if (number == plan_.program.steps) return;
   const Step next = plan_.program.step(context_.rank, number);
-  size_t no_scratch = 0;
+  size_t scratch_used = 0;
   for (uint32_t i = 0; i < next.size(); ++i) {
-    if (!may_receive_ahead(lane, next, next[i])) continue;
-    lane.ahead |= 1u << i;
-    post(now, slot, next, number, i, no_scratch);
+    if (may_receive_ahead(lane, next, next[i])) {
+      lane.ahead |= 1u << i;
+      post(now, slot, next, number, i, scratch_used);
+    } else if (next[i].kind != Kind::kCopy) {
+      scratch_used += message_scratch(lane, next[i]);
+    }
   }
-  ROCECOLL_CHECK(no_scratch == 0);
   if (lane.sends[lane.next_step % 2] == 0) return;
   lane.sends_may_stay = std::ranges::all_of(lane.step, [&](const Transfer& transfer) {
     return transfer.kind != Kind::kSend || may_stay(lane, next, transfer);
@@ -59,8 +61,7 @@ void Execution::look_ahead(Instant now, uint32_t slot) {
 
 // Nothing is written there before the end of the next step, which waits for it.
 bool Execution::may_stay(const Lane& lane, const Step& next, const Transfer& send) const {
-  const Partition& partition = buffer(lane, send.blocks.buffer).partition;
-  if (message_scratch(send, Measure(partition, send.blocks)) > 0) return false;
+  if (message_scratch(lane, send) > 0) return false;
   const auto touches = [&](const Transfer& other) {
     return overlap(lane, send.blocks, other.blocks);
   };
@@ -77,10 +78,10 @@ bool Execution::may_stay(const Lane& lane, const Step& next, const Transfer& sen
 // Nothing is read or written there before the next step begins, nor by a copy with which it begins.
 bool Execution::may_receive_ahead(const Lane& lane, const Step& next,
                                   const Transfer& receive) const {
-  if (receive.kind != Kind::kRecv) return false;
+  if (receive.kind != Kind::kRecv && receive.kind != Kind::kRecvReduce) return false;
   const Extent extent = Measure(buffer(lane, receive.blocks.buffer).partition, receive.blocks);
-  const size_t bytes = extent.elements * element_bytes_;
-  if (extent.segments != 1 || bytes <= context_.messenger.eager_limit().bytes) return false;
+  if (extent.elements * element_bytes_ <= context_.messenger.eager_limit().bytes) return false;
+  if (message_scratch(receive, extent) > 0) return true;  // the next step's own
   const auto touches = [&](const Blocks& blocks) { return overlap(lane, receive.blocks, blocks); };
   const auto sent_elsewhere = [&](const Transfer& other) {
     return other.kind == Kind::kSend && other.peer != receive.peer && touches(other.blocks);
