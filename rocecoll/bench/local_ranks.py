@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rocecoll import options
@@ -75,17 +76,38 @@ def end_in_order() -> None:
         signal.signal(number, lambda got, _: sys.exit(128 + got))
 
 
+@contextmanager
+def signals_later() -> Iterator[None]:
+    """What tells this process to end does so after the block: a rank that has been started, and is in
+    no variable yet, would run on."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handlers = {
+        number: signal.signal(number, lambda got, _: came.append(got)) for number in numbers
+    }
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    for got in came:
+        signal.raise_signal(got)
+
+
 def measure(start_ranks: Callable[[Path], Processes], collector: Collector) -> None:
     with tempfile.TemporaryDirectory(prefix="rocecoll-bench-") as directory:
         report = Path(directory) / "blocks.jsonl"
         reader = Reader(report)
-        follow(start_ranks(report), reader, collector)
+        follow(lambda: start_ranks(report), reader, collector)
 
 
-def follow(ranks: Processes, reader: Reader, collector: Collector) -> None:
+def follow(start_ranks: Callable[[], Processes], reader: Reader, collector: Collector) -> None:
     """Until all ranks have succeeded or one has failed; none runs on afterwards."""
+    ranks: Processes = []
     heard = time.monotonic()
     try:
+        with signals_later():
+            ranks = start_ranks()
         while True:
             ended = [rank.poll() for rank in ranks]
             for line in reader.lines():

@@ -143,6 +143,27 @@ def test_an_interrupted_run_ends_its_ranks(number: signal.Signals) -> None:
     assert process.returncode == 128 + number, output
 
 
+STARTS_ONE = """
+import os, signal, subprocess
+from rocecoll.bench import local_ranks
+
+def start(report):
+    rank = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    print(rank.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+    return [rank]
+
+local_ranks.end_in_order()
+local_ranks.measure(start, None)
+"""
+
+
+def test_a_run_that_is_interrupted_while_it_starts_ends_its_ranks() -> None:
+    [result] = run_programs([[sys.executable, "-c", STARTS_ONE]], [environment()])
+    assert result.returncode == 128 + signal.SIGTERM, result.stdout
+    assert not psutil.pid_exists(int(result.stdout))
+
+
 # On the ranks of a launcher.
 
 
