@@ -348,7 +348,7 @@ void Execution::post(Instant now, uint32_t slot, const Step& step, uint32_t numb
   context_.messenger.recv(now, transfer.peer, tag, fingerprint_, slice, token);
 }
 
-// All messages of the step are complete: spreads what was received packed, then reduces. Walks
+// All that the step receives has come: spreads what was received packed, then reduces. Walks
 // through scratch exactly as start_step() did.
 void Execution::finish_step(Lane& lane) {
   const auto for_each_received = [&](auto&& visit) {
