@@ -225,6 +225,8 @@ bool Engine::Impl::step(Instant now) {
   for (auto& [id, group] : groups) {
     if (group->step(now)) moved = true;
   }
+  // Whoever waited for it may be the one who steps us, and go: what it sent last goes before.
+  if (!completed.empty()) transport.transmit(now);
   pauses.expect(now, next_deadline());
   return moved;
 }

@@ -237,6 +237,9 @@ class Transport {
   virtual void notify(const Address& peer, std::span<const std::byte> notice) = 0;
   // Moves packets and timers, then reports up to `events.size()` events, fewer when all is quiet.
   virtual size_t poll(Instant now, std::span<Event> events) = 0;
+  // Sends what links were given since the last poll(), and what peers wait to hear, as far as it
+  // may go now: for whoever may not poll() again soon. What is not urgent may stay.
+  virtual void transmit(Instant now) = 0;
   // True while a closed link still has frames to deliver to a peer that lives.
   virtual bool lingering() const = 0;
   // When poll() must be called next even if the wait handle stays quiet; kNever if never.

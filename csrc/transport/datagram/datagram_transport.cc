@@ -106,7 +106,7 @@ size_t DatagramTransport::poll(Instant now, std::span<Event> events) {
   now_ = std::max(now_, now);
   notice_pause();
   closed_links_.clear();
-  transmit();
+  transmit(Urgency::kMayJoin);
   // What the last batch caused and the caller had no room for comes first: it may lend from the
   // batch, which therefore stays.
   if (all_events_taken()) {
@@ -118,14 +118,23 @@ size_t DatagramTransport::poll(Instant now, std::span<Event> events) {
   }
   take_hints();
   run_timers();
-  transmit();
-  reap();
   const size_t count = take_events(events);
+  // What the caller makes of events is the next content, which takes the rest along.
+  transmit(count > 0 ? Urgency::kContent : Urgency::kMayJoin);
+  reap();
   pauses_.expect(now_, next_deadline());
   return count;
 }
 
-// Within poll().
+void DatagramTransport::transmit(Instant now) {
+  now_ = std::max(now_, now);
+  notice_pause();
+  transmit(Urgency::kAwaited);
+  reap();
+  pauses_.expect(now_, next_deadline());
+}
+
+// Within poll() or transmit().
 void DatagramTransport::tell_time() {
   now_ = std::max(now_, port_->clock(now_));
   notice_pause();
@@ -203,24 +212,28 @@ void DatagramTransport::send_waiting() {
   }
 }
 
-// Round robin over the connections, a batch each.
-void DatagramTransport::transmit() {
+// Round robin over the connections, a batch each. What is less urgent stays for the next call.
+void DatagramTransport::transmit(Urgency least) {
   if (batch_.blocked() || !outgoing_notices_.empty()) send_waiting();
-  if (batch_.blocked()) return;
-  for (int batches = 0; batches < kMaxBatches && !transmit_.empty();) {
+  TransmitList later;
+  for (int batches = 0; batches < kMaxBatches && !transmit_.empty() && !batch_.blocked();) {
     Endpoint& endpoint = *transmit_.front();
     transmit_.erase(endpoint);
-    const bool more = transmit_from(endpoint);
-    if (more) {
+    if (endpoint.connection.urgency() < least) {
+      later.push_back(endpoint);
+    } else if (transmit_from(endpoint)) {
       transmit_.push_back(endpoint);
       ++batches;
       send_waiting();
-      if (batch_.blocked()) return;
     } else {
       settle(endpoint);
     }
   }
-  send_waiting();
+  if (!batch_.blocked()) send_waiting();
+  while (Endpoint* endpoint = later.front()) {
+    later.erase(*endpoint);
+    transmit_.push_back(*endpoint);
+  }
 }
 
 // False if the connection has nothing more to send now, true if the batch is full.

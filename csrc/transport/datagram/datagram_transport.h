@@ -48,6 +48,7 @@ class DatagramTransport final : public Transport {
                      Instant now) override;
   void notify(const Address& peer, std::span<const std::byte> notice) override;
   size_t poll(Instant now, std::span<Event> events) override;
+  void transmit(Instant now) override;
   bool lingering() const override;
   Instant next_deadline() const override;
   WaitHandle wait_handle() override { return port_->wait_handle(); }
@@ -55,6 +56,7 @@ class DatagramTransport final : public Transport {
 
  private:
   friend class DatagramLink;
+  using Urgency = Connection::Urgency;
   static constexpr size_t kReceiveBatch = 128;
   // No process dies and is started anew in less, and many groups may be opened at once.
   static constexpr Duration kConfirmInterval = std::chrono::seconds(1);
@@ -91,7 +93,7 @@ class DatagramTransport final : public Transport {
   void run_timers();
   void keep_timers(Endpoint& endpoint);
   void send_waiting();
-  void transmit();
+  void transmit(Urgency least);
   bool transmit_from(Endpoint& endpoint);
   void update_mtu(PeerPath& path);
   void settle(Endpoint& endpoint);

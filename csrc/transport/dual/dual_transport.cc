@@ -126,6 +126,12 @@ size_t DualTransport::poll(Instant now, std::span<Event> events) {
   return count;
 }
 
+void DualTransport::transmit(Instant now) {
+  context_.now = std::max(context_.now, now);
+  pump();
+  control_->transmit(now);
+}
+
 // What the last poll() handed out is over.
 void DualTransport::give_back_lent() {
   for (const FastLease& lease : lent_) {
@@ -138,10 +144,11 @@ void DualTransport::give_back_lent() {
 // `events`, which are the caller's at once.
 size_t DualTransport::poll_control(std::span<Event> events) {
   if (context_.links_off_path == 0 && !beyond_reach_ && context_.now < control_due_) return 0;
-  control_due_ = context_.now + kControlInterval;
   std::array<Event, kBatch> batch;
   const size_t count =
       control_->poll(context_.now, std::span(batch).first(std::min(kBatch, events.size())));
+  // It may have left something for what its events make us say.
+  control_due_ = context_.now + (count > 0 ? Duration{0} : kControlInterval);
   size_t beyond = 0;
   for (const Event& event : std::span(batch).first(count)) {
     const auto found = event.link == nullptr ? links_.end() : links_.find(event.link);

@@ -41,6 +41,7 @@ class DualTransport final : public Transport {
     control_->notify(peer, notice);
   }
   size_t poll(Instant now, std::span<Event> events) override;
+  void transmit(Instant now) override;
   bool lingering() const override;
   Instant next_deadline() const override;
   WaitHandle wait_handle() override;

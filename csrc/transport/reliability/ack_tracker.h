@@ -42,7 +42,8 @@ class AckTracker {
     if (!pending()) deadline_ = arrived_at + max_ack_delay_;
     ++unacknowledged_packets_;
     unacknowledged_bytes_ += bytes;
-    if (at_once || !in_order || unacknowledged_packets_ >= kPacketsPerAck ||
+    if (at_once || !in_order) awaited_ = true;
+    if (awaited_ || unacknowledged_packets_ >= kPacketsPerAck ||
         unacknowledged_bytes_ >= kBytesPerAck) {
       deadline_ = std::min(deadline_, arrived_at);
     }
@@ -64,6 +65,8 @@ class AckTracker {
   // Something arrived that the peer wants acknowledged.
   bool pending() const { return unacknowledged_packets_ > 0; }
   bool due(Instant now) const { return pending() && now >= deadline_; }
+  // The peer goes on, or should go on in another way, once it hears of it.
+  bool awaited() const { return awaited_; }
   Instant deadline() const { return pending() ? deadline_ : kNever; }
   // Whether anything arrived at all, so that an acknowledgement can be built.
   bool any() const { return !received_.empty(); }
@@ -80,6 +83,7 @@ class AckTracker {
   void on_ack_sent() {
     unacknowledged_packets_ = 0;
     unacknowledged_bytes_ = 0;
+    awaited_ = false;
     deadline_ = kNever;
   }
 
@@ -99,6 +103,7 @@ class AckTracker {
   Instant deadline_ = kNever;
   uint64_t unacknowledged_bytes_ = 0;
   uint32_t unacknowledged_packets_ = 0;
+  bool awaited_ = false;
 };
 
 }  // namespace rocecoll

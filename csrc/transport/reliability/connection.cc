@@ -72,6 +72,12 @@ bool Connection::Impl::has_content() const {
   return send_queue.has_pending() || writes.has_pending() || close_sendable();
 }
 
+Connection::Urgency Connection::Impl::urgency() const {
+  if (has_content()) return Urgency::kContent;
+  const bool awaited = ping_due || ack_tracker.awaited() || !handshake.established();
+  return awaited ? Urgency::kAwaited : Urgency::kMayJoin;
+}
+
 bool Connection::Impl::idle() const {
   return !sent.any_in_flight() && !has_content() && !ack_tracker.pending() && !ping_due &&
          (!closing.closed || finished);
@@ -311,6 +317,7 @@ const LinkId& Connection::link() const { return impl_->link; }
 bool Connection::established() const { return impl_->handshake.established(); }
 bool Connection::down() const { return impl_->down; }
 const Status& Connection::status() const { return impl_->status; }
+Connection::Urgency Connection::urgency() const { return impl_->urgency(); }
 bool Connection::idle() const { return impl_->idle(); }
 bool Connection::finished() const { return impl_->finished; }
 bool Connection::lingering(Instant now) const { return impl_->lingering(now); }

@@ -49,6 +49,13 @@ using LentFrames = std::vector<std::vector<std::byte>>;
 
 class Connection {
  public:
+  // Of the most urgent of what poll_transmit() may have to send.
+  enum class Urgency : uint8_t {
+    kMayJoin,  // nothing, or what may as well go with the next content
+    kAwaited,  // an answer that the peer waits for, or what opens the connection
+    kContent,
+  };
+
   // Datagrams are no larger than a part of the peer's receive window, so that losing one costs
   // little of it and its acknowledgement comes while others are on their way. This size they may
   // have in any window.
@@ -68,6 +75,7 @@ class Connection {
   bool down() const;         // for good; status() says why
   const Status& status() const;
   LinkContact contact() const;
+  Urgency urgency() const;
   bool idle() const;                       // nothing unacknowledged, nothing to send
   bool finished() const;                   // closed, and has nothing more to say: may be destroyed
   bool lingering(Instant now) const;       // closed, and worth a wait of a process that ends

@@ -76,6 +76,7 @@ struct Connection::Impl {
   Instant probe_deadline() const;
   bool idle() const;
   bool has_content() const;
+  Urgency urgency() const;
 
   // -- connection_receive.cc
   void on_datagram(Instant now, Instant arrived_at, std::span<const std::byte> bytes, bool marked);

@@ -30,6 +30,7 @@ class SimTransport final : public Transport {
                      Instant now) override;
   void notify(const Address& peer, std::span<const std::byte> notice) override;
   size_t poll(Instant now, std::span<Event> events) override;
+  void transmit(Instant /*now*/) override {}  // nothing waits
   bool lingering() const override;
   // The fabric's driver knows what else will happen (RunUntil).
   Instant next_deadline() const override;

@@ -92,6 +92,28 @@ TEST_P(Transfers, ALinkCountsWhatItHasCarriedByItsWays) {
   EXPECT_EQ(way.congestion_window_bytes.has_value(), over_datagrams) << way.path;
 }
 
+// Who has something else to do than to poll says so.
+TEST_P(Transfers, WhatALinkWasGivenGoesWithoutAPoll) {
+  const auto world = make(2);
+  const auto [a, b] = world->connect(0, 1);
+  if (a->path_stats().empty()) GTEST_SKIP() << "this transport keeps no counts of a link";
+  ASSERT_TRUE(a->send_frame(Text("first")));
+  ASSERT_TRUE(world->run([&, from = a, to = b] {
+    return world->record(to).frames.size() == 1 && world->carries(from->id());
+  }));
+  world->run_for(std::chrono::milliseconds(100));
+  const auto bytes_sent = [](Link* link) {
+    uint64_t bytes = 0;
+    for (const PathStats& way : link->path_stats()) bytes += way.traffic.bytes_sent;
+    return bytes;
+  };
+  const uint64_t before = bytes_sent(a);
+  ASSERT_TRUE(a->send_frame(Text("last words")));
+  (*world)[0].transport->transmit(world->now());
+  EXPECT_GT(bytes_sent(a), before);
+  ASSERT_TRUE(world->run([&, to = b] { return world->record(to).frames.size() == 2; }));
+}
+
 TEST_P(Transfers, AllToAllAmongThreeAndFive) {
   for (const size_t nodes : {3, 5}) {
     ExchangeAll(*make(nodes), {.write_sizes = {1, 5000, 100000}, .frames = 20});

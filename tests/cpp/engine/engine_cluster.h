@@ -120,8 +120,6 @@ class EngineCluster {
     take_completed(rank);
     return engines_[rank]->next_deadline();
   }
-
- private:
   void take_completed(Rank rank) {
     for (OperationPtr& operation : engines_[rank]->take_completed()) {
       EXPECT_TRUE(done_.insert(operation.get()).second) << "completed twice";
@@ -129,6 +127,7 @@ class EngineCluster {
     }
   }
 
+ private:
   const MessengerOptions messenger_;
   const Duration timeout_;
   const std::vector<uint32_t> hosts_;

@@ -33,6 +33,7 @@ class MuteTransport final : public Transport {
     return static_cast<Link*>(links_.back().get());
   }
   void notify(const Address&, std::span<const std::byte>) override {}
+  void transmit(Instant) override {}
   size_t poll(Instant, std::span<Event>) override {
     if (on_poll) on_poll();
     return 0;
