@@ -66,6 +66,7 @@ EagerLimit Messenger::eager_limit() const {
 }
 
 uint32_t Messenger::messages_in_flight() const { return impl_->core.messages_in_flight; }
+uint32_t Messenger::overlapping_lanes() const { return impl_->core.overlapping_lanes; }
 
 void Messenger::send(Instant now, Rank to, const Tag& tag, const Fingerprint& fingerprint,
                      LocalSlice from, uint64_t token) {

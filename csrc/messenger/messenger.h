@@ -126,7 +126,9 @@ class Messenger {
   ~Messenger();  // closes all links in good order unless failed
 
   EagerLimit eager_limit() const;
-  uint32_t messages_in_flight() const;  // of large ones to a peer, as the transport has it
+  // As the transport has them: of large messages to a peer; of operations whose steps may overlap.
+  uint32_t messages_in_flight() const;
+  uint32_t overlapping_lanes() const;
   // Both complete through poll() with `token`, in any order. `from` / `into` are lent until then or
   // until fail() returns. Zero-size messages are allowed. The sizes at both ends must agree.
   void send(Instant now, Rank to, const Tag& tag, const Fingerprint& fingerprint, LocalSlice from,

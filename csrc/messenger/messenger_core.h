@@ -29,6 +29,7 @@ struct MessengerCore {
   const uint32_t eager_pieces;
   const size_t piece_bytes;  // of a large message, but for its last piece
   const uint32_t messages_in_flight;
+  const uint32_t overlapping_lanes;
   const size_t max_frame_bytes;
 
   MessengerCore(Transport& transport, const GroupKey& group, Rank self,
@@ -43,6 +44,7 @@ struct MessengerCore {
         eager_pieces(limits.eager_pieces),
         piece_bytes(limits.max_write_bytes),
         messages_in_flight(limits.messages_in_flight),
+        overlapping_lanes(limits.overlapping_lanes),
         max_frame_bytes(limits.max_frame_bytes) {}
 
   // Of this rank's own collectives, which are the same towards every peer: a peer that lags, or

@@ -30,7 +30,6 @@ struct ExecutionContext {
   Rank rank = 0;
   uint32_t ranks = 1;
   uint32_t max_lanes_in_flight = 1;
-  bool crosses_network = false;  // its ranks are on several hosts
 };
 
 class Execution {

@@ -2,10 +2,8 @@
 // How far two neighbouring steps of a lane run at the same time. A large message waits for its
 // receiver's word, and its sender for the word that it has arrived, which would cost each step the
 // way to the peer and back. So receives go out a step ahead, and a step ends with its receives:
-// its sends may stay until the next one ends. Where memory is in the way, neither happens.
-//
-// Of many lanes one is under way while another waits, and on one host processors are scarcer than
-// time: there, with four ranks on two cores, overlapping took 1.02 to 1.13 times as long.
+// its sends may stay until the next one ends. Where memory is in the way, neither happens, nor with
+// more lanes than the transport says: then one is under way while another waits.
 //
 // What stands in a send's memory may be replaced by what the same peer sends in the step after it:
 // that peer is past the step in which it receives the former, whole.
@@ -18,14 +16,10 @@ namespace {
 
 using Kind = Transfer::Kind;
 
-// Between hosts three lanes and more took 1.04 to 1.09 times as long with it, up to two 0.8 to 1.0.
-constexpr uint32_t kMaxOverlappingLanes = 2;
-
 }  // namespace
 
 bool Execution::overlaps_steps() const {
-  return context_.crosses_network && plan_.lanes <= kMaxOverlappingLanes &&
-         plan_.program.steps > 1 &&
+  return plan_.lanes <= context_.messenger.overlapping_lanes() && plan_.program.steps > 1 &&
          plan_.elements * element_bytes_ > context_.messenger.eager_limit().bytes;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "transport/address.h"
+#include "transport/transport.h"
 
 namespace rocecoll {
 
@@ -47,6 +48,7 @@ struct DualOptions {
   size_t max_frame_bytes = 4096;
   size_t max_write_bytes = SIZE_MAX;  // likewise
   uint32_t messages_in_flight = UINT32_MAX;
+  uint32_t overlapping_lanes = TransportLimits().overlapping_lanes;
   // Whether a faster path to this process is worth an attempt: the same at both ends. To others
   // links are those of the control transport. None: to everybody.
   using ReachedPeers = std::function<bool(const Address&)>;

@@ -27,6 +27,7 @@ TransportLimits Least(const TransportLimits& a, const TransportLimits& b) {
   least.eager_pieces = std::min(a.eager_pieces, b.eager_pieces);
   least.max_write_bytes = std::min(a.max_write_bytes, b.max_write_bytes);
   least.messages_in_flight = std::max(a.messages_in_flight, b.messages_in_flight);
+  least.overlapping_lanes = std::max(a.overlapping_lanes, b.overlapping_lanes);
   return least;
 }
 
@@ -63,7 +64,10 @@ TransportLimits DualTransport::limits_towards(std::span<const Address> peers) co
   const bool any = !context_.options.reaches || peers.empty() ||
                    std::ranges::any_of(peers, context_.options.reaches);
   if (any) limits.max_write_bytes = context_.options.max_write_bytes;
-  if (device_ != nullptr) limits.messages_in_flight = context_.options.messages_in_flight;
+  if (device_ != nullptr) {
+    limits.messages_in_flight = context_.options.messages_in_flight;
+    limits.overlapping_lanes = context_.options.overlapping_lanes;
+  }
   const TransportLimits control = control_->limits_towards(peers);
   limits.max_write_bytes = std::min(limits.max_write_bytes, control.max_write_bytes);
   const bool all = !context_.options.reaches ||

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/time.h"
 #include "transport/sim/event_queue.h"
+#include "transport/transport.h"
 
 namespace rocecoll {
 
@@ -29,6 +30,7 @@ struct SimFabricOptions {
   size_t preferred_eager_bytes = 8 * 1024;
   size_t max_write_bytes = SIZE_MAX;
   uint32_t messages_in_flight = UINT32_MAX;
+  uint32_t overlapping_lanes = TransportLimits().overlapping_lanes;
   uint32_t max_queued_frames = 256;  // per link and direction, until polled by the peer
   uint32_t max_queued_writes = 256;  // until written
 };

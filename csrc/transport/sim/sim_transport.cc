@@ -14,7 +14,8 @@ TransportLimits SimTransport::limits() const {
   return {.max_frame_bytes = options.max_frame_bytes,
           .preferred_eager_bytes = options.preferred_eager_bytes,
           .max_write_bytes = options.max_write_bytes,
-          .messages_in_flight = options.messages_in_flight};
+          .messages_in_flight = options.messages_in_flight,
+          .overlapping_lanes = options.overlapping_lanes};
 }
 
 Address SimTransport::address() const {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <numeric>
 
 #include "collectives/program_list.h"
 #include "engine/call.h"
@@ -17,7 +16,7 @@ constexpr Duration kLatency = std::chrono::microseconds(5);
 constexpr uint64_t kElements = 1024;  // of 4 bytes: one lane
 
 struct Network {
-  bool hosts = true;  // a rank each; else all of them on one
+  uint32_t overlapping_lanes = 3;
   size_t eager_bytes = 256;
   size_t lane_bytes = 1 << 16;
 };
@@ -26,15 +25,12 @@ struct Network {
 int64_t Hops(uint32_t ranks, const CallSpec& call, const Network& network = {}) {
   ClusterOptions options;
   options.ranks = ranks;
-  if (network.hosts) {
-    options.hosts.resize(ranks);
-    std::iota(options.hosts.begin(), options.hosts.end(), 0);
-  }
   options.engine.lane_bytes = network.lane_bytes;
   options.fabric.latency = kLatency;
   options.fabric.max_frame_bytes = 16384;
   options.fabric.preferred_eager_bytes = network.eager_bytes;
   options.fabric.ns_per_byte = 0;
+  options.fabric.overlapping_lanes = network.overlapping_lanes;
   Cluster cluster(options);
   RunCall(cluster, call);  // opens the links
   const Instant begun = cluster.now();
@@ -74,8 +70,8 @@ TEST(StepOverlap, SmallMessagesWaitForNobody) {
   EXPECT_EQ(Hops(2, Allreduce("ring"), {.eager_bytes = 8192}), 2);
 }
 
-TEST(StepOverlap, NotWhereOtherLanesOrRanksUseTheTime) {
-  EXPECT_EQ(Hops(2, Allreduce("ring"), {.hosts = false}), 6);
+TEST(StepOverlap, NotWithMoreLanesThanTheTransportSays) {
+  EXPECT_EQ(Hops(2, Allreduce("ring"), {.overlapping_lanes = 0}), 6);
   EXPECT_EQ(Hops(2, Allreduce("ring"), {.lane_bytes = 2048}), 4);
   EXPECT_EQ(Hops(2, Allreduce("ring"), {.lane_bytes = 1024}), 6);
 }

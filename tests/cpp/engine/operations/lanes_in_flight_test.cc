@@ -22,6 +22,7 @@ Duration TimeOf(uint64_t elements, const Bounds& bounds) {
   options.engine.max_lanes_in_flight = bounds.of_the_engine;
   options.fabric.max_frame_bytes = options.fabric.preferred_eager_bytes = 512;
   options.fabric.messages_in_flight = bounds.of_the_transport;
+  options.fabric.overlapping_lanes = 0;
   options.fabric.ns_per_byte = 0;
   Cluster cluster(options);
   const Instant begun = cluster.now();
