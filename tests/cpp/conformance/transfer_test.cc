@@ -12,6 +12,13 @@
 namespace rocecoll {
 namespace {
 
+// Over all the ways that the link has taken.
+uint64_t Sum(const Link* link, uint64_t Traffic::* count) {
+  uint64_t sum = 0;
+  for (const PathStats& way : link->path_stats()) sum += way.traffic.*count;
+  return sum;
+}
+
 class Transfers : public Conformance {};
 INSTANTIATE_TEST_SUITE_P(All, Transfers, testing::ValuesIn(AllWorlds()), NameOf);
 
@@ -79,13 +86,8 @@ TEST_P(Transfers, ALinkCountsWhatItHasCarriedByItsWays) {
     return world->transferred(from, to, 1) && world->carries(from->id()) &&
            world->carries(to->id()) && in_use(from).path == in_use(to).path;
   }));
-  Traffic sent;
-  Traffic received;
-  for (const PathStats& way : a->path_stats()) sent.bytes_sent += way.traffic.bytes_sent;
-  for (const PathStats& way : b->path_stats())
-    received.bytes_received += way.traffic.bytes_received;
-  EXPECT_GE(sent.bytes_sent, write.source.size());
-  EXPECT_GE(received.bytes_received, write.source.size());
+  EXPECT_GE(Sum(a, &Traffic::bytes_sent), write.source.size());
+  EXPECT_GE(Sum(b, &Traffic::bytes_received), write.source.size());
   const PathStats way = in_use(a);
   const bool over_datagrams = way.path == "udp" || way.path == "ud";
   EXPECT_EQ(way.rtt.has_value(), over_datagrams) << way.path;
@@ -102,15 +104,10 @@ TEST_P(Transfers, WhatALinkWasGivenGoesWithoutAPoll) {
     return world->record(to).frames.size() == 1 && world->carries(from->id());
   }));
   world->run_for(std::chrono::milliseconds(100));
-  const auto bytes_sent = [](Link* link) {
-    uint64_t bytes = 0;
-    for (const PathStats& way : link->path_stats()) bytes += way.traffic.bytes_sent;
-    return bytes;
-  };
-  const uint64_t before = bytes_sent(a);
+  const uint64_t before = Sum(a, &Traffic::bytes_sent);
   ASSERT_TRUE(a->send_frame(Text("last words")));
   (*world)[0].transport->transmit(world->now());
-  EXPECT_GT(bytes_sent(a), before);
+  EXPECT_GT(Sum(a, &Traffic::bytes_sent), before);
   ASSERT_TRUE(world->run([&, to = b] { return world->record(to).frames.size() == 2; }));
 }
 

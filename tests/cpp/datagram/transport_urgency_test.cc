@@ -23,9 +23,13 @@ class DatagramUrgency : public testing::Test {
   uint64_t sent(size_t node) { return world_[node].transport->stats().packets_sent; }
   // What has been sent so far arrives, and is not looked at.
   void travel() { world_.queue.run_until(world_.now() + microseconds(50)); }
-  // From the first to the second, all of it on its way.
-  void write(const Bytes& from, Bytes& into) {
+  // From the first to the second.
+  void start(const Bytes& from, Bytes& into) {
     ASSERT_TRUE(here_->write(there_->expose(Slice(into), 1), Slice(from), 1));
+  }
+  // The same, all of it on its way.
+  void write(const Bytes& from, Bytes& into) {
+    start(from, into);
     while (world_[0].poll(world_.now()), world_[0].transport->next_deadline() <= world_.now()) {
     }
     travel();
@@ -34,7 +38,7 @@ class DatagramUrgency : public testing::Test {
   void widen() {
     const Bytes large = RandomBytes(8 << 20, 1);
     Bytes into(large.size());
-    ASSERT_TRUE(here_->write(there_->expose(Slice(into), 1), Slice(large), 1));
+    start(large, into);
     ASSERT_TRUE(world_.run([&] { return world_.transferred(here_, there_, 1); }));
     world_.run_for(milliseconds(5));
   }
@@ -78,7 +82,7 @@ TEST_F(DatagramUrgency, WithoutAnEventNothingWaits) {
   widen();
   const Bytes large = RandomBytes(1 << 20, 1);
   Bytes into(large.size());
-  ASSERT_TRUE(here_->write(there_->expose(Slice(into), 1), Slice(large), 1));
+  start(large, into);
   const uint64_t first = sent(0);
   world_[0].poll(world_.now());
   ASSERT_GT(sent(0), first + AckTracker::kPacketsPerAck);

@@ -18,8 +18,8 @@
 namespace rocecoll {
 namespace {
 
-// Over datagrams that are not lost, at its first visit, without a step after that which completed
-// an operation, if ranks leave.
+// Engines over datagrams that are never lost, whose callers may leave: nobody steps such a rank's
+// engine after the step that completed its last operation.
 class LeavingCluster final : public EngineCluster {
  public:
   explicit LeavingCluster(uint32_t ranks) : EngineCluster({}, std::chrono::minutes(1)) {
