@@ -10,79 +10,94 @@
 
 namespace rocecoll {
 
-// Allreduce by recursive doubling: in every round, partners exchange all they have. ceil(log2 p)
-// rounds for powers of two, two more for other counts (ranks are folded onto a power of two first),
-// but the whole vector in each: for small vectors. Of two ranks it is the direct exchange.
-//
-// Bit-identical results: before round k a rank holds the sum over an aligned group of 2^k
-// positions, and positions follow ranks. Both partners combine the same two group sums, and every
-// rank of the one group is below every rank of the other, so both take the same sum as the left
-// operand.
-//
-// Folding p = 2^m + e ranks: of the first 2e ranks, odd ones give their vector to the even rank
-// below and get the result back at the end. Position of an even rank below 2e: rank / 2; of a rank
-// from 2e on: rank - e.
-struct Fold {
-  explicit Fold(uint32_t numbers)
-      : rounds(FloorLog2(numbers)), folded(2 * (numbers - (1u << FloorLog2(numbers)))) {}
+// Recursive doubling: in every round, partners exchange all they have. As many rounds as powers of
+// two below the count, whatever it is: the inner numbers, the largest power of two of them, double;
+// the outer ones behind them take part in the first round and in the last. In the first, an outer
+// number gives its vector to both of a pair of partners; in the last, both of a pair give it what
+// they give each other. So it waits for no message more than the others do, where folding it onto a
+// partner before and after would cost two. (Of three, the first round is the last one, and the
+// third is told the sum.)
+struct Doubling {
+  explicit Doubling(uint32_t numbers) : count(numbers), rounds(FloorLog2(numbers)) {}
 
-  bool folds() const { return folded > 0; }
-  uint32_t steps() const { return rounds + (folds() ? 2 : 0); }
-  uint32_t number_at(uint32_t position) const {
-    return position < folded / 2 ? 2 * position : position + folded / 2;
-  }
-  uint32_t position_of(uint32_t number) const {
-    return number < folded ? number / 2 : number - folded / 2;
+  uint32_t steps() const { return count == 3 ? 2 : rounds; }
+  uint32_t inner() const { return 1u << rounds; }
+  uint32_t pairs() const { return inner() / 2; }
+  // The outer numbers that a pair deals with; at most two, as there are twice as many inner ones.
+  template <typename Visit>
+  void for_each_outer(uint32_t pair, Visit&& visit) const {
+    for (uint32_t outer = inner() + pair; outer < count; outer += pairs()) visit(outer);
   }
 
+  uint32_t count;
   uint32_t rounds;
-  uint32_t folded;  // how many take part in the fold
 };
 
-// One step, seen from `own`, one of the numbers that the fold is of; rank_of(number) is the rank
-// that has it, and goes up with it. `given`: where the vector lies that a folded one gives away.
+// What an outer number does: its pair is (2 pair, 2 pair + 1) at first, (pair, pair + pairs) at
+// last.
 template <typename RankOf>
-void AddDoublingStep(const Fold& fold, uint32_t own, uint32_t index, const Blocks& given,
-                     const Blocks& all, RankOf&& rank_of, Step& step) {
-  const bool is_folded = own < fold.folded;
-  const bool gives = is_folded && own % 2 == 1;
-  if (fold.folds() && index == 0) {
-    if (gives) {
-      step.send(rank_of(own - 1), given);
-    } else if (is_folded) {
-      step.recv_reduce(rank_of(own + 1), all);
-    }
-    return;
+void AddOuterDoublingStep(const Doubling& doubling, uint32_t own, uint32_t index,
+                          const Blocks& given, const Blocks& all, RankOf&& rank_of, Step& step) {
+  const uint32_t pair = own % doubling.pairs();
+  if (index == 0) {
+    step.send(rank_of(2 * pair), given);
+    step.send(rank_of(2 * pair + 1), given);
   }
-  if (fold.folds() && index + 1 == fold.steps()) {
-    if (gives) {
-      step.recv(rank_of(own - 1), all);
-    } else if (is_folded) {
-      step.send(rank_of(own + 1), all);
-    }
-    return;
+  if (index + 1 < doubling.steps()) return;
+  if (doubling.pairs() == 1) {
+    step.recv(rank_of(0), all);
+  } else {
+    step.recv(rank_of(pair + doubling.pairs()), all);
+    step.recv_reduce(rank_of(pair), all);
   }
-  if (gives) return;
-  const uint32_t round = index - (fold.folds() ? 1 : 0);
-  const Rank partner = rank_of(fold.number_at(fold.position_of(own) ^ (1u << round)));
-  step.send(partner, all);
-  step.recv_reduce(partner, all);
 }
 
+// One step, seen from `own`, one of the numbers; rank_of(number) is the rank that has it, and goes
+// up with it. `given`: where the vector lies that an outer number gives.
+//
+// Bit-identical results: before round k an inner number holds the sum over an aligned group of 2^k
+// of them, then of the outer ones that the group was given. Both partners combine the same two sums
+// in the same order, as every rank of the one group is below every rank of the other, and outer
+// ranks are above all.
+template <typename RankOf>
+void AddDoublingStep(const Doubling& doubling, uint32_t own, uint32_t index, const Blocks& given,
+                     const Blocks& all, RankOf&& rank_of, Step& step) {
+  if (own >= doubling.inner()) {
+    AddOuterDoublingStep(doubling, own, index, given, all, rank_of, step);
+    return;
+  }
+  if (index < doubling.rounds) {
+    const Rank partner = rank_of(own ^ (1u << index));
+    step.send(partner, all);
+    step.recv_reduce(partner, all);
+  } else if (own > 0) {
+    return;  // one of three: 0 tells the third
+  }
+  if (index == 0) {
+    doubling.for_each_outer(own / 2,
+                            [&](uint32_t outer) { step.recv_reduce(rank_of(outer), all); });
+  }
+  if (index + 1 == doubling.steps()) {
+    doubling.for_each_outer(own % doubling.pairs(),
+                            [&](uint32_t outer) { step.send(rank_of(outer), all); });
+  }
+}
+
+// Allreduce with the whole vector in each message: for small ones. Of two ranks it is the direct
+// exchange.
 inline Step RecursiveDoublingStep(const Program& program, Rank rank, uint32_t index) {
-  const Fold fold(program.ranks);
+  const Doubling doubling(program.ranks);
   const Blocks input = Blocks::Run(Buffer::kInput, 0, program.ranks);
   const Blocks all = Blocks::Run(Buffer::kOutput, 0, program.ranks);
-  const bool gives = rank < fold.folded && rank % 2 == 1;
   Step step;
-  if (index == 0 && !gives) step.copy(all, input);
+  if (index == 0 && rank < doubling.inner()) step.copy(all, input);
   AddDoublingStep(
-      fold, rank, index, input, all, [](uint32_t number) { return Rank{number}; }, step);
+      doubling, rank, index, input, all, [](uint32_t number) { return Rank{number}; }, step);
   return step;
 }
 
 inline Program RecursiveDoublingAllreduce(const ProgramRequest& request) {
-  return {.steps = Fold(request.ranks).steps(), .step_function = RecursiveDoublingStep};
+  return {.steps = Doubling(request.ranks).steps(), .step_function = RecursiveDoublingStep};
 }
 
 // Rabenseifner's allreduce (Thakur, Rabenseifner, Gropp, IJHPCA 2005): reduce-scatter by recursive

@@ -93,16 +93,16 @@ inline Step HostLeadersAllreduceStep(const Program& program, Rank rank, uint32_t
   const HostLayout& hosts = *program.hosts;
   const LeaderTree tree(hosts, 0, rank);
   const uint32_t local_levels = hosts.local_rounds();
-  const Fold fold(hosts.hosts());
+  const Doubling doubling(hosts.hosts());
   const Blocks all = Blocks::Run(Buffer::kOutput, 0, program.blocks);
   Step step;
   if (index < local_levels) {
     AddReduceEdge(tree.local_edge(index), index == 0, program.blocks, step);
-  } else if (index < local_levels + fold.steps()) {
+  } else if (index < local_levels + doubling.steps()) {
     if (index == 0) CopyWholeInput(program.blocks, step);
     if (tree.leads()) {
       AddDoublingStep(
-          fold, hosts.host_of(rank), index - local_levels, all, all,
+          doubling, hosts.host_of(rank), index - local_levels, all, all,
           [&](uint32_t host) { return hosts.rank_at(host, 0); }, step);
     }
   } else {
@@ -113,7 +113,7 @@ inline Step HostLeadersAllreduceStep(const Program& program, Rank rank, uint32_t
 
 inline Program HostLeadersAllreduce(const ProgramRequest& request) {
   const HostLayout& hosts = *request.hosts;
-  return {.steps = 2 * hosts.local_rounds() + Fold(hosts.hosts()).steps(),
+  return {.steps = 2 * hosts.local_rounds() + Doubling(hosts.hosts()).steps(),
           .step_function = HostLeadersAllreduceStep,
           .hosts = &hosts};
 }

@@ -13,7 +13,7 @@
 //     them are complete, the reductions, in order. So a step never sends what it receives, and what
 //     it sends is not overwritten until the step is over.
 //  3. What one step receives does not overlap what it sends or receives elsewhere in that step
-//     (a RecvReduce lands in scratch, so it may target what the step sends).
+//     (a RecvReduce lands in scratch, so it may target what the step sends, receives or reduces).
 //  4. A transfer whose blocks hold no elements is skipped, on both sides.
 #pragma once
 

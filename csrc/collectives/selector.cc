@@ -28,10 +28,11 @@ constexpr uint64_t kDirectExchangeBytes = 64 * 1024;
 // log2 p whole vectors against 2 log2 p messages of 2 (p - 1) / p vectors: 23 KB at p = 4, 12 KB at
 // p = 16.
 constexpr uint64_t kRecursiveDoublingBytes = 16 * 1024;
-// Folding saves floor(log2 p) messages over circulant and sends as many more vectors. Of few ranks,
-// which may all be on one host, neither counts for much.
-constexpr uint64_t kFoldBytes = 4 * 1024;
-constexpr uint32_t kFoldFewRanks = 16;
+// Of other counts than powers of two, two ranks in three or so have two vectors more to send or to
+// take: 4 KB (loopback) to 36 KB (network) at p = 3, 6 KB to 45 KB at p = 17. Few may all be on one
+// host.
+constexpr uint64_t kOuterRanksBytes = 4 * 1024;
+constexpr uint32_t kOuterFewRanks = 16;
 // A ring takes 2 (p - 1 - log2 p) messages more for the same bytes, which is little once a block
 // takes about 20 times as long as a message.
 constexpr uint64_t kRingBlockBytes = 700 * 1000;
@@ -59,7 +60,8 @@ constexpr uint32_t kBruckRanks = 8;
 // do, and sends m vectors on each of the log2 H links where they send one.
 constexpr uint64_t kAlignedDoublingBytes = 8 * 1024;
 // Leaders take log2 H messages between hosts, columns 2 log2 H; but log2 m whole vectors through
-// each leader's hands against less than one, twice; and where H is folded, more between hosts.
+// each leader's hands against less than one, twice; and where H is no power of two, more vectors
+// between hosts.
 constexpr uint64_t kLeadersBytes = 128 * 1024;
 // Along a chain of hosts a broadcast leaves each host once, where the root's leader sends it log2 H
 // times; its eight lanes at once keep eight links busy.
@@ -160,10 +162,10 @@ constexpr auto kNames = [] {
 
 std::string_view AllreduceName(const Request& request, bool ring) {
   const uint32_t ranks = request.ranks;
-  const bool folds_few = ranks < kFoldFewRanks && !IsPowerOfTwo(ranks);
-  const uint64_t small = ranks == 2  ? kDirectExchangeBytes
-                         : folds_few ? kFoldBytes
-                                     : kRecursiveDoublingBytes;
+  const bool few_with_outer = ranks < kOuterFewRanks && !IsPowerOfTwo(ranks);
+  const uint64_t small = ranks == 2       ? kDirectExchangeBytes
+                         : few_with_outer ? kOuterRanksBytes
+                                          : kRecursiveDoublingBytes;
   if (request.bytes <= small) return "recursive_doubling";
   if (ring) return "ring";
   return IsPowerOfTwo(ranks) ? "halving_doubling" : "circulant";

@@ -70,7 +70,6 @@ class SymbolicRun {
   struct Marks {
     uint32_t sent = 0;
     uint32_t received = 0;
-    uint32_t reduced = 0;
     uint32_t source = 0;  // number of the pass
   };
   struct Totals {
@@ -130,9 +129,12 @@ Status SymbolicRun::step() {
       sends += transfer.kind == Kind::kSend ? 1 : 0;
       receives += IsReceive(transfer) ? 1 : 0;
     }
+    uint32_t reduced = 0;
     for (const Transfer& transfer : steps_[rank]) {
       if (Status status = mark_in_flight(rank, transfer); !status.ok()) return status;
+      if (transfer.kind == Kind::kRecvReduce) reduced += transfer.blocks.count;
     }
+    reduce_used_ = std::max(reduce_used_, reduced);
   }
   scratch_.clear();
   for (Rank rank = 0; rank < ranks_; ++rank) {
@@ -238,19 +240,13 @@ Status SymbolicRun::mark_in_flight(Rank rank, const Transfer& transfer) {
       if (memory_[location] != kNothing) ++totals_[rank].blocks;
       continue;
     }
-    if (marks.received == now || marks.reduced == now) {
-      return fail_block(rank, transfer.blocks, i, "receives twice");
-    }
-    if (transfer.kind == Kind::kRecv && marks.sent == now) {
-      return fail_block(rank, transfer.blocks, i, "sends and receives");
-    }
-    (transfer.kind == Kind::kRecv ? marks.received : marks.reduced) = now;
+    if (transfer.kind == Kind::kRecvReduce) continue;
+    if (marks.received == now) return fail_block(rank, transfer.blocks, i, "receives twice");
+    if (marks.sent == now) return fail_block(rank, transfer.blocks, i, "sends and receives");
+    marks.received = now;
   }
   if (transfer.kind == Kind::kSend) {
     ++totals_[rank].messages;
-  }
-  if (transfer.kind == Kind::kRecvReduce) {
-    reduce_used_ = std::max(reduce_used_, transfer.blocks.count);
   }
   is_peer_[static_cast<size_t>(rank) * ranks_ + transfer.peer] = true;
   return {};

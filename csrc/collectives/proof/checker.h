@@ -19,7 +19,7 @@ namespace rocecoll {
 
 struct CheckReport {
   uint32_t steps = 0;            // in which some rank sends
-  uint32_t reduced_at_once = 0;  // the most blocks of one RecvReduce, which wait in scratch
+  uint32_t reduced_at_once = 0;  // the most blocks that a step reduces, which wait in scratch
   // The largest over all ranks, of all steps together.
   uint64_t blocks_sent = 0;
   uint32_t messages_sent = 0;

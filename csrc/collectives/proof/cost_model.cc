@@ -31,7 +31,8 @@ class CostModel {
     double slowest_us = 0;  // of a host's ranks, apart from their bytes on the host's link
 
     double alpha_us(const CostParameters& p) const {
-      return p.alpha_us * static_cast<double>(std::max(sends, receives));
+      const uint64_t messages = std::max(sends, receives);
+      return messages == 0 ? 0 : p.alpha_us + p.gap_us * static_cast<double>(messages - 1);
     }
     double beta_us(const CostParameters& p) const {
       return p.beta_ns_per_byte * static_cast<double>(std::max(sent, received)) / 1e3;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program costs in the usual alpha-beta-gamma model: every step takes as long as its slowest
-// rank, where messages of a rank in one direction go one after the other and both directions run at
-// once. Copies are free.
+// What a program costs in the usual alpha-beta-gamma model, with the gap of LogGP (Alexandrov et
+// al., SPAA 1995) between a rank's messages of one step: every step takes as long as its slowest
+// rank, of whose messages in one direction each further one costs a gap, not a latency, and both
+// directions run at once. Copies are free.
 #pragma once
 
 #include "collectives/host_layout.h"
@@ -11,14 +12,16 @@
 namespace rocecoll {
 
 struct CostParameters {
-  double alpha_us = 0;           // per message
+  double alpha_us = 0;           // a message
+  double gap_us = 0;             // each further one of the same step
   double beta_ns_per_byte = 0;   // sending or receiving
   double gamma_ns_per_byte = 0;  // reducing
 };
 
-// UDP on loopback, two cores, and UDP on a 25 Gb/s network of hosts.
-inline constexpr CostParameters kLoopbackCost{2.4, 0.34, 0.03};
-inline constexpr CostParameters kNetworkCost{12, 0.33, 0.03};
+// UDP on loopback, two cores, where a message is all a processor's work; and UDP on a 25 Gb/s
+// network of hosts, where that much of it is.
+inline constexpr CostParameters kLoopbackCost{2.4, 2.4, 0.34, 0.03};
+inline constexpr CostParameters kNetworkCost{12, 2.4, 0.33, 0.03};
 
 // Of ranks of which several share a host, and so its link to the others.
 struct HostCosts {
@@ -28,7 +31,7 @@ struct HostCosts {
 };
 
 // Two cores' shared memory.
-inline constexpr CostParameters kSharedMemoryCost{1, 0.25, 0.03};
+inline constexpr CostParameters kSharedMemoryCost{1, 1, 0.25, 0.03};
 
 // `vector` cuts the whole vector of the operation (the larger of input and output) into one block a
 // rank, in bytes.

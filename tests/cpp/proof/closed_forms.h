@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/arithmetic.h"
 #include "collectives/proof/cost_model.h"
 #include "collectives/topology.h"
 
@@ -14,13 +15,15 @@ namespace rocecoll {
 struct ClosedForm {
   Collective collective;
   std::string_view name;
-  double messages = 0;
-  double vectors_moved = 0;    // in bytes of the whole vector
-  double vectors_reduced = 0;  // the same
+  double steps = 0;
+  double vectors_moved = 0;     // in bytes of the whole vector
+  double vectors_reduced = 0;   // the same
+  double further_messages = 0;  // of the same steps
 
   double us(uint64_t bytes, const CostParameters& cost) const {
     const double kilobytes = static_cast<double>(bytes) / 1e3;  // times ns/B: us
-    return messages * cost.alpha_us + kilobytes * vectors_moved * cost.beta_ns_per_byte +
+    return steps * cost.alpha_us + further_messages * cost.gap_us +
+           kilobytes * vectors_moved * cost.beta_ns_per_byte +
            kilobytes * vectors_reduced * cost.gamma_ns_per_byte;
   }
 };
@@ -31,6 +34,8 @@ inline std::vector<ClosedForm> ClosedForms(uint32_t ranks) {
   const double rounds = CeilLog2(ranks);
   const double linear = ranks - 1;
   const double part = linear / ranks;
+  const double roots = CeilDivide(ranks - 1, 15);    // steps of a root that sends to all
+  const double everyone = CeilDivide(ranks - 1, 7);  // of ranks that do
   return {
       {kAllreduce, "recursive_doubling", rounds, rounds, rounds},
       {kAllreduce, "halving_doubling", 2 * rounds, 2 * part, part},
@@ -47,9 +52,9 @@ inline std::vector<ClosedForm> ClosedForms(uint32_t ranks) {
       {kReduce, "reduce_scatter_gather", 2 * rounds, 2 * part, part},
       {kGather, "binomial", rounds, part, 0},
       {kScatter, "binomial", rounds, part, 0},
-      {kScatter, "linear", linear, part, 0},
+      {kScatter, "linear", roots, part, 0, linear - roots},
       {kAlltoall, "bruck", rounds, rounds / 2, 0},
-      {kAlltoall, "pairwise", linear, part, 0},
+      {kAlltoall, "pairwise", everyone, part, 0, linear - everyone},
       {kBarrier, "dissemination", rounds, rounds / ranks, 0},  // a block each, if there is data
   };
 }

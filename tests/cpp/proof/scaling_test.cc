@@ -68,9 +68,6 @@ Priced Price(const Workload& workload, uint32_t ranks) {
                                        Partition::Even(bytes, ranks), kNetworkCost)};
 }
 
-// What folding onto a power of two costs: two messages and vectors more, on log2 p.
-double FoldedRatio(uint32_t ranks) { return 1 + 2.0 / FloorLog2(ranks); }
-
 double ClosedFormUs(const Workload& workload, std::string_view name, uint32_t ranks) {
   const auto forms = ClosedForms(ranks);
   const auto form = std::ranges::find_if(forms, [&](const ClosedForm& candidate) {
@@ -90,9 +87,8 @@ std::string Compare(const Workload& workload, uint32_t ranks, std::string& progr
   EXPECT_NEAR(power.us, expected_us, 1e-6 * expected_us) << workload.text() << ", " << ranks;
   const Priced more = Price(workload, ranks + 1);
   const double ratio = more.us / power.us;
-  const bool folds = more.name == "recursive_doubling";
-  EXPECT_LE(ratio, folds ? std::max(FoldedRatio(ranks) + 1e-6, kMaxRatio) : kMaxRatio)
-      << workload.text() << ", " << ranks << ", " << power.name << ", then " << more.name;
+  EXPECT_LE(ratio, kMaxRatio) << workload.text() << ", " << ranks << ", " << power.name << ", then "
+                              << more.name;
   programs = power.name;
   if (more.name != power.name) programs += ", " + std::string(more.name);
   std::array<char, 64> cell;
