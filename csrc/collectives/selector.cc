@@ -26,13 +26,9 @@ namespace {
 // Two ranks: splitting the vector saves no bytes, only half of the additions, for a second message.
 constexpr uint64_t kDirectExchangeBytes = 64 * 1024;
 // log2 p whole vectors against 2 log2 p messages of 2 (p - 1) / p vectors: 23 KB at p = 4, 12 KB at
-// p = 16.
+// p = 16. Other counts than powers of two have two vectors more: 4 KB (loopback) to 36 KB (network)
+// at p = 3, 6 KB to 45 KB at p = 17. Measured on two cores it pays up to 32 KiB with 3 to 13.
 constexpr uint64_t kRecursiveDoublingBytes = 16 * 1024;
-// Of other counts than powers of two, two ranks in three or so have two vectors more to send or to
-// take: 4 KB (loopback) to 36 KB (network) at p = 3, 6 KB to 45 KB at p = 17. Few may all be on one
-// host.
-constexpr uint64_t kOuterRanksBytes = 4 * 1024;
-constexpr uint32_t kOuterFewRanks = 16;
 // A ring takes 2 (p - 1 - log2 p) messages more for the same bytes, which is little once a block
 // takes about 20 times as long as a message.
 constexpr uint64_t kRingBlockBytes = 700 * 1000;
@@ -162,10 +158,7 @@ constexpr auto kNames = [] {
 
 std::string_view AllreduceName(const Request& request, bool ring) {
   const uint32_t ranks = request.ranks;
-  const bool few_with_outer = ranks < kOuterFewRanks && !IsPowerOfTwo(ranks);
-  const uint64_t small = ranks == 2       ? kDirectExchangeBytes
-                         : few_with_outer ? kOuterRanksBytes
-                                          : kRecursiveDoublingBytes;
+  const uint64_t small = ranks == 2 ? kDirectExchangeBytes : kRecursiveDoublingBytes;
   if (request.bytes <= small) return "recursive_doubling";
   if (ring) return "ring";
   return IsPowerOfTwo(ranks) ? "halving_doubling" : "circulant";
