@@ -61,6 +61,7 @@ class Options(torch._C._distributed_c10d.Backend.Options):
         ib_pkey: int | str = ...,
         ib_mtu: int | str = ...,
         ib_qps_per_connection: int | str = ...,
+        ib_ece: bool | str = ...,
         ib_adaptive_routing: bool | str = ...,
         failover: bool | str = ...,
     ) -> None: ...

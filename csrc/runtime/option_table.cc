@@ -182,6 +182,9 @@ std::vector<Option> RoceOptions() {
           "bytes", "largest payload of a RoCE packet; the active MTU of either port may lower it"),
       Row("ib_qps_per_connection", Integer(1, 8), ROCECOLL_FIELD(rc.queue_pairs_per_connection), "",
           "queue pairs that rc spreads large messages to a rank over"),
+      Row("ib_ece", Switch(), ROCECOLL_FIELD(rdma.extensions), "",
+          "connections of rc use what NICs of one make can do with each other beyond the "
+          "specification (enhanced connection establishment)"),
       Row("ib_adaptive_routing", Switch(), ROCECOLL_FIELD(rc.adaptive_routing), "",
           "the network routes RoCE adaptively: the word that a message of rc is complete goes "
           "apart from its data, which then may take all ways at once"),
@@ -222,6 +225,7 @@ std::vector<std::pair<std::string_view, OptionAlias>> Aliases() {
       {"ib_timeout", WholeNumber("NCCL_IB_TIMEOUT")},
       {"ib_retry_cnt", WholeNumber("NCCL_IB_RETRY_CNT")},
       {"ib_pkey", WholeNumber("NCCL_IB_PKEY")},
+      {"ib_ece", WholeNumber("NCCL_IB_ECE_ENABLE")},
       {"ib_adaptive_routing", WholeNumber("NCCL_IB_ADAPTIVE_ROUTING")},
       {"debug", DebugLevel("NCCL_DEBUG")},
   };

@@ -24,6 +24,7 @@ struct RdmaOptions {
   uint8_t retry_count = 6;       // 0..7. Soft-RoCE takes 7 as "for ever"
   uint16_t pkey_index = 0;
   size_t max_mtu_bytes = 4096;  // cap of the path MTU
+  bool extensions = true;       // what two devices of one make can do beyond the specification
 };
 
 }  // namespace rocecoll

@@ -90,6 +90,7 @@ VerbsQueuePair::VerbsQueuePair(VerbsPort& port, const Queues& queues, Completion
   // Random, so that packets of an earlier connection of the same number are not taken for ours.
   own_.packet_number_or_key = static_cast<uint32_t>(EntropyId()) & kPacketNumberMask;
   own_.gid = port.choice().gid.gid;
+  if (port.options().extensions) own_.extensions = QueryExtensions(*queue_pair_);
   ++reserve_.living;
 }
 
@@ -140,9 +141,10 @@ Status VerbsQueuePair::connect(const Address& peer) {
                   "cannot connect " + address().text() + " to " + peer.text() +
                       ": one GID is IPv4, one IPv6; choose with the option gid_index");
   }
-  way_ = "find the way from " + ToText(own_.gid) + " to " + ToText(parsed.value().gid);
   connecting_ = std::make_shared<Connecting>();
   connecting_->queue_pair = queue_pair_.get();
+  connecting_->way = "find the way from " + ToText(own_.gid) + " to " + ToText(parsed.value().gid);
+  connecting_->extensions = InCommon(own_.extensions, parsed.value().extensions);
   connecting_->to_receive = ready_to_receive(parsed.value());
   connecting_->to_send = ready_to_send();
   connecting_->owner = this;
@@ -155,12 +157,18 @@ Status VerbsQueuePair::connect(const Address& peer) {
   return {};
 }
 
+// The peer does the same with the same extensions, so a device that refuses them after all is not
+// connected: the two would not do alike.
 void VerbsQueuePair::Connecting::make_calls() {
+  doing = "agree with the peer's device on extensions (ROCECOLL_IB_ECE=0 does without)";
+  if (extensions.any()) failed = SetExtensions(*queue_pair, extensions);
+  if (failed != 0) return;
+  doing = way;
   failed = ibv_modify_qp(queue_pair, &to_receive,
                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-  ready_to_receive = failed == 0;
   if (failed != 0 || abandoned) return;
+  doing = "make a queue pair ready to send";
   failed = ibv_modify_qp(queue_pair, &to_send,
                          IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                              IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
@@ -182,8 +190,7 @@ void VerbsQueuePair::on_connect_over() {
   completion.kind = WorkCompletion::Kind::kConnect;
   completion.queue_pair = number();
   if (!connected_) {
-    const std::string what = over->ready_to_receive ? "make a queue pair ready to send" : way_;
-    why_not_connected_ = port_.error(what, over->failed).message();
+    why_not_connected_ = port_.error(over->doing, over->failed).message();
     completion.status = CompletionStatus::kFailed;
     completion.text = why_not_connected_.c_str();
   }

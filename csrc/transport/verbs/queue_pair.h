@@ -60,11 +60,13 @@ class VerbsQueuePair final : public RdmaQueuePair {
     void make_calls();
 
     ibv_qp* queue_pair = nullptr;
+    ConnectionExtensions extensions;  // in common with the peer
     ibv_qp_attr to_receive{};
     ibv_qp_attr to_send{};
     std::atomic<bool> abandoned = false;
-    int failed = 0;  // the error of the first call that failed
-    bool ready_to_receive = false;
+    int failed = 0;                   // the error of the first call that failed
+    std::string way;                  // for people: from where to where
+    std::string doing;                // for people: what the last call was for
     VerbsQueuePair* owner = nullptr;  // null once it is destroyed
     QueuePairHandle orphan;
   };
@@ -93,7 +95,6 @@ class VerbsQueuePair final : public RdmaQueuePair {
   QueuePairAddress own_;
   std::shared_ptr<Connecting> connecting_;  // while it is
   uint64_t slow_call_ = 0;                  // likewise
-  std::string way_;                         // for people: from where to where
   std::string why_not_connected_;
   bool connected_ = false;
   bool failed_ = false;

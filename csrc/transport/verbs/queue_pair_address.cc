@@ -11,8 +11,8 @@
 namespace rocecoll {
 namespace {
 
-constexpr uint8_t kVersion = 1;
-constexpr size_t kBytes = 28;
+constexpr uint8_t kVersion = 2;
+constexpr size_t kBytes = 36;
 constexpr uint32_t kNumberLimit = 1 << 24;
 
 bool IsMtu(size_t bytes) { return std::has_single_bit(bytes) && bytes >= 256 && bytes <= 4096; }
@@ -28,6 +28,8 @@ Address ToAddress(const QueuePairAddress& address) {
   writer.Write(address.number);
   writer.Write(address.packet_number_or_key);
   writer.WriteBytes(std::as_bytes(std::span(address.gid.bytes)));
+  writer.Write(address.extensions.vendor);
+  writer.Write(address.extensions.options);
   return Address(bytes, ToText(address.gid) + " queue pair " + std::to_string(address.number));
 }
 
@@ -41,6 +43,8 @@ Result<QueuePairAddress> ToQueuePairAddress(const Address& address, QueuePairAdd
   parsed.number = reader.Read<uint32_t>();
   parsed.packet_number_or_key = reader.Read<uint32_t>();
   const auto gid = reader.ReadBytes(parsed.gid.bytes.size());
+  parsed.extensions.vendor = reader.Read<uint32_t>();
+  parsed.extensions.options = reader.Read<uint32_t>();
   const bool connected = kind == QueuePairAddress::Kind::kConnected;
   if (!reader.ok() || reader.remaining() != 0 || kind_read != static_cast<uint8_t>(kind) ||
       version != kVersion || !IsMtu(parsed.mtu_bytes) || parsed.number >= kNumberLimit ||

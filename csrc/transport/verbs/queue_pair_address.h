@@ -3,11 +3,13 @@
 //
 //   offset  size  field
 //        0     1  'C' for a connected queue pair, 'D' for one of datagrams
-//        1     1  version of this layout, 1
+//        1     1  version of this layout, 2
 //        2     2  path MTU in bytes: 256, 512, 1024, 2048 or 4096
 //        4     4  queue pair number, 24 bits
 //        8     4  connected: first packet number, 24 bits; datagrams: queue key
 //       12    16  GID
+//       28     4  vendor of the extensions (ECE), 0 for datagrams
+//       32     4  extensions
 //
 // Numbers are little endian.
 #pragma once
@@ -19,6 +21,7 @@
 
 #include "base/status.h"
 #include "transport/address.h"
+#include "transport/verbs/connection_extensions.h"
 #include "transport/verbs/gid.h"
 
 namespace rocecoll {
@@ -30,6 +33,7 @@ struct QueuePairAddress {
   uint32_t number = 0;
   uint32_t packet_number_or_key = 0;
   Gid gid;
+  ConnectionExtensions extensions = {};  // of a connected one
 };
 
 Address ToAddress(const QueuePairAddress& address);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -27,9 +28,12 @@ struct NicQuirks {
   uint32_t max_sends = 0;                    // of a queue pair, although the device says more
   bool no_inline = false;                    // refuses queue pairs that ask for any
   bool flushes_last = false;                 // completes nothing until a queue pair is destroyed
+  std::vector<uint32_t> extensions;          // mlx5: of queue pairs in turn; else no such call
+  bool refuses_extensions = false;
   // Seen so far.
   unsigned purged = 0;
   std::vector<int> completion_vectors;  // of completion queues
+  std::vector<uint32_t> agreed;         // extensions that were set
 };
 
 NicQuirks& Quirks() {
@@ -119,6 +123,25 @@ ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* user, ibv_comp_ch
   return Real(&ibv_create_cq, "ibv_create_cq")(context, entries, user, channel, vector);
 }
 
+int ibv_query_ece(ibv_qp* /*queue_pair*/, ibv_ece* found) {
+  std::vector<uint32_t>& left = Quirks().extensions;
+  if (left.empty()) return EOPNOTSUPP;
+  *found = {.vendor_id = 0x15b3, .options = left.front(), .comp_mask = 0};
+  left.erase(left.begin());
+  return 0;
+}
+
+// Only before the queue pair is made ready to receive.
+int ibv_set_ece(ibv_qp* queue_pair, ibv_ece* wanted) {
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr initial{};
+  const int failed = ibv_query_qp(queue_pair, &attributes, IBV_QP_STATE, &initial);
+  ROCECOLL_CHECK(failed == 0 && attributes.qp_state == IBV_QPS_INIT);
+  if (Quirks().refuses_extensions || wanted->vendor_id != 0x15b3) return EINVAL;
+  Quirks().agreed.push_back(wanted->options);
+  return 0;
+}
+
 int ibv_resize_cq(ibv_cq* queue, int entries) {
   if (Quirks().keeps_queue_sizes) return EOPNOTSUPP;
   if (Quirks().max_completions > 0 && entries > Quirks().max_completions) return -EINVAL;
@@ -137,11 +160,18 @@ class NicQuirksTest : public testing::Test {
   }
   ~NicQuirksTest() override { Quirks() = {}; }
 
-  void connect() {
-    a_ = std::make_unique<RdmaEnd>(UsableDevices().front(), RdmaOptions());
-    b_ = std::make_unique<RdmaEnd>(UsableDevices().back(), RdmaOptions());
+  void open(const RdmaOptions& options = {}) {
+    a_ = std::make_unique<RdmaEnd>(UsableDevices().front(), options);
+    b_ = std::make_unique<RdmaEnd>(UsableDevices().back(), options);
+  }
+  void make_queue_pairs(std::vector<uint32_t> extensions = {}) {
+    Quirks().extensions = std::move(extensions);
     a_->queue_pair = a_->make();
     b_->queue_pair = b_->make();
+  }
+  void connect() {
+    open();
+    make_queue_pairs();
     ASSERT_TRUE(a_->connect(*b_).ok());
     ASSERT_TRUE(b_->connect(*a_).ok());
   }
@@ -266,6 +296,29 @@ TEST_F(NicQuirksTest, SmallDevicesAreUsedAsFarAsTheyGo) {
     EXPECT_NE(why.find("has no room for another queue pair: "), std::string::npos) << why;
     EXPECT_TRUE(a_->device->health().ok()) << a_->device->health().message();
   }
+}
+
+TEST_F(NicQuirksTest, BothEndsUseTheExtensionsThatBothHave) {
+  open();
+  make_queue_pairs({0b0110, 0b1100});
+  ASSERT_TRUE(a_->connect(*b_).ok() && b_->connect(*a_).ok());
+  EXPECT_EQ(Quirks().agreed, (std::vector<uint32_t>{0b0100, 0b0100}));
+  make_queue_pairs({0b0110});  // the other device has no such
+  ASSERT_TRUE(a_->connect(*b_).ok() && b_->connect(*a_).ok());
+  EXPECT_EQ(Quirks().agreed.size(), 2u);
+}
+
+TEST_F(NicQuirksTest, RefusedExtensionsAreNoConnection) {
+  Quirks().refuses_extensions = true;
+  open();
+  make_queue_pairs({1, 1});
+  const Status refused = a_->connect(*b_);
+  EXPECT_NE(refused.message().find("ROCECOLL_IB_ECE=0"), std::string::npos) << refused.message();
+  RdmaOptions without;
+  without.extensions = false;
+  open(without);
+  make_queue_pairs({1, 1});
+  EXPECT_TRUE(a_->connect(*b_).ok() && b_->connect(*a_).ok());
 }
 
 TEST_F(NicQuirksTest, CompletionQueuesAreSpreadOverTheInterruptsOfADevice) {

@@ -73,8 +73,12 @@ TEST(PortHealth, NeverRecoversFromABrokenDevice) {
 
 TEST(QueuePairAddress, ComesBackAsItWas) {
   for (const char* gid : {"192.0.2.1", "2001:db8::1"}) {
-    const QueuePairAddress address{QueuePairAddress::Kind::kConnected, 2048, 0xabcdef, 0x123456,
-                                   ParseGid(gid).value()};
+    const QueuePairAddress address{QueuePairAddress::Kind::kConnected,
+                                   2048,
+                                   0xabcdef,
+                                   0x123456,
+                                   ParseGid(gid).value(),
+                                   {0xabcd, 0x80000001}};
     const Address bytes = ToAddress(address);
     const auto parsed = ToQueuePairAddress(bytes, QueuePairAddress::Kind::kConnected);
     ASSERT_TRUE(parsed.ok());
@@ -82,6 +86,7 @@ TEST(QueuePairAddress, ComesBackAsItWas) {
     EXPECT_EQ(parsed.value().number, 0xabcdefu);
     EXPECT_EQ(parsed.value().packet_number_or_key, 0x123456u);
     EXPECT_EQ(ToText(parsed.value().gid), gid);
+    EXPECT_EQ(parsed.value().extensions, address.extensions);
     EXPECT_EQ(bytes.text(), std::string(gid) + " queue pair 11259375");
   }
 }
@@ -102,6 +107,14 @@ TEST(QueuePairAddress, RefusesEveryOtherBytes) {
     bytes[position] ^= std::byte{1};
     EXPECT_FALSE(ToQueuePairAddress(Address(bytes, "other"), kind).ok()) << position;
   }
+}
+
+TEST(ConnectionExtensions, AreWhatTwoDevicesOfOneMakeBothHave) {
+  const auto common = InCommon({7, 0b0110}, {7, 0b1100});
+  EXPECT_EQ(common, (ConnectionExtensions{7, 0b0100}));
+  EXPECT_FALSE(InCommon({7, 0b0110}, {7, 0b1001}).any());
+  EXPECT_FALSE(InCommon({7, 0b0110}, {8, 0b0110}).any());
+  EXPECT_FALSE(InCommon({}, {7, 0b0110}).any());
 }
 
 TEST(QueuePairAddress, KnowsTheCodesOfMtus) {
