@@ -45,6 +45,8 @@ Result<SharedSegment> SharedSegment::Create(size_t bytes) {
   SharedSegment segment;
   segment.descriptor_ = Descriptor(CreateMemory());
   if (!segment.descriptor_.valid()) return SystemError("no shared memory (memfd_create)");
+  // Allocates the pages here, on the NUMA node of who reads them, and now, not at a first touch
+  // that finds no memory.
   const int error = ::ftruncate(segment.descriptor_, static_cast<off_t>(bytes)) != 0
                         ? errno
                         : ::posix_fallocate(segment.descriptor_, 0, static_cast<off_t>(bytes));
