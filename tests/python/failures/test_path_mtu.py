@@ -16,6 +16,7 @@ from launch import PROGRAMS, free_port
 from namespaces import Host, ip, run_on_hosts
 
 JUMBO, ETHERNET = 9000, 1500
+ELEMENTS = 2 * 1024 * 1024
 NAMES = tuple(f"rocecoll{os.getpid()}{name}" for name in ("a", "r", "s", "b"))
 
 
@@ -77,7 +78,11 @@ def hide_reports() -> None:
 
 def run_narrow(routed: Network, *commands: str) -> None:
     """One rank on each host, of which the second gives the commands."""
-    program = [str(PROGRAMS / "narrow.py"), f"tcp://{routed.hosts[0].ipv4}:{free_port()}"]
+    program = [
+        str(PROGRAMS / "narrow.py"),
+        f"tcp://{routed.hosts[0].ipv4}:{free_port()}",
+        f"{ELEMENTS}",
+    ]
     results = run_on_hosts(routed.hosts, 1, [[*program, *commands]] * 2)
     for rank, result in enumerate(results):
         assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
@@ -98,10 +103,31 @@ def test_a_path_that_shrinks_while_in_use_goes_on(routed: Network, reported: boo
     run_narrow(routed, *routed.middle(ETHERNET), *routed.middle(JUMBO))
 
 
-def test_a_loopback_interface_that_shrinks_and_grows_goes_on(routed: Network) -> None:
+@pytest.mark.parametrize("elements", [4096, ELEMENTS])
+def test_a_loopback_interface_that_shrinks_and_grows_goes_on(
+    routed: Network, elements: int
+) -> None:
     host = routed.hosts[0]
-    program = [str(PROGRAMS / "narrow.py"), f"tcp://127.0.0.1:{free_port()}"]
+    program = [str(PROGRAMS / "narrow.py"), f"tcp://127.0.0.1:{free_port()}", f"{elements}"]
     commands = [f"ip link set lo mtu {mtu}" for mtu in (ETHERNET, 65536)]
-    results = run_on_hosts((host,), 2, [[*program, *commands]])
+    results = run_on_hosts((host,), 2, [[*program, *commands]], ROCECOLL_SHM="0")
     for rank, result in enumerate(results):
         assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
+
+
+def fragments_made(host: Host) -> int:
+    shown = ip("netns", "exec", host.namespace, "cat", "/proc/net/snmp").stdout.splitlines()
+    names, counts = (line.split() for line in shown if line.startswith("Ip:"))
+    return int(counts[names.index("FragCreates")])
+
+
+# From one packet to several times what a frame takes on a loopback interface of the usual MTU.
+@pytest.mark.parametrize("elements", [256, 4096, 16384, 32768, 65536])
+def test_a_small_loopback_interface_cuts_nothing(routed: Network, elements: int) -> None:
+    host = routed.hosts[0]
+    run_all([f"ip -n {host.namespace} link set lo mtu {ETHERNET}"])
+    program = [str(PROGRAMS / "narrow.py"), f"tcp://127.0.0.1:{free_port()}", f"{elements}"]
+    results = run_on_hosts((host,), 2, [program], ROCECOLL_SHM="0")
+    for rank, result in enumerate(results):
+        assert result.returncode == 0, f"rank {rank}:\n{result.stdout}"
+    assert fragments_made(host) == 0

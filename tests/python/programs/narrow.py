@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """All-reduces before and after the last rank has changed the network, and says how long they took.
 
-python narrow.py INIT_METHOD [COMMAND...]
+python narrow.py INIT_METHOD ELEMENTS [COMMAND...]
 
-Each command is one argument. Sums are checked. An all_reduce may take OPERATION_LIMIT_S.
+Of so many float32. Each command is one argument. Sums are checked. An all_reduce may take OPERATION_LIMIT_S.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import rocecoll  # noqa: F401  registers the backend
 
 OPERATION_LIMIT_S = 10.0
 ROUNDS = 10
-ELEMENTS = 2 * 1024 * 1024
 
 
-def timed_rounds(phase: str, rank: int, size: int) -> None:
+def timed_rounds(phase: str, elements: int) -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
     times = []
     for i in range(ROUNDS):
-        tensor = torch.full((ELEMENTS,), float(rank + i))
+        tensor = torch.full((elements,), float(rank + i))
         start = time.monotonic()
         dist.all_reduce(tensor)
         times.append(time.monotonic() - start)
@@ -42,7 +42,7 @@ def timed_rounds(phase: str, rank: int, size: int) -> None:
 
 
 def main() -> None:
-    init_method, *commands = sys.argv[1:]
+    init_method, elements, *commands = sys.argv[1:]
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group(
         "rocecoll",
@@ -53,11 +53,11 @@ def main() -> None:
     )
     dist.barrier()
     dist.group.WORLD.set_timeout(timedelta(seconds=OPERATION_LIMIT_S))
-    timed_rounds("before", rank, size)
+    timed_rounds("before", int(elements))
     for command in commands:
         if rank == size - 1:
             subprocess.run(shlex.split(command), check=True)
-        timed_rounds(f"after {command}", rank, size)
+        timed_rounds(f"after {command}", int(elements))
     dist.destroy_process_group()
 
 

@@ -37,6 +37,7 @@ UdpPort::UdpPort(UdpSocket socket, const UdpPortOptions& options)
     : socket_(std::move(socket)),
       max_datagram_bytes_(std::min(options.max_datagram_bytes, kMaxDatagramBytes)),
       min_datagram_bytes_(std::min(max_datagram_bytes_, kBaseDatagramBytes)),
+      guaranteed_datagram_bytes_(guaranteed_towards(socket_.endpoint())),
       address_(ToAddress(socket_.endpoint())),
       sender_(
           socket_.fd(), socket_.send_offload(),
@@ -56,9 +57,7 @@ PortLimits UdpPort::limits() const {
   PortLimits limits;
   limits.max_datagram_bytes = max_datagram_bytes_;
   limits.min_datagram_bytes = min_datagram_bytes_;
-  // Fragments do not get lost on loopback.
-  limits.guaranteed_datagram_bytes =
-      socket_.endpoint().is_loopback() ? max_datagram_bytes_ : min_datagram_bytes_;
+  limits.guaranteed_datagram_bytes = guaranteed_datagram_bytes_;
   limits.max_burst = kMaxBurst;
   limits.receive_buffer_bytes = receiver_.room_bytes();
   limits.segmentation_offload = socket_.send_offload();
@@ -141,8 +140,14 @@ bool UdpPort::on_this_host(PeerHandle peer) const {
 // Ranks of one host reach each other over loopback whatever address others are told.
 size_t UdpPort::guaranteed_bytes(const Address& peer) const {
   const Result<UdpEndpoint> endpoint = ToUdpEndpoint(peer);
-  const bool loopback = endpoint.ok() && endpoint.value().is_loopback();
-  return loopback ? max_datagram_bytes_ : limits().guaranteed_datagram_bytes;
+  return endpoint.ok() ? guaranteed_towards(endpoint.value()) : min_datagram_bytes_;
+}
+
+// What loopback's MTU lets through whole. Where that shrinks later fragments get through, too.
+size_t UdpPort::guaranteed_towards(const UdpEndpoint& endpoint) const {
+  if (!endpoint.is_loopback()) return min_datagram_bytes_;
+  return std::clamp(UdpSocket::RoutePayloadBytes(endpoint), min_datagram_bytes_,
+                    max_datagram_bytes_);
 }
 
 void UdpPort::drain_errors() {

@@ -51,10 +51,12 @@ class UdpPort final : public DatagramPort {
   void drain_errors();
   void note_refusal(PeerHandle peer, int error);
   void read_route(PeerHandle peer);
+  size_t guaranteed_towards(const UdpEndpoint& endpoint) const;
 
   UdpSocket socket_;
   const size_t max_datagram_bytes_;
   const size_t min_datagram_bytes_;
+  const size_t guaranteed_datagram_bytes_;
   const Address address_;
   std::deque<Peer> peers_;  // a deque: elements stay where they are as it grows
   std::unordered_map<UdpEndpoint, uint32_t, UdpEndpointHash> peer_of_;

@@ -50,6 +50,8 @@ size_t UdpSender::send(std::span<const TxDatagram> batch) {
         return done;
       case Verdict::kLost:
         refused_(batch[done].to, error);
+        [[fallthrough]];
+      case Verdict::kSent:
         done += datagrams_[0];
         attempts = 0;
         break;
@@ -74,8 +76,10 @@ UdpSender::Verdict UdpSender::judge(int error, int attempts, const TxDatagram& f
     case ENOPROTOOPT:
     case EOPNOTSUPP:
       drain_errors_();
-      // One by one the kernel may cut them into fragments.
-      if (is_too_large(first) && segmented) return Verdict::kRetry;
+      if (is_too_large(first)) {
+        if (segmented) return Verdict::kRetry;  // one by one they may be cut into fragments
+        if (destination_of_(first.to).endpoint.is_loopback()) return send_in_fragments(first);
+      }
       if (error == EMSGSIZE) break;
       // What lies on this way does not segment. Unless it takes not even a single datagram, e.g.
       // because this host has lost the address that they are to leave from.
@@ -89,6 +93,22 @@ UdpSender::Verdict UdpSender::judge(int error, int attempts, const TxDatagram& f
   // does not tell, trying again does.
   drain_errors_();
   return attempts < kMaxAttempts ? Verdict::kRetry : Verdict::kLost;
+}
+
+// The first message, of one datagram: a frame that was not cut when loopback's MTU was larger. Its
+// socket forbids fragments for the sake of other ways, so it permits them for this call.
+UdpSender::Verdict UdpSender::send_in_fragments(const TxDatagram& datagram) {
+  const bool v6 = destination_of_(datagram.to).endpoint.family() == AF_INET6;
+  const auto discover = [&](int how) {
+    setsockopt(fd_, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &how,
+               sizeof(how));
+  };
+  discover(v6 ? IPV6_PMTUDISC_DONT : IP_PMTUDISC_DONT);
+  const bool sent = sendmsg(fd_, &messages_[0].msg_hdr, MSG_DONTWAIT) >= 0;
+  const int error = errno;
+  discover(v6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE);
+  if (sent) return Verdict::kSent;
+  return error == EAGAIN || error == ENOMEM ? Verdict::kLater : Verdict::kLost;
 }
 
 // For the route as it is now: Linux refuses segments above its MTU with EINVAL, or EMSGSIZE.

@@ -53,9 +53,10 @@ class UdpSender {
   size_t run_length(std::span<const TxDatagram> batch) const;
   void add_message(size_t index, std::span<const TxDatagram> run);
   // What to do about the refusal of the first message, which begins with `first`.
-  enum class Verdict { kRetry, kLater, kLost };
+  enum class Verdict { kRetry, kLater, kLost, kSent };
   Verdict judge(int error, int attempts, const TxDatagram& first);
   bool is_too_large(const TxDatagram& datagram);
+  Verdict send_in_fragments(const TxDatagram& datagram);
 
   const int fd_;
   const bool offload_;
