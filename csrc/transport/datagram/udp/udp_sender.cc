@@ -98,15 +98,11 @@ UdpSender::Verdict UdpSender::judge(int error, int attempts, const TxDatagram& f
 // The first message, of one datagram: a frame that was not cut when loopback's MTU was larger. Its
 // socket forbids fragments for the sake of other ways, so it permits them for this call.
 UdpSender::Verdict UdpSender::send_in_fragments(const TxDatagram& datagram) {
-  const bool v6 = destination_of_(datagram.to).endpoint.family() == AF_INET6;
-  const auto discover = [&](int how) {
-    setsockopt(fd_, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &how,
-               sizeof(how));
-  };
-  discover(v6 ? IPV6_PMTUDISC_DONT : IP_PMTUDISC_DONT);
+  const int family = destination_of_(datagram.to).endpoint.family();
+  UdpSocket::SetFragments(fd_, family, true);
   const bool sent = sendmsg(fd_, &messages_[0].msg_hdr, MSG_DONTWAIT) >= 0;
   const int error = errno;
-  discover(v6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE);
+  UdpSocket::SetFragments(fd_, family, false);
   if (sent) return Verdict::kSent;
   return error == EAGAIN || error == ENOMEM ? Verdict::kLater : Verdict::kLost;
 }

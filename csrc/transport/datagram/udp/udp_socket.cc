@@ -101,12 +101,8 @@ Status UdpSocket::configure(const UdpPortOptions& options, int family) {
   // Without it the time in the socket's buffer would count as the network's.
   SetOption(fd_, SOL_SOCKET, SO_TIMESTAMPNS, 1);
   // Linux otherwise lets routers fragment what it segments: slow, and it hides the path's MTU.
-  // PROBE rather than DO: a forged report must not make the kernel refuse the base size. On
-  // loopback the kernel may fragment.
-  const bool whole =
-      endpoint_.is_loopback() ||
-      (family == AF_INET6 ? SetOption(fd_, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE)
-                          : SetOption(fd_, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE));
+  // On loopback the kernel may fragment.
+  const bool whole = endpoint_.is_loopback() || SetFragments(fd_, family, false);
   if (!whole) return SystemError("cannot forbid the fragmentation of datagrams");
   if (options.segmentation_offload) {
     send_offload_ = GetOption(fd_, IPPROTO_UDP, UDP_SEGMENT) >= 0;
@@ -246,6 +242,14 @@ void UdpSocket::drain_errors(std::deque<UdpObstacle>& unreachable,
       if (error.ee_errno == EMSGSIZE) too_large.push_back(destination);
     }
   }
+}
+
+// PROBE rather than DO: a forged report must not make the kernel refuse the base size.
+bool UdpSocket::SetFragments(int fd, int family, bool permitted) {
+  return family == AF_INET6 ? SetOption(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
+                                        permitted ? IPV6_PMTUDISC_DONT : IPV6_PMTUDISC_PROBE)
+                            : SetOption(fd, IPPROTO_IP, IP_MTU_DISCOVER,
+                                        permitted ? IP_PMTUDISC_DONT : IP_PMTUDISC_PROBE);
 }
 
 size_t UdpSocket::RoutePayloadBytes(const UdpEndpoint& endpoint) {

@@ -60,6 +60,8 @@ class UdpSocket {
 
   // Largest UDP payload that the route to `endpoint` carries unfragmented; 0 without a route.
   static size_t RoutePayloadBytes(const UdpEndpoint& endpoint);
+  // Whether datagrams of the socket above a way's MTU go in fragments, or not at all.
+  static bool SetFragments(int fd, int family, bool permitted);
 
   // The control message that makes datagrams for `to` leave from the advertised host, whatever the
   // route's own choice would be: a peer, or a firewall, takes others for a stranger's. Empty where
