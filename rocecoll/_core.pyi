@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict, overload
 
 from typing_extensions import Buffer
 
@@ -37,7 +37,10 @@ class Operation:
     def status(self) -> str: ...
 
 class Group:
-    """One rank of a group. Buffers are held until the operation is complete."""
+    """One rank of a group. Buffers are held until the operation is complete.
+
+    A call with asynchronous=False returns once it is; it raises what Operation.wait() would.
+    """
 
     def __init__(
         self,
@@ -59,6 +62,7 @@ class Group:
     def set_timeout(self, timeout_s: float) -> None: ...
     def abort(self, reason: str = "aborted by the user") -> None: ...
     def close(self) -> None: ...
+    @overload
     def all_reduce(
         self,
         buffer: Buffer,
@@ -68,8 +72,22 @@ class Group:
         premul_factor: float = 1.0,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: bool = True,
+        asynchronous: Literal[True] = True,
     ) -> Operation: ...
+    @overload
+    def all_reduce(
+        self,
+        buffer: Buffer,
+        dtype: str,
+        op: str = "SUM",
+        output: Buffer | None = None,
+        premul_factor: float = 1.0,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        *,
+        asynchronous: Literal[False],
+    ) -> None: ...
+    @overload
     def reduce(
         self,
         buffer: Buffer,
@@ -80,8 +98,23 @@ class Group:
         premul_factor: float = 1.0,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: bool = True,
+        asynchronous: Literal[True] = True,
     ) -> Operation: ...
+    @overload
+    def reduce(
+        self,
+        buffer: Buffer,
+        dtype: str,
+        root: int,
+        op: str = "SUM",
+        output: Buffer | None = None,
+        premul_factor: float = 1.0,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        *,
+        asynchronous: Literal[False],
+    ) -> None: ...
+    @overload
     def reduce_scatter(
         self,
         input: Buffer,
@@ -92,8 +125,23 @@ class Group:
         premul_factor: float = 1.0,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: bool = True,
+        asynchronous: Literal[True] = True,
     ) -> Operation: ...
+    @overload
+    def reduce_scatter(
+        self,
+        input: Buffer,
+        output: Buffer,
+        dtype: str,
+        op: str = "SUM",
+        counts: Sequence[int] | None = None,
+        premul_factor: float = 1.0,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        *,
+        asynchronous: Literal[False],
+    ) -> None: ...
+    @overload
     def broadcast(
         self,
         buffer: Buffer,
@@ -101,8 +149,20 @@ class Group:
         root: int,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: bool = True,
+        asynchronous: Literal[True] = True,
     ) -> Operation: ...
+    @overload
+    def broadcast(
+        self,
+        buffer: Buffer,
+        dtype: str,
+        root: int,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        *,
+        asynchronous: Literal[False],
+    ) -> None: ...
+    @overload
     def all_gather(
         self,
         input: Buffer,
@@ -111,8 +171,21 @@ class Group:
         counts: Sequence[int] | None = None,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: bool = True,
+        asynchronous: Literal[True] = True,
     ) -> Operation: ...
+    @overload
+    def all_gather(
+        self,
+        input: Buffer,
+        output: Buffer,
+        dtype: str,
+        counts: Sequence[int] | None = None,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        *,
+        asynchronous: Literal[False],
+    ) -> None: ...
+    @overload
     def gather(
         self,
         input: Buffer,
@@ -121,8 +194,21 @@ class Group:
         root: int,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: bool = True,
+        asynchronous: Literal[True] = True,
     ) -> Operation: ...
+    @overload
+    def gather(
+        self,
+        input: Buffer,
+        output: Buffer | None,
+        dtype: str,
+        root: int,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        *,
+        asynchronous: Literal[False],
+    ) -> None: ...
+    @overload
     def scatter(
         self,
         input: Buffer | None,
@@ -131,8 +217,21 @@ class Group:
         root: int,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: bool = True,
+        asynchronous: Literal[True] = True,
     ) -> Operation: ...
+    @overload
+    def scatter(
+        self,
+        input: Buffer | None,
+        output: Buffer,
+        dtype: str,
+        root: int,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        *,
+        asynchronous: Literal[False],
+    ) -> None: ...
+    @overload
     def all_to_all(
         self,
         input: Buffer,
@@ -142,11 +241,30 @@ class Group:
         output_counts: Sequence[int] | None = None,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: bool = True,
+        asynchronous: Literal[True] = True,
     ) -> Operation: ...
+    @overload
+    def all_to_all(
+        self,
+        input: Buffer,
+        output: Buffer,
+        dtype: str,
+        input_counts: Sequence[int] | None = None,
+        output_counts: Sequence[int] | None = None,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        *,
+        asynchronous: Literal[False],
+    ) -> None: ...
+    @overload
     def barrier(
-        self, timeout_s: float = 0.0, algorithm: str = "", asynchronous: bool = True
+        self, timeout_s: float = 0.0, algorithm: str = "", asynchronous: Literal[True] = True
     ) -> Operation: ...
+    @overload
+    def barrier(
+        self, timeout_s: float = 0.0, algorithm: str = "", *, asynchronous: Literal[False]
+    ) -> None: ...
+    @overload
     def send(
         self,
         buffer: Buffer,
@@ -155,8 +273,21 @@ class Group:
         tag: int = 0,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: bool = True,
+        asynchronous: Literal[True] = True,
     ) -> Operation: ...
+    @overload
+    def send(
+        self,
+        buffer: Buffer,
+        dtype: str,
+        to: int,
+        tag: int = 0,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        *,
+        asynchronous: Literal[False],
+    ) -> None: ...
+    @overload
     def recv(
         self,
         buffer: Buffer,
@@ -165,8 +296,20 @@ class Group:
         tag: int = 0,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: bool = True,
+        asynchronous: Literal[True] = True,
     ) -> Operation: ...
+    @overload
+    def recv(
+        self,
+        buffer: Buffer,
+        dtype: str,
+        source: int,
+        tag: int = 0,
+        timeout_s: float = 0.0,
+        algorithm: str = "",
+        *,
+        asynchronous: Literal[False],
+    ) -> None: ...
 
 class PeerStats(TypedDict):
     group: str

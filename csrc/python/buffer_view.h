@@ -4,16 +4,16 @@
 
 #include <pybind11/pybind11.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <vector>
 
 #include "collectives/data_type.h"
 
 namespace rocecoll::python {
 
-// The buffers of one operation. Dropped by whichever thread completes it: the destructor takes the
-// GIL.
+// The buffers of one operation. Dropped by whichever thread is the last to need them: the
+// destructor takes the GIL.
 class BufferViews {
  public:
   struct Memory {
@@ -31,7 +31,14 @@ class BufferViews {
   Memory add(const pybind11::object& object, const char* name, DataType type, bool writable);
 
  private:
-  std::vector<std::unique_ptr<Py_buffer>> views_;
+  void hold(const pybind11::object& object, const char* name, bool writable);
+
+  struct View {
+    const PyObject* object = nullptr;  // which the buffer holds
+    Py_buffer buffer{};
+  };
+  std::array<View, 2> views_;  // an input and an output
+  size_t count_ = 0;
 };
 
 }  // namespace rocecoll::python

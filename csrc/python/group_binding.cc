@@ -12,7 +12,6 @@ namespace rocecoll::python {
 namespace {
 
 using Call = GroupObject::Call;
-using OperationHandle = std::unique_ptr<OperationObject>;
 using Name = std::string_view;
 using Object = const py::object&;
 
@@ -51,7 +50,7 @@ std::unique_ptr<GroupObject> MakeGroup(const RuntimeObject& runtime, Name name,
 // Adds a method whose last keyword arguments are CallOptions. `body(group, options, arguments...)`.
 template <typename... Arguments, typename Class, typename... Extra>
 void Define(Class& group, const char* name,
-            OperationHandle (*body)(const GroupObject&, const CallOptions&, Arguments...),
+            py::object (*body)(const GroupObject&, const CallOptions&, Arguments...),
             const Extra&... extra) {
   group.def(
       name,
@@ -63,58 +62,58 @@ void Define(Class& group, const char* name,
       py::arg("asynchronous") = true);
 }
 
-OperationHandle AllReduce(const GroupObject& group, const CallOptions& options, Object buffer,
-                          Name type, Name op, Object output, double premul_factor) {
+py::object AllReduce(const GroupObject& group, const CallOptions& options, Object buffer, Name type,
+                     Name op, Object output, double premul_factor) {
   Call call(group, Collective::kAllreduce, type, options);
   call.reduce_op(op, premul_factor);
   // Without an output the buffer is both, so it must be writable.
   call.output(output.is_none() ? buffer : output, group.size());
-  return call.input(buffer, group.size()).submit();
+  return call.input(buffer, group.size()).run();
 }
 
-OperationHandle Reduce(const GroupObject& group, const CallOptions& options, Object buffer,
-                       Name type, int64_t root, Name op, Object output, double premul_factor) {
+py::object Reduce(const GroupObject& group, const CallOptions& options, Object buffer, Name type,
+                  int64_t root, Name op, Object output, double premul_factor) {
   Call call(group, Collective::kReduce, type, options);
   call.reduce_op(op, premul_factor).root(root);
   if (root == group.rank()) call.output(output.is_none() ? buffer : output, group.size());
-  return call.input(buffer, group.size()).submit();
+  return call.input(buffer, group.size()).run();
 }
 
-OperationHandle ReduceScatter(const GroupObject& group, const CallOptions& options, Object input,
-                              Object output, Name type, Name op, const Counts& counts,
-                              double premul_factor) {
+py::object ReduceScatter(const GroupObject& group, const CallOptions& options, Object input,
+                         Object output, Name type, Name op, const Counts& counts,
+                         double premul_factor) {
   Call call(group, Collective::kReduceScatter, type, options);
   call.reduce_op(op, premul_factor).input(input, group.size(), counts).output(output, 1);
-  return call.submit();
+  return call.run();
 }
 
-OperationHandle Broadcast(const GroupObject& group, const CallOptions& options, Object buffer,
-                          Name type, int64_t root) {
+py::object Broadcast(const GroupObject& group, const CallOptions& options, Object buffer, Name type,
+                     int64_t root) {
   Call call(group, Collective::kBroadcast, type, options);
-  return call.root(root).output(buffer, group.size()).submit();
+  return call.root(root).output(buffer, group.size()).run();
 }
 
-OperationHandle AllGather(const GroupObject& group, const CallOptions& options, Object input,
-                          Object output, Name type, const Counts& counts) {
+py::object AllGather(const GroupObject& group, const CallOptions& options, Object input,
+                     Object output, Name type, const Counts& counts) {
   Call call(group, Collective::kAllgather, type, options);
-  return call.input(input, 1).output(output, group.size(), counts).submit();
+  return call.input(input, 1).output(output, group.size(), counts).run();
 }
 
-OperationHandle Gather(const GroupObject& group, const CallOptions& options, Object input,
-                       Object output, Name type, int64_t root) {
+py::object Gather(const GroupObject& group, const CallOptions& options, Object input, Object output,
+                  Name type, int64_t root) {
   Call call(group, Collective::kGather, type, options);
-  return call.root(root).input(input, 1).output(output, group.size()).submit();
+  return call.root(root).input(input, 1).output(output, group.size()).run();
 }
 
-OperationHandle Scatter(const GroupObject& group, const CallOptions& options, Object input,
-                        Object output, Name type, int64_t root) {
+py::object Scatter(const GroupObject& group, const CallOptions& options, Object input,
+                   Object output, Name type, int64_t root) {
   Call call(group, Collective::kScatter, type, options);
-  return call.root(root).input(input, group.size()).output(output, 1).submit();
+  return call.root(root).input(input, group.size()).output(output, 1).run();
 }
 
-OperationHandle AllToAll(const GroupObject& group, const CallOptions& options, Object input,
-                         Object output, Name type, const Counts& input_counts,
-                         const Counts& output_counts) {
+py::object AllToAll(const GroupObject& group, const CallOptions& options, Object input,
+                    Object output, Name type, const Counts& input_counts,
+                    const Counts& output_counts) {
   Call call(group, Collective::kAlltoall, type, options);
   if (input_counts.has_value() != output_counts.has_value()) {
     RaiseInvalid("all_to_all: give both input_counts and output_counts, or none");
@@ -122,22 +121,22 @@ OperationHandle AllToAll(const GroupObject& group, const CallOptions& options, O
   call.uniform(!input_counts.has_value());
   return call.input(input, group.size(), input_counts)
       .output(output, group.size(), output_counts)
-      .submit();
+      .run();
 }
 
-OperationHandle Barrier(const GroupObject& group, const CallOptions& options) {
-  return Call(group, Collective::kBarrier, "uint8", options).submit();
+py::object Barrier(const GroupObject& group, const CallOptions& options) {
+  return Call(group, Collective::kBarrier, "uint8", options).run();
 }
 
-OperationHandle Send(const GroupObject& group, const CallOptions& options, Object buffer, Name type,
-                     int64_t to, int64_t tag) {
-  return Call(group, Collective::kSend, type, options).root(to).tag(tag).input(buffer, 1).submit();
+py::object Send(const GroupObject& group, const CallOptions& options, Object buffer, Name type,
+                int64_t to, int64_t tag) {
+  return Call(group, Collective::kSend, type, options).root(to).tag(tag).input(buffer, 1).run();
 }
 
-OperationHandle Recv(const GroupObject& group, const CallOptions& options, Object buffer, Name type,
-                     int64_t from, int64_t tag) {
+py::object Recv(const GroupObject& group, const CallOptions& options, Object buffer, Name type,
+                int64_t from, int64_t tag) {
   Call call(group, Collective::kRecv, type, options);
-  return call.root(from).tag(tag).output(buffer, 1).submit();
+  return call.root(from).tag(tag).output(buffer, 1).run();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <utility>
 
 #include "python/errors.h"
@@ -13,10 +14,10 @@ namespace rocecoll::python {
 namespace {
 
 // The row of that name, or raises; a call looks here, so only a failure makes a list of the names.
-template <typename Rows>
-const auto& RowNamed(const Rows& rows, std::string_view name, const char* what) {
+template <typename Rows, typename Equal = std::equal_to<>>
+const auto& RowNamed(const Rows& rows, std::string_view name, const char* what, Equal equal = {}) {
   for (const auto& row : rows) {
-    if (row.name == name) return row;
+    if (equal(row.name, name)) return row;
   }
   std::string known;
   for (const auto& row : rows) known += (known.empty() ? "" : ", ") + std::string(row.name);
@@ -25,9 +26,12 @@ const auto& RowNamed(const Rows& rows, std::string_view name, const char* what) 
 }
 
 ReduceOp ParseReduceOp(std::string_view name) {
-  std::string upper(name);
-  std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
-  return RowNamed(kReduceOpTraits, upper, "reduce op").op;
+  const auto in_any_case = [](std::string_view upper, std::string_view given) {
+    return std::ranges::equal(upper, given, [](unsigned char a, unsigned char b) {
+      return a == b || a == std::toupper(b);
+    });
+  };
+  return RowNamed(kReduceOpTraits, name, "reduce op", in_any_case).op;
 }
 
 }  // namespace
@@ -151,19 +155,25 @@ GroupObject::Call& GroupObject::Call::output(const py::object& buffer, uint32_t 
   return *this;
 }
 
-std::unique_ptr<OperationObject> GroupObject::Call::submit() {
+py::object GroupObject::Call::run() {
   RaiseUnlessOk(group_.id_.has_value()
                     ? Status()
                     : Status(StatusCode::kAborted, "rocecoll: the group is closed"));
-  // The engine and the Python object share the operation; whoever completes it drops the buffers.
-  auto operation = std::make_shared<Operation>(std::move(spec_), std::move(views_));
+  // The engine and whoever waits share the operation; the last that lets go of the buffers here or
+  // there drops them.
+  auto operation = std::make_shared<Operation>(std::move(spec_), views_);
   Status status;
   {
     const py::gil_scoped_release release;
     status = group_.progress_->submit(*group_.id_, operation, asynchronous_);
+    if (status.ok() && !asynchronous_) (void)group_.progress_->wait(operation, kSignalInterval);
   }
   RaiseUnlessOk(status);
-  return std::make_unique<OperationObject>(group_.progress_, std::move(operation));
+  if (asynchronous_) {
+    return py::cast(std::make_unique<OperationObject>(group_.progress_, std::move(operation)));
+  }
+  WaitFor(*group_.progress_, operation, Duration::max());
+  return py::none();
 }
 
 }  // namespace rocecoll::python

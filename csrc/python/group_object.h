@@ -15,7 +15,8 @@
 
 namespace rocecoll::python {
 
-// What every call may say besides its buffers.
+// What every call may say besides its buffers. One that is not asynchronous returns when it is
+// complete, so that it needs no object to wait for it by.
 struct CallOptions {
   double timeout_s = 0;
   std::string_view algorithm;
@@ -39,7 +40,7 @@ class GroupObject {
   void set_timeout(double timeout_s);
   Status status() const;
 
-  // Builds one operation: buffers, then submit(). Raises what is wrong with the arguments.
+  // Builds one operation: buffers, then run(). Raises what is wrong with the arguments.
   class Call {
    public:
     Call(const GroupObject& group, Collective collective, std::string_view type,
@@ -51,7 +52,8 @@ class GroupObject {
     // Cuts the buffer evenly into `blocks`, or as `counts` (end to end, all of the buffer) say.
     Call& input(const pybind11::object& buffer, uint32_t blocks, const Counts& counts = {});
     Call& output(const pybind11::object& buffer, uint32_t blocks, const Counts& counts = {});
-    std::unique_ptr<OperationObject> submit();
+    // An Operation, or None where the call is not asynchronous; that one raises its failure.
+    pybind11::object run();
 
    private:
     OperationBuffer bind(const pybind11::object& buffer, const char* name, bool writable,

@@ -16,9 +16,6 @@ namespace py = pybind11;
 namespace rocecoll::python {
 namespace {
 
-// How long a wait goes on before it looks for Ctrl-C.
-constexpr Duration kSignalInterval = std::chrono::milliseconds(200);
-
 // Runtimes that live, to be shut down before the interpreter ends: afterwards no thread may drop a
 // Python buffer. Under the GIL.
 std::vector<std::weak_ptr<Progress>>& LiveRuntimes() {
@@ -139,22 +136,27 @@ OperationObject::~OperationObject() {
   progress_.reset();
 }
 
-bool OperationObject::wait(std::optional<double> timeout_s) {
-  Duration left =
-      timeout_s.has_value() ? DurationFromSeconds(*timeout_s, "timeout_s") : Duration::max();
-  while (!operation_->done()) {
+bool WaitFor(Progress& progress, const OperationPtr& operation, Duration limit) {
+  Duration left = limit;
+  while (!operation->done()) {
     const Duration slice = std::min(left, kSignalInterval);
     {
       const py::gil_scoped_release release;
-      (void)progress_->wait(operation_, slice);  // its status is read below
+      (void)progress.wait(operation, slice);  // its status is read below
     }
-    if (operation_->done()) break;
+    if (operation->done()) break;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     if (left != Duration::max()) left -= slice;
     if (left <= Duration{0}) return false;
   }
-  RaiseUnlessOk(operation_->status());
+  RaiseUnlessOk(operation->status());
   return true;
+}
+
+bool OperationObject::wait(std::optional<double> timeout_s) {
+  const Duration limit =
+      timeout_s.has_value() ? DurationFromSeconds(*timeout_s, "timeout_s") : Duration::max();
+  return WaitFor(*progress_, operation_, limit);
 }
 
 std::string OperationObject::status() const {

@@ -75,8 +75,8 @@ class CorePeer:
         mine, result = memory(buffers.input), memory(buffers.output)
         next_rank = (buffers.rank + 1) % buffers.ranks
         last_rank = (buffers.rank - 1) % buffers.ranks
-        # Not asynchronous: the next call waits, so the progress thread need not be woken. By position,
-        # as names are looked up in each call.
+        # By position, as names are looked up in each call: the group's timeout, any algorithm, and not
+        # asynchronous, so that the call returns when it is complete.
         how = (0.0, "", False)
         elsewhere = None if case.place is Place.in_place else result
         is_root = buffers.rank == ROOT
@@ -93,14 +93,14 @@ class CorePeer:
             Operation.barrier: ("barrier",),
         }
         name, *arguments = calls[case.operation]
-        begin: Callable[..., core.Operation] = getattr(group, name)
+        call: Callable[..., None] = getattr(group, name)
 
         def run() -> None:
-            begin(*arguments, *how).wait(GIVE_UP_S)
+            call(*arguments, *how)
 
         def send_recv() -> None:
             assert group is not None
-            sent = group.send(mine, kind, next_rank, 0, *how)
+            sent = group.send(mine, kind, next_rank)
             run()
             sent.wait(GIVE_UP_S)
 

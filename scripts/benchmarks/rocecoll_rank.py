@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections import deque
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +27,9 @@ from rocecoll import options  # noqa: E402
 
 LIMIT_S = 60.0
 WINDOW_BYTES = 4 * MIB
-# The last arguments of each call: the group's timeout, any algorithm, and not asynchronous, as the next
-# call waits, so that the progress thread need not be woken. By position: names are looked up each time.
-HOW = (0.0, "", False)
+# The last arguments of a call that returns when it is complete: the group's timeout, any algorithm, not
+# asynchronous. By position, which the stub leaves to keywords: names are looked up each time.
+COMPLETE: Any = (0.0, "", False)
 
 
 def start(rank: int) -> tuple[core.Runtime, core.Group]:
@@ -48,7 +49,7 @@ def stream(group: core.Group, buffers: list[np.ndarray], messages: int) -> None:
         if len(pending) == len(buffers):
             pending.popleft().wait(LIMIT_S)
         buffer = buffers[message % len(buffers)]
-        pending.append(transfer(buffer, "uint8", 1 - group.rank, 0, *HOW))
+        pending.append(transfer(buffer, "uint8", 1 - group.rank))
     for operation in pending:
         operation.wait(LIMIT_S)
     group.barrier().wait(LIMIT_S)
@@ -70,7 +71,7 @@ def measure(case: str, group: core.Group) -> dict[int, object]:
         }
 
     def all_reduce(mine: np.ndarray, total: np.ndarray) -> None:
-        group.all_reduce(mine, "float32", "SUM", total, 1.0, *HOW).wait(LIMIT_S)
+        group.all_reduce(mine, "float32", "SUM", total, 1.0, *COMPLETE)
 
     def barrier() -> None:
         group.barrier().wait(LIMIT_S)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -132,6 +133,75 @@ def test_blocks_of_different_sizes(ranks: Ranks) -> None:
         np.testing.assert_array_equal(received, np.repeat(rank * 10 + np.arange(count), to))
 
     ranks.run(body)
+
+
+def test_calls_that_return_when_they_are_complete(ranks: Ranks) -> None:
+    count = len(ranks.runtimes)
+
+    def body(rank: int, group: core.Group) -> None:
+        for size in (0, 1, 1000, 300_000):
+            data = values(rank, size)
+            mine = data.copy()
+            result = np.zeros_like(data)
+            assert group.all_reduce(mine, "float64", "max", result, asynchronous=False) is None
+            np.testing.assert_array_equal(result, values(count - 1, size))
+            np.testing.assert_array_equal(mine, data)
+            group.all_reduce(data, "float64", asynchronous=False)
+            np.testing.assert_array_equal(data, total(count, size))
+        group.barrier(asynchronous=False)
+
+    ranks.run(body)
+
+
+def test_failures_of_calls_that_return_when_they_are_complete() -> None:
+    def body(rank: int, group: core.Group) -> None:
+        with pytest.raises(core.InvalidArgumentError, match="contiguous"):
+            group.all_reduce(np.zeros((2, 2))[:, 1], "float64", asynchronous=False)
+        data = np.zeros(10 + rank, dtype=np.float32)
+        with pytest.raises(core.MismatchError, match="10 elements"):
+            group.all_reduce(data, "float32", asynchronous=False)
+
+    Ranks(2).run(body)
+
+
+def test_a_signal_ends_a_call_and_not_the_operation() -> None:
+    class WokenError(Exception):
+        pass
+
+    def wake(*_: object) -> None:
+        raise WokenError
+
+    ranks = Ranks(2)
+    addresses = [runtime.address for runtime in ranks.runtimes]
+    groups = [
+        core.Group(ranks.runtimes[r], "test", b"s" * 16, r, addresses, LIMIT_S) for r in range(2)
+    ]
+    data = bytearray(8)
+
+    def wake_who_has_lent() -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while time.monotonic() < deadline:
+            try:
+                data.__init__(8)  # fresh zeros in one step, unless the memory is lent
+            except BufferError:
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+                return
+
+    before = signal.signal(signal.SIGALRM, wake)
+    watcher = threading.Thread(target=wake_who_has_lent)
+    try:
+        watcher.start()
+        with pytest.raises(WokenError):
+            groups[0].broadcast(data, "uint8", 1, asynchronous=False)
+    finally:
+        watcher.join()
+        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(BufferError):
+        data.append(1)  # it is lent, as the operation goes on
+    assert groups[1].broadcast(bytearray(b"received"), "uint8", 1).wait(LIMIT_S)
+    # Complete once the barrier behind it is.
+    assert all(operation.wait(LIMIT_S) for operation in [group.barrier() for group in groups])
+    assert data == b"received"
 
 
 def test_send_and_receive_in_any_order() -> None:
