@@ -71,6 +71,14 @@ ElementRange Partition::block(uint32_t index) const {
   return (*explicit_)[index];
 }
 
+ElementRange Partition::run(uint32_t first, uint32_t count) const {
+  ROCECOLL_CHECK(contiguous() && first < blocks_ && count - 1 < blocks_ - first);
+  if (count == blocks_) return {offset_, total()};
+  const ElementRange begin = block(first);
+  const ElementRange last = count == 1 ? begin : block(first + count - 1);
+  return {begin.offset, last.offset + last.count - begin.offset};
+}
+
 uint64_t Partition::total() const {
   switch (kind_) {
     case Kind::kEven:

@@ -32,6 +32,8 @@ class Partition {
     return order_.empty() ? blocks_ : static_cast<uint32_t>(order_.size());
   }
   ElementRange block(uint32_t index) const;
+  // What `count` blocks from `first` on hold, which end at the last one. Only where contiguous().
+  ElementRange run(uint32_t first, uint32_t count) const;
   uint64_t total() const;      // elements in all blocks
   uint64_t max_block() const;  // elements in the largest block
   Partition lane(uint32_t index, uint32_t lanes) const;

@@ -17,6 +17,7 @@
 //  4. A transfer whose blocks hold no elements is skipped, on both sides.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -59,9 +60,19 @@ struct Transfer {
   Blocks source;  // kRecvReduce and kCopy: as many blocks
 };
 
+// Made several times an operation, mostly with few transfers: the others are neither written nor
+// copied.
 class Step {
  public:
   static constexpr uint32_t kMaxTransfers = 16;
+
+  Step() {}  // NOLINT(modernize-use-equals-default): that would be deleted, for the union
+  Step(const Step& other) { *this = other; }
+  Step& operator=(const Step& other) {
+    std::copy_n(other.transfers_.data(), other.count_, transfers_.data());
+    count_ = other.count_;
+    return *this;
+  }
 
   void send(Rank peer, Blocks blocks) { add({Transfer::Kind::kSend, peer, blocks, {}}); }
   void recv(Rank peer, Blocks blocks) { add({Transfer::Kind::kRecv, peer, blocks, {}}); }
@@ -91,7 +102,10 @@ class Step {
     ROCECOLL_CHECK(count_ < kMaxTransfers);
     transfers_[count_++] = transfer;
   }
-  std::array<Transfer, kMaxTransfers> transfers_{};
+  static_assert(std::is_trivially_copyable_v<Transfer>);
+  union {
+    std::array<Transfer, kMaxTransfers> transfers_;
+  };
   uint32_t count_ = 0;
 };
 

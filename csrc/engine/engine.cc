@@ -76,7 +76,8 @@ struct Engine::Impl {
   const EngineOptions options;
   ScratchPool scratch;
   std::vector<OperationPtr> completed;
-  std::vector<Notice> notices;  // of the current batch of events
+  std::array<Event, kEventsPerStep> events;  // of the last step: clearing them takes long
+  std::vector<Notice> notices;               // of the current batch of events
   std::map<GroupId, std::unique_ptr<Group>> groups;
   std::unordered_map<Membership, Group*, MembershipHash> by_key;
   GroupId last_id = 0;
@@ -215,7 +216,6 @@ bool Engine::Impl::step(Instant now) {
   if (const Duration pause = pauses.on_call(now); pause > Duration{0}) {
     for (auto& [id, group] : groups) group->on_pause(pause);
   }
-  std::array<Event, kEventsPerStep> events;
   const size_t count = transport.poll(now, events);
   // No group fails before the whole batch is handed out: failing closes links, and later events of
   // the batch may be about them.

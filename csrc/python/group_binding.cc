@@ -12,7 +12,7 @@ namespace rocecoll::python {
 namespace {
 
 using Call = GroupObject::Call;
-using Name = std::string_view;
+using Name = const std::string&;  // a view would have pybind11 keep what it is of
 using Object = const py::object&;
 
 std::unique_ptr<GroupObject> MakeGroup(const RuntimeObject& runtime, Name name,

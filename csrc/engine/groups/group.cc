@@ -89,8 +89,11 @@ Status Group::submit(Instant now, OperationPtr operation) {
   earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
   ++pending_;
   if (collective) {
-    queue_.push_back(std::move(entry));
-    admit(now);
+    if (queue_.empty() && may_admit(entry)) {
+      begin(now, place(std::move(entry)));
+    } else {
+      queue_.push_back(std::move(entry));
+    }
     return {};
   }
   const uint32_t user_tag = spec.user_tag;

@@ -246,7 +246,7 @@ bool Execution::start_lanes(Instant now) {
     lane.sends_may_stay = false;
     lane.ahead = 0;
     ++lanes_running_;
-    bind(lane);
+    if (lane.index > 0) bind(lane);  // the first one is since lay_out()
     bind_scratch(lane);
     prepare_input(lane);
     started = true;

@@ -68,9 +68,7 @@ void ForEachSegment(const Partition& partition, const Blocks& blocks, Visit&& vi
     for (uint32_t left = in_run; left > 0; first = 0) {
       const uint32_t piece = std::min(left, in_buffer - first);
       if (partition.contiguous()) {
-        const ElementRange begin = partition.block(first);
-        const ElementRange end = piece == 1 ? begin : partition.block(first + piece - 1);
-        add({begin.offset, end.offset + end.count - begin.offset});
+        add(partition.run(first, piece));
       } else {
         for (uint32_t i = 0; i < piece; ++i) add(partition.block(first + i));
       }
@@ -88,6 +86,13 @@ struct Extent {
 };
 
 inline Extent Measure(const Partition& partition, const Blocks& blocks) {
+  const bool one_run = blocks.count > 0 && blocks.run >= blocks.count &&
+                       blocks.first < partition.blocks() &&
+                       blocks.count <= partition.blocks() - blocks.first;
+  if (one_run && partition.contiguous()) {
+    const ElementRange range = partition.run(blocks.first, blocks.count);
+    return {range.count, range.count > 0 ? 1u : 0u, range};
+  }
   Extent extent;
   ForEachSegment(partition, blocks, [&](const ElementRange& range) {
     if (extent.segments++ == 0) extent.first = range;

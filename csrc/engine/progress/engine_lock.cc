@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/progress/engine_lock.h"
 
+#include <algorithm>
 #include <iterator>
 #include <thread>
 #include <utility>
@@ -45,8 +46,11 @@ void EngineLock::unlock(Held held, Outcome& outcome) {
 
 void EngineLock::collect(Outcome& outcome) {
   auto completed = engine_.take_completed();
-  outcome.completed.insert(outcome.completed.end(), std::make_move_iterator(completed.begin()),
-                           std::make_move_iterator(completed.end()));
+  if (outcome.completed.empty()) {
+    outcome.completed = std::move(completed);
+  } else {
+    std::ranges::move(completed, std::back_inserter(outcome.completed));
+  }
   const bool lingering = engine_.lingering();
   lingering_.store(lingering);
   outcome.pending = lingering || engine_.has_pending();

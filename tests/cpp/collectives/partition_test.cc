@@ -106,6 +106,25 @@ TEST(Partition, PackingKeepsSizesAndClosesGaps) {
   EXPECT_FALSE(Partition::Strided(3, 4, 10).contiguous());
 }
 
+TEST(Partition, ARunHasWhatItsBlocksHave) {
+  for (const Partition& partition :
+       {Partition::Even(10, 4, 5), Partition::Even(2, 5), Partition::Even(0, 3),
+        Partition::Strided(4, 3, 3, 7), Partition::Strided(1, 3, 9, 7)}) {
+    for (uint32_t first = 0; first < partition.blocks(); ++first) {
+      for (uint32_t count = 1; first + count <= partition.blocks(); ++count) {
+        const ElementRange run = partition.run(first, count);
+        uint64_t next = partition.block(first).offset;
+        EXPECT_EQ(run.offset, next);
+        for (uint32_t i = first; i < first + count; ++i) next += partition.block(i).count;
+        EXPECT_EQ(run.offset + run.count, next);
+      }
+    }
+    EXPECT_THROW((void)partition.run(0, 0), CheckFailure);
+    EXPECT_THROW((void)partition.run(1, partition.blocks()), CheckFailure);
+  }
+  EXPECT_THROW((void)Partition::Strided(2, 3, 9).run(0, 2), CheckFailure);
+}
+
 TEST(Partition, DefaultIsEmpty) {
   const Partition partition;
   EXPECT_EQ(partition.blocks(), 0u);
