@@ -13,9 +13,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/arithmetic.h"
 #include "collectives/circulant.h"
-#include "collectives/direct.h"
 #include "collectives/host_layout.h"
 #include "collectives/program.h"
 #include "collectives/topology.h"
@@ -59,18 +57,6 @@ inline void SendCells(const Program& program, Rank peer, const Blocks& cells, St
 inline void RecvCells(const Program& program, Rank peer, const Blocks& cells, Step& step) {
   if (HasBlocks(program, cells)) step.recv(peer, cells);
 }
-
-// A rank among those of its host.
-struct LocalPlace {
-  LocalPlace(const HostLayout& hosts, Rank rank)
-      : host(hosts.host_of(rank)), index(hosts.index_of(rank)), ranks(hosts.ranks_on(host)) {}
-
-  uint32_t rounds() const { return CeilLog2(ranks); }
-
-  uint32_t host;
-  uint32_t index;
-  uint32_t ranks;
-};
 
 // One round of the reduce-scatter inside the host: after all of them a rank has the host's sums of
 // its columns. `held` and `into` as in circulant.h.
@@ -261,59 +247,6 @@ inline Program HostColumnsBroadcast(const ProgramRequest& request) {
   return {.steps = scatter + hosts.hosts() - 1 + hosts.local_rounds(),
           .step_function = HostColumnsBroadcastStep,
           .blocks = hosts.cells(),
-          .hosts = &hosts};
-}
-
-// Alltoall of equal blocks between hosts of equally many ranks, in two legs: to the rank of the own
-// host that has the number of the destination on its host, then straight there, with what the
-// others of the host have for that rank. Blocks go twice, in far fewer messages between hosts.
-//
-// Vectors are in the order of HostLayout::by_host(): the block of the rank number i on host h is h
-// * m + i, with m ranks a host. So is scratch, by where a block comes from on this host and to
-// which host it goes.
-inline Step HostColumnsAlltoallStep(const Program& program, Rank rank, uint32_t index) {
-  const HostLayout& hosts = *program.hosts;
-  const LocalPlace own(hosts, rank);
-  const uint32_t first_leg = CeilDivide(own.ranks - 1, kPairwisePeers);
-  const auto column = [&](Buffer buffer, uint32_t of) {
-    return Blocks{buffer, of, hosts.hosts(), 1, own.ranks};
-  };
-  const auto on_host = [&](Buffer buffer, uint32_t host) {
-    return Blocks::Run(buffer, host * own.ranks, own.ranks);
-  };
-  const bool inside = index < first_leg;
-  const uint32_t places = inside ? own.ranks : hosts.hosts();
-  const uint32_t first = 1 + (inside ? index : index - first_leg) * kPairwisePeers;
-  const uint32_t end = std::min(first + kPairwisePeers, places);
-  Step step;
-  if (index == 0) step.copy(column(Buffer::kWork, own.index), column(Buffer::kInput, own.index));
-  if (index == first_leg) {
-    step.copy(on_host(Buffer::kOutput, own.host), on_host(Buffer::kWork, own.host));
-  }
-  for (uint32_t distance = first; distance < end; ++distance) {
-    if (inside) {
-      const uint32_t to = After(own.index, distance, places);
-      const uint32_t from = Before(own.index, distance, places);
-      step.send(hosts.rank_at(own.host, to), column(Buffer::kInput, to));
-      step.recv(hosts.rank_at(own.host, from), column(Buffer::kWork, from));
-    } else {
-      const uint32_t to = After(own.host, distance, places);
-      const uint32_t from = Before(own.host, distance, places);
-      step.send(hosts.rank_at(to, own.index), on_host(Buffer::kWork, to));
-      step.recv(hosts.rank_at(from, own.index), on_host(Buffer::kOutput, from));
-    }
-  }
-  return step;
-}
-
-inline Program HostColumnsAlltoall(const ProgramRequest& request) {
-  const HostLayout& hosts = *request.hosts;
-  return {.steps = CeilDivide(hosts.most_on_a_host() - 1, kPairwisePeers) +
-                   CeilDivide(hosts.hosts() - 1, kPairwisePeers),
-          .work_blocks = request.ranks,
-          .step_function = HostColumnsAlltoallStep,
-          .blocks = request.ranks,
-          .order = hosts.by_host(),
           .hosts = &hosts};
 }
 

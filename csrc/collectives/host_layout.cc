@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/arithmetic.h"
 #include "base/check.h"
 #include "base/fnv_hash.h"
 
@@ -32,7 +33,10 @@ HostLayout::HostLayout(std::span<const uint32_t> host_of_rank)
   for (const uint32_t host : host_of_) hash.add(host);
   hash_ = hash.value();
   begin_.push_back(0);
-  for (const uint32_t count : counts) begin_.push_back(begin_.back() + count);
+  for (const uint32_t count : counts) {
+    begin_.push_back(begin_.back() + count);
+    most_dealt_blocks_ = std::max(most_dealt_blocks_, RoundUp(ranks(), count));
+  }
   by_host_.resize(ranks());
   for (Rank rank = 0; rank < ranks(); ++rank) {
     by_host_[place_of(rank)] = rank;

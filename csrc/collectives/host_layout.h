@@ -47,10 +47,14 @@ class HostLayout {
   // What a tree or a circulant graph takes among the ranks of the largest host, and among hosts.
   uint32_t local_rounds() const { return CeilLog2(most_); }
   uint32_t host_rounds() const { return CeilLog2(hosts()); }
+  // A host deals all ranks to its own in turn, and has a block from each of its ranks for each of
+  // them: how many that makes for one rank, on the host where it is the most.
+  uint32_t most_dealt_blocks() const { return most_dealt_blocks_; }
   // Of who shares a host with whom.
   uint64_t hash() const { return hash_; }
   // The ranks of the first host, then those of the second, and so on; and where in that order.
   std::span<const Rank> by_host() const { return by_host_; }
+  uint32_t first_place(uint32_t host) const { return begin_[host]; }
   uint32_t place_of(Rank rank) const { return begin_[host_of_[rank]] + index_of_[rank]; }
   // Whether ranks are in that order anyway.
   bool in_order() const { return in_order_; }
@@ -90,9 +94,22 @@ class HostLayout {
   std::vector<Rank> owners_;  // by cell
   uint32_t most_ = 0;
   uint32_t fewest_ = 0;
+  uint32_t most_dealt_blocks_ = 0;
   uint32_t columns_ = 0;
   uint64_t hash_ = 0;
   bool in_order_ = true;
+};
+
+// A rank among those of its host.
+struct LocalPlace {
+  LocalPlace(const HostLayout& hosts, Rank rank)
+      : host(hosts.host_of(rank)), index(hosts.index_of(rank)), ranks(hosts.ranks_on(host)) {}
+
+  uint32_t rounds() const { return CeilLog2(ranks); }
+
+  uint32_t host;
+  uint32_t index;
+  uint32_t ranks;
 };
 
 }  // namespace rocecoll

@@ -10,6 +10,7 @@
 #include "collectives/circulant.h"
 #include "collectives/direct.h"
 #include "collectives/doubling.h"
+#include "collectives/host_alltoall.h"
 #include "collectives/host_columns.h"
 #include "collectives/host_layout.h"
 #include "collectives/host_leaders.h"
@@ -93,11 +94,9 @@ constexpr Need kCells{"hosts of which none has over 7 times the ranks of another
                       },
                       true};
 static_assert(HostLayout::kMostColumnsOfARank == 7);
-constexpr Need kEqualHosts{"blocks of one size, and equally many ranks on each host",
-                           [](const Request& request) {
-                             return kHosts.met(request) && request.uniform && request.hosts->even();
-                           },
-                           true};
+constexpr Need kHostsAndEqualBlocks{
+    "blocks of one size, and to know the ranks' hosts",
+    [](const Request& request) { return kHosts.met(request) && kEqualBlocks.met(request); }, true};
 
 // `make` is called for two or more ranks, where CheckRequest() has passed and the need is met. What
 // it leaves out (name, ranks, root) MakeProgram() adds.
@@ -140,7 +139,7 @@ constexpr auto kAlgorithms = [] {
       {kScatter, "linear", LinearScatter},
       {kAlltoall, "bruck", BruckAlltoall, &kEqualBlocks},
       {kAlltoall, "pairwise", PairwiseAlltoall},
-      {kAlltoall, "host_columns", HostColumnsAlltoall, &kEqualHosts},
+      {kAlltoall, "host_columns", HostAlltoall, &kHostsAndEqualBlocks},
       {kBarrier, "dissemination", DisseminationBarrier},
       {kBarrier, "host_leaders", HostLeadersBarrier, &kHosts},
       {kSend, "direct", DirectSend},
@@ -226,7 +225,8 @@ std::string_view HostBroadcastName(const Request& request) {
 // Between few hosts, or blocks too large for Bruck's way, which needs the fewest messages of all.
 bool PacksAlltoall(const Request& request, uint64_t block_bytes) {
   const bool bruck = request.ranks >= kBruckRanks && block_bytes <= kBruckBlockBytes;
-  return kEqualHosts.met(request) && block_bytes <= kPackedBlockBytes &&
+  return kHostsAndEqualBlocks.met(request) && request.hosts->even() &&
+         block_bytes <= kPackedBlockBytes &&
          (!bruck || request.hosts->hosts() - 1 <= CeilLog2(request.ranks));
 }
 

@@ -23,6 +23,9 @@ TEST(HostLayout, NumbersHostsByTheirLowestRanks) {
   EXPECT_EQ(layout.most_on_a_host(), 3u);
   EXPECT_EQ(layout.fewest_on_a_host(), 1u);
   EXPECT_FALSE(layout.even());
+  EXPECT_EQ(layout.first_place(1), 2u);
+  EXPECT_EQ(layout.place_of(4), 4u);
+  EXPECT_EQ(layout.most_dealt_blocks(), 6u);  // 6 of 2 and of 3 ranks, each from all of them
   EXPECT_EQ(std::vector<Rank>(layout.by_host().begin(), layout.by_host().end()),
             (std::vector<Rank>{0, 2, 1, 3, 4, 5}));
 }
@@ -70,6 +73,14 @@ TEST(HostLayout, GivesEachRankACellUnlessAHostIsMuchSmallerThanAnother) {
       }
     }
   }
+}
+
+// Seven ranks are dealt to four: two to the first three of these, from four each. Or to three:
+// three to the first, from three each.
+TEST(HostLayout, CountsTheBlocksThatADealtVectorMakes) {
+  EXPECT_EQ(HostLayout(OfSizes({4, 3})).most_dealt_blocks(), 9u);
+  EXPECT_EQ(HostLayout(OfSizes({4, 4})).most_dealt_blocks(), 8u);
+  EXPECT_EQ(HostLayout(OfSizes({1, 9})).most_dealt_blocks(), 18u);
 }
 
 TEST(HostLayout, ItsHashTellsWhoSharesAHostNotHowHostsAreCalled) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -32,6 +33,41 @@ inline HostsOfRanks Dealt(uint32_t ranks, uint32_t hosts) {
   HostsOfRanks result;
   for (uint32_t rank = 0; rank < ranks; ++rank) result.push_back(rank % hosts);
   return result;
+}
+
+// So many ranks on each host, in order or anyhow.
+inline HostsOfRanks OfSizes(const std::vector<uint32_t>& sizes) {
+  HostsOfRanks hosts;
+  for (uint32_t host = 0; host < sizes.size(); ++host) hosts.insert(hosts.end(), sizes[host], host);
+  return hosts;
+}
+inline HostsOfRanks Shuffled(HostsOfRanks hosts, uint64_t seed) {
+  Random random(seed);
+  for (size_t left = hosts.size(); left > 1; --left) {
+    std::swap(hosts[left - 1], hosts[random.next() % left]);
+  }
+  return hosts;
+}
+
+// Hosts of very different sizes: a last node with fewer ranks, one rank beside many, sizes that
+// double or grow by little.
+inline std::vector<std::vector<uint32_t>> UnevenSizes() {
+  return {{4, 3},
+          {8, 8, 4},
+          {4, 8, 8},
+          {8, 1},
+          {1, 9},
+          {2, 64},
+          {40, 3},
+          {8, 8, 1, 1, 1},
+          {1, 1, 30, 1, 1},
+          {5, 1, 5, 1, 5},
+          {4, 8, 16, 32},
+          {1, 2, 4, 8, 16, 32},
+          {32, 16, 8, 4, 2, 1},
+          {3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13},
+          {8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 5},
+          {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3}};
 }
 
 // Even and uneven, in order, dealt and anyhow; all on one host, and each on its own.

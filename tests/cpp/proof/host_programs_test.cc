@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/arithmetic.h"
 #include "collectives/host_layouts.h"
 #include "collectives/program_list.h"
 #include "collectives/proof/checker.h"
@@ -55,6 +56,13 @@ TEST_P(EveryHostProgram, IsRightForEachLayoutOfVeryFewRanks) {
   }
 }
 
+TEST_P(EveryHostProgram, IsRightForHostsOfVeryDifferentSizes) {
+  for (const std::vector<uint32_t>& sizes : UnevenSizes()) {
+    check(OfSizes(sizes));
+    check(Shuffled(OfSizes(sizes), sizes.size()));
+  }
+}
+
 TEST_P(EveryHostProgram, IsRightForManyRanks) {
   for (const uint32_t ranks : {33u, 64u, 100u}) {
     for (const HostsOfRanks& hosts : LayoutsOf(ranks)) check(hosts);
@@ -76,10 +84,15 @@ struct HostTraffic {
   std::vector<uint64_t> sent;
   std::vector<uint64_t> received;
   uint64_t messages = 0;
+  std::vector<uint32_t> sends;     // by rank
+  std::vector<uint32_t> receives;  // by rank
 };
 
 HostTraffic TrafficOf(const Program& program, const HostLayout& layout) {
-  HostTraffic traffic{std::vector<uint64_t>(layout.hosts()), std::vector<uint64_t>(layout.hosts())};
+  HostTraffic traffic{.sent = std::vector<uint64_t>(layout.hosts()),
+                      .received = std::vector<uint64_t>(layout.hosts()),
+                      .sends = std::vector<uint32_t>(layout.ranks()),
+                      .receives = std::vector<uint32_t>(layout.ranks())};
   const auto blocks = [&](const Blocks& sent) {
     if (program.order.empty() || sent.buffer == Buffer::kInput) return uint64_t{sent.count};
     uint64_t count = 0;
@@ -98,6 +111,8 @@ HostTraffic TrafficOf(const Program& program, const HostLayout& layout) {
         traffic.sent[from] += blocks(transfer.blocks);
         traffic.received[layout.host_of(transfer.peer)] += blocks(transfer.blocks);
         ++traffic.messages;
+        ++traffic.sends[rank];
+        ++traffic.receives[transfer.peer];
       }
     }
   }
@@ -154,6 +169,50 @@ TEST(HostPrograms, BroadcastSendsTheVectorOnceIntoEachOtherHost) {
         }
       }
     }
+  }
+}
+
+// Two to four hosts with one to six ranks each.
+TEST(HostPrograms, AlltoallIsRightForEachUnevenLayoutOfFewHosts) {
+  for (uint32_t hosts = 2, ways = 36; hosts <= 4; ++hosts, ways *= 6) {
+    for (uint32_t way = 0; way < ways; ++way) {
+      std::vector<uint32_t> sizes;
+      for (uint32_t host = 0, rest = way; host < hosts; ++host, rest /= 6) {
+        sizes.push_back(1 + rest % 6);
+      }
+      const HostLayout layout(OfSizes(sizes));
+      if (!layout.spans_hosts()) continue;
+      const auto program = Make(Collective::kAlltoall, "host_columns", layout.ranks(), 0, &layout);
+      ASSERT_TRUE(program);
+      const auto report = CheckProgram(*program, Collective::kAlltoall);
+      ASSERT_TRUE(report.ok()) << Text(OfSizes(sizes)) << ": " << report.status().message();
+      ASSERT_LT(report.value().blocks_sent, 2 * layout.ranks()) << Text(OfSizes(sizes));
+      ASSERT_LT(program->work_blocks, layout.ranks() + layout.most_on_a_host());
+    }
+  }
+}
+
+// One from each host to each rank of the others, and the ranks of a host share in sending them. So
+// the most that a rank sends is what one of the smallest host does.
+TEST(HostPrograms, AlltoallSendsOneMessageFromAHostToEachRankOfTheOthers) {
+  for (const std::vector<uint32_t>& sizes : UnevenSizes()) {
+    const HostsOfRanks hosts = Shuffled(OfSizes(sizes), 1);
+    const HostLayout layout(hosts);
+    const uint32_t ranks = layout.ranks();
+    const auto program = Make(Collective::kAlltoall, "host_columns", ranks, 0, &layout);
+    ASSERT_TRUE(program) << Text(hosts);
+    const HostTraffic traffic = TrafficOf(*program, layout);
+    EXPECT_EQ(traffic.receives, std::vector<uint32_t>(ranks, layout.hosts() - 1)) << Text(hosts);
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      const uint32_t on_host = layout.ranks_on(layout.host_of(rank));
+      EXPECT_LE(traffic.sends[rank], CeilDivide(ranks, on_host) - 1) << Text(hosts);
+    }
+    for (uint32_t host = 0; host < layout.hosts(); ++host) {
+      const uint64_t on_host = layout.ranks_on(host);
+      EXPECT_EQ(traffic.sent[host], on_host * (ranks - on_host)) << Text(hosts);
+    }
+    const uint32_t leg = CeilDivide((ranks - 1) / layout.fewest_on_a_host(), 7);
+    EXPECT_EQ(program->steps, CeilDivide(layout.most_on_a_host() - 1, 7) + leg) << Text(hosts);
   }
 }
 

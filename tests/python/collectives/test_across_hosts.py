@@ -67,6 +67,26 @@ def test_all_ranks_and_repetitions_agree(own_pool, hosts: tuple[Host, ...], layo
         assert run == [runs[0][0]] * len(layout)
 
 
+def check_packed() -> None:
+    for dtype in (torch.bool, torch.uint8, torch.float16, torch.int32, torch.complex128):
+        movement.check_all_to_all(dtype)
+    rank, size = dist.get_rank(), dist.get_world_size()
+    count = 100_003
+    sent = [movement.piece_of(torch.uint8, count, rank, target) for target in range(size)]
+    received = torch.empty(count * size, dtype=torch.uint8)
+    dist.all_to_all_single(received, torch.cat(sent))
+    for source, piece in enumerate(received.chunk(size)):
+        assert_same(piece, movement.piece_of(torch.uint8, count, source, rank), source)
+
+
+@pytest.mark.parametrize("layout", ["0010101", "00000001", "01111"])
+def test_packed_all_to_all_of_unlike_hosts(own_pool, hosts: tuple[Host, ...], layout: str) -> None:
+    """Also with blocks and on hosts for which it is not chosen by size."""
+    asked = {"ROCECOLL_ALGORITHM": "all_to_all:host_columns"}
+    with own_pool(len(layout), **on(hosts, layout), **asked) as pool:
+        pool.run(check_packed)
+
+
 def check_parts() -> None:
     """Groups within a host, across both, in another order than their ranks on the hosts."""
     rank = dist.get_rank()

@@ -85,12 +85,32 @@ TEST_P(HostPrograms, AreChosenRightly) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, HostPrograms, testing::Values(1, 2, 3, 4, 5, 8, 9, 17));
 
+// Blocks of nothing, of one element, and of so many that they are cut into lanes.
+TEST(HostProgram, PacksAnAlltoallOfHostsOfVeryDifferentSizes) {
+  for (const std::vector<uint32_t>& sizes : UnevenSizes()) {
+    const HostsOfRanks hosts = OfSizes(sizes);
+    if (hosts.size() > 34) continue;  // each pair of ranks is a connection
+    for (const HostsOfRanks& layout : {hosts, Shuffled(hosts, 3)}) {
+      SCOPED_TRACE(Text(layout));
+      const uint64_t ranks = layout.size();
+      Cluster cluster(On(layout));
+      for (const uint64_t in_a_block : {0u, 1u, 3u, 1031u}) {
+        RunCall(cluster, {.collective = Collective::kAlltoall,
+                          .elements = in_a_block * ranks,
+                          .algorithm = "host_columns"});
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 // Scratch for a part of a lane at a time.
 TEST(HostProgram, NeedsNoMoreScratchThanThereIs) {
   ClusterOptions options = On({0, 1, 0, 1, 1, 2, 2});
   options.engine.scratch_bytes = 1;
   Cluster cluster(options);
-  for (const Collective collective : {Collective::kAllreduce, Collective::kReduceScatter}) {
+  for (const Collective collective :
+       {Collective::kAllreduce, Collective::kReduceScatter, Collective::kAlltoall}) {
     RunCall(cluster, {.collective = collective, .elements = 20011, .algorithm = "host_columns"});
   }
 }
