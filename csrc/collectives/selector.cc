@@ -72,6 +72,9 @@ constexpr uint64_t kHostRingBlockBytes = 64 * 1024;
 // Going by way of the own host costs each block a second time, and saves m - 1 of m messages
 // between hosts.
 constexpr uint64_t kPackedBlockBytes = 4 * 1024;
+// Who is alone on its host saves none. On one with many times the ranks of another it takes longer
+// to go around the host first than what the few messages between the two are worth.
+constexpr uint32_t kPackedHostRatio = 8;
 
 using Request = ProgramRequest;
 
@@ -222,12 +225,16 @@ std::string_view HostBroadcastName(const Request& request) {
   return chain ? "host_columns" : "host_leaders";
 }
 
-// Between few hosts, or blocks too large for Bruck's way, which needs the fewest messages of all.
+// Between hosts that are not too different, and where few messages of a rank go between them (H - 1
+// with equally many ranks on each), or blocks are too large for Bruck's way, which needs the
+// fewest.
 bool PacksAlltoall(const Request& request, uint64_t block_bytes) {
+  if (!kHostsAndEqualBlocks.met(request) || block_bytes > kPackedBlockBytes) return false;
+  const HostLayout& hosts = *request.hosts;
+  const uint32_t fewest = hosts.fewest_on_a_host();
+  if (fewest == 1 || hosts.most_on_a_host() > kPackedHostRatio * fewest) return false;
   const bool bruck = request.ranks >= kBruckRanks && block_bytes <= kBruckBlockBytes;
-  return kHostsAndEqualBlocks.met(request) && request.hosts->even() &&
-         block_bytes <= kPackedBlockBytes &&
-         (!bruck || request.hosts->hosts() - 1 <= CeilLog2(request.ranks));
+  return !bruck || (request.ranks - 1) / fewest <= CeilLog2(request.ranks);
 }
 
 // Of ranks that span hosts; empty where a flat program is better, or all that there is.
