@@ -77,9 +77,9 @@ size_t UdpReceiver::receive(std::span<RxDatagram> batch) {
 
 bool UdpReceiver::fetch() {
   first_arrival_ = end_arrival_ = 0;
-  const size_t asked = std::min(messages_per_call_, free_.size());
+  size_t asked = 0;
+  while (asked < messages_per_call_ && prepare_message(asked)) ++asked;
   if (asked == 0) return false;  // all buffers are lent; the socket's buffer holds the rest
-  for (size_t i = 0; i < asked; ++i) prepare_message(i);
   const size_t charged = memory_.sample_due() ? ChargedBytes(fd_) : 0;
   const int received = fetch_messages(asked);
   const size_t filled = received > 0 ? static_cast<size_t>(received) : 0;
@@ -88,9 +88,6 @@ bool UdpReceiver::fetch() {
   if (filled > 0) stamp_clock_ = StampClock();
   fetched_at_ = MonotonicNow();
   size_t bytes = 0;
-  for (size_t i = asked; i > 0; --i) {  // backwards, so that free_ keeps its order
-    if (i > filled) free_.push_back(buffer_of_[i - 1]);
-  }
   for (size_t i = 0; i < filled; ++i) {
     bytes += messages_[i].msg_len;
     take_message(i);
@@ -111,7 +108,10 @@ int UdpReceiver::fetch_messages(size_t count) {
   return 0;
 }
 
-void UdpReceiver::prepare_message(size_t index) {
+// False if there is no buffer for it. What the kernel has not filled stays prepared.
+bool UdpReceiver::prepare_message(size_t index) {
+  if (prepared_[index]) return true;
+  if (free_.empty()) return false;
   const uint32_t number = free_.back();
   free_.pop_back();
   Buffer& buffer = buffers_[number];
@@ -130,9 +130,12 @@ void UdpReceiver::prepare_message(size_t index) {
   header.msg_control = controls_[index].bytes;
   header.msg_controllen = sizeof(controls_[index].bytes);
   header.msg_flags = 0;
+  prepared_[index] = true;
+  return true;
 }
 
 void UdpReceiver::take_message(size_t index) {
+  prepared_[index] = false;
   msghdr& header = messages_[index].msg_hdr;
   const uint32_t number = buffer_of_[index];
   const size_t size = messages_[index].msg_len;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +34,9 @@ class UdpReceiver {
   size_t receive(std::span<RxDatagram> batch);
   void release(std::span<const RxDatagram> batch);
   // Nothing is lent, and nothing was fetched that has not been handed out.
-  bool idle() const { return free_.size() == kBuffers; }
+  bool idle() const {
+    return free_.size() + static_cast<size_t>(std::ranges::count(prepared_, true)) == kBuffers;
+  }
   // That may be in flight without drops, as far as is known.
   size_t room_bytes() const { return memory_.payload_bytes(); }
 
@@ -70,7 +73,7 @@ class UdpReceiver {
   // One system call. True if there may be more.
   bool fetch();
   int fetch_messages(size_t count);
-  void prepare_message(size_t index);
+  bool prepare_message(size_t index);
   void take_message(size_t index);
   Instant received_at(const timespec& stamp) const;
   size_t hand_out(std::span<RxDatagram> batch);
@@ -86,6 +89,7 @@ class UdpReceiver {
   std::array<iovec, kMaxMessages> slices_{};
   std::array<Control, kMaxMessages> controls_{};
   std::array<uint32_t, kMaxMessages> buffer_of_{};  // of the message being received
+  std::array<bool, kMaxMessages> prepared_{};       // it has a buffer, for the kernel to fill
   std::array<Arrival, kMaxMessages> arrivals_{};
   size_t first_arrival_ = 0;
   size_t end_arrival_ = 0;
