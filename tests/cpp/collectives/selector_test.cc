@@ -96,7 +96,6 @@ TEST(Selector, ChoosesByHosts) {
   EXPECT_EQ(chosen(uneven, Collective::kAlltoall, 7 * 4 * kKiB), "host_columns");
   EXPECT_EQ(chosen(uneven, Collective::kAlltoall, 7 * 4 * kKiB + 7), "pairwise");
   EXPECT_EQ(chosen(uneven, Collective::kAlltoall, 0, false), "pairwise");
-  EXPECT_EQ(chosen(InOrder(64, 8), Collective::kAlltoall, 64 * 8), "bruck");
   EXPECT_EQ(chosen(dealt, Collective::kBarrier, 0), "host_leaders");
   EXPECT_EQ(chosen(two_by_two, Collective::kGather, 8), "binomial");
   // Nothing is packed where a host has one rank, or over eight times the ranks of another.
@@ -104,10 +103,14 @@ TEST(Selector, ChoosesByHosts) {
   EXPECT_EQ(chosen(OfSizes({8, 8, 1}), Collective::kAlltoall, 17 * kKiB), "pairwise");
   EXPECT_EQ(chosen(OfSizes({2, 16}), Collective::kAlltoall, 18 * kKiB), "host_columns");
   EXPECT_EQ(chosen(OfSizes({2, 17}), Collective::kAlltoall, 19 * kKiB), "pairwise");
-  // Of small blocks: up to log2 p messages between hosts.
-  EXPECT_EQ(chosen(OfSizes({8, 8, 4}), Collective::kAlltoall, 20), "host_columns");
-  EXPECT_EQ(chosen(OfSizes({8, 8, 2}), Collective::kAlltoall, 18), "bruck");
-  EXPECT_EQ(chosen(OfSizes({8, 8, 2}), Collective::kAlltoall, 18 * 257), "host_columns");
+  // Of small blocks: up to 3 log2 p messages between hosts, or from 3 KiB on in each.
+  EXPECT_EQ(chosen(OfSizes({8, 8, 2}), Collective::kAlltoall, 18), "host_columns");
+  EXPECT_EQ(chosen(InOrder(64, 8), Collective::kAlltoall, 64 * 8), "host_columns");
+  EXPECT_EQ(chosen(InOrder(38, 2), Collective::kAlltoall, 38), "host_columns");
+  EXPECT_EQ(chosen(InOrder(40, 2), Collective::kAlltoall, 40), "bruck");
+  EXPECT_EQ(chosen(InOrder(512, 8), Collective::kAlltoall, 512 * 47), "bruck");
+  EXPECT_EQ(chosen(InOrder(512, 8), Collective::kAlltoall, 512 * 48), "host_columns");
+  EXPECT_EQ(chosen(OfSizes({8, 8, 1}), Collective::kAlltoall, 17), "bruck");
   // A host with more than seven times the ranks of another, and groups with nothing to gain.
   HostsOfRanks lopsided(9, 0);
   lopsided.back() = 1;

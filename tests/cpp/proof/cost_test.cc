@@ -222,10 +222,18 @@ TEST(Cost, TheChoiceByHostsIsNearTheBest) {
   }
 }
 
-// Whether blocks go by way of the own host. Where Bruck's program runs is not from this model.
+// Whether blocks go by way of the own host, Bruck's way, or straight. Packed, or where they could
+// be, nothing takes more than 1.3 of the best. The most is taken where a rank that is alone on its
+// host forbids it: by few ranks, as {8, 1}, whose choice is a compromise with loopback, and by many
+// with blocks of 1 KiB, for which Bruck's way would be better if its copies were free.
 TEST(Cost, TheChoiceOfAnAlltoallByHostsIsNearTheBest) {
-  std::vector<HostsOfRanks> layouts = {InOrder(4, 2),  Dealt(8, 2),    InOrder(16, 8),
-                                       InOrder(24, 8), InOrder(64, 8), InOrder(128, 2)};
+  std::vector<HostsOfRanks> layouts = {Dealt(8, 2)};
+  for (const uint32_t on_a_host : {2u, 4u, 8u}) {
+    for (const uint32_t hosts : {2u, 3u, 4u, 6u, 8u, 12u, 16u, 24u, 32u, 64u, 128u}) {
+      layouts.push_back(InOrder(hosts * on_a_host, on_a_host));
+      layouts.push_back(InOrder((hosts + 1) * on_a_host - 1, on_a_host));
+    }
+  }
   for (const std::vector<uint32_t>& sizes : UnevenSizes()) layouts.push_back(OfSizes(sizes));
   for (const HostsOfRanks& hosts : layouts) {
     const HostLayout layout(hosts);
@@ -242,8 +250,8 @@ TEST(Cost, TheChoiceOfAnAlltoallByHostsIsNearTheBest) {
                                        .bytes = block * ranks,
                                        .hosts = &layout});
       const std::string_view name = chosen.value().name;
-      if (name == "bruck") continue;
-      EXPECT_LE(us(name), 1.2 * std::min(us("pairwise"), us("host_columns")))
+      const double best_us = std::min({us("pairwise"), us("bruck"), us("host_columns")});
+      EXPECT_LE(us(name), (layout.fewest_on_a_host() == 1 ? 1.5 : 1.3) * best_us)
           << name << ", " << Text(hosts) << ", " << block << " bytes a block";
     }
   }
