@@ -43,11 +43,15 @@ bool Connection::Impl::may_send_content(Instant now) const {
 }
 
 // Whether the packet being built is one of the last before a window closes, so that waiting for
-// the acknowledgement's delay would stall the sender.
+// the acknowledgement's delay would stall the sender. The path's window, which stays small where
+// only small packets went, stalls nobody with less than two full datagrams in flight.
 bool Connection::Impl::window_nearly_used() const {
-  const uint64_t after = 2 * datagram_limit();
-  if (sent.bytes_in_flight() + after > peer_window || !path.congestion.has_room(after)) return true;
-  const uint64_t part = std::min(peer_window, path.congestion.window()) / kPingsPerWindow;
+  const uint64_t size = datagram_limit();
+  const uint64_t own = sent.bytes_in_flight();
+  if (own + 2 * size > peer_window) return true;
+  if (own >= size && !path.congestion.has_room(2 * size)) return true;
+  const uint64_t window = std::min(peer_window, std::max(path.congestion.window(), 2 * size));
+  const uint64_t part = window / kPingsPerWindow;
   return part < AckTracker::kBytesPerAck && bytes_since_ping >= part;
 }
 

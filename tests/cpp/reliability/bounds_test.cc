@@ -151,5 +151,31 @@ TEST(Bounds, HotPathSendsAboutOneAcknowledgementPerFortyEightKibibytes) {
   EXPECT_LT(pair.end(1).sent - before, source.size() / (32 * 1024));
 }
 
+// A window that was only ever filled by small packets is small, and never nearly used by them.
+TEST(Bounds, SmallFramesInTurnTakeHardlyMoreThanAPacketEach) {
+  for (const size_t datagram_bytes : {1452, 4096, 8952}) {
+    ConnectionOptions options;
+    options.max_datagram_bytes = datagram_bytes;
+    ConnectionPair pair(1, {}, options);
+    ASSERT_TRUE(pair.establish());
+    const auto exchange = [&](size_t rounds) {
+      for (size_t round = 0; round < rounds; ++round) {
+        for (int from : {0, 1}) {
+          const size_t next = pair.end(1 - from).frames.size() + 1;
+          ASSERT_TRUE(pair.at(from).send_frame(TestBytes(60, round)));
+          ASSERT_TRUE(pair.run_until([&] { return pair.end(1 - from).frames.size() == next; }));
+        }
+      }
+    };
+    exchange(2000);
+    constexpr size_t kRounds = 1000;
+    const uint64_t before = pair.end(0).sent + pair.end(1).sent;
+    exchange(kRounds);
+    EXPECT_LT(pair.end(0).sent + pair.end(1).sent - before, 2 * kRounds + kRounds / 4)
+        << datagram_bytes << " bytes a datagram, window "
+        << pair.end(0).path.congestion.window();
+  }
+}
+
 }  // namespace
 }  // namespace rocecoll
