@@ -16,7 +16,7 @@ namespace rocecoll {
 
 struct NetworkPlugin {
   // Raised whenever this struct or an interface that it hands out changes.
-  static constexpr uint32_t kVersion = 4;
+  static constexpr uint32_t kVersion = 5;
   uint32_t version = kVersion;  // stays first
   const char* name = "";
   // The devices and ports that `options` choose, at least one. kUnsupported: there is none, and

@@ -91,6 +91,11 @@ class DatagramPort {
   virtual bool seeks_way(PeerHandle /*peer*/) const { return false; }
   // No network lies between us and this peer: only its receive buffer limits what may be in flight.
   virtual bool on_this_host(PeerHandle /*peer*/) const { return false; }
+  // What carries packets to this peer now delivers none that has changed on its way, by more than
+  // UDP's sum of 16 bits: there is only memory in between, or RoCE's invariant CRC of 32 bits over
+  // all that switches leave as it is (InfiniBand specification, annex A17). May change; a packet
+  // that relies on it and then goes another way is checked there all the same.
+  virtual bool checks_payload(PeerHandle peer) const { return on_this_host(peer); }
   // What carries packets to this peer now, as PathStats calls it.
   virtual std::string_view carrier(PeerHandle /*peer*/) const { return "udp"; }
   // limits().guaranteed_datagram_bytes, or more for a peer that is reached another way than the

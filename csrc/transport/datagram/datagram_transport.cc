@@ -240,7 +240,7 @@ void DatagramTransport::transmit(Urgency least) {
 bool DatagramTransport::transmit_from(Endpoint& endpoint) {
   TxDatagram datagram;
   tell_time();  // round trips begin now, not when this poll did
-  update_mtu(endpoint.path);
+  update_path(endpoint.path);
   const size_t largest = endpoint.connection.largest_datagram();
   while (batch_.has_room(largest)) {
     if (!endpoint.connection.poll_transmit(now_, batch_.space(), datagram)) return false;
@@ -251,7 +251,8 @@ bool DatagramTransport::transmit_from(Endpoint& endpoint) {
   return true;
 }
 
-void DatagramTransport::update_mtu(PeerPath& path) {
+void DatagramTransport::update_path(PeerPath& path) {
+  path.path.carrier_checks = port_->checks_payload(path.peer);
   PathMtu& mtu = path.path.mtu;
   const bool raise = now_ >= mtu.raise_at();
   if (raise) port_->look_at_route(path.peer);

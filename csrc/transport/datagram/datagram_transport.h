@@ -95,7 +95,7 @@ class DatagramTransport final : public Transport {
   void send_waiting();
   void transmit(Urgency least);
   bool transmit_from(Endpoint& endpoint);
-  void update_mtu(PeerPath& path);
+  void update_path(PeerPath& path);
   void settle(Endpoint& endpoint);
   void note_finished(Endpoint& endpoint);
   size_t take_events(std::span<Event> events);

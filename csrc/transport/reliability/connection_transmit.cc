@@ -185,10 +185,10 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   }
   const auto control = space.first(header + body.size());
   ROCECOLL_CHECK(control.size() + payload.size() <= limit);
-  if (path.crosses_network) {
-    SealPacket(control, payload);
+  if (path.carrier_checks) {
+    SealHeaders(control);
   } else {
-    SealOnHost(control);
+    SealPacket(control, payload);
   }
   packet.bytes = static_cast<uint32_t>(control.size() + payload.size());
   packet.state = elicits ? SentPacket::State::kInFlight : SentPacket::State::kNotTracked;

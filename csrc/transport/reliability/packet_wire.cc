@@ -95,8 +95,18 @@ void SealPacket(std::span<std::byte> header_and_control, std::span<const std::by
   writer.WriteBytes(std::span(kZeroIntegrity).subspan(sizeof(crc)));
 }
 
-void SealOnHost(std::span<std::byte> header_and_control) {
-  const size_t covered = std::min(header_and_control.size(), kSealedOnHostBytes);
+bool HasSealedHeaders(std::span<const std::byte> header_and_control) {
+  ROCECOLL_CHECK(header_and_control.size() >= kPacketHeaderBytes);
+  return LoadLe<uint16_t>(&header_and_control[kCoveredOffset]) != 0;
+}
+
+void SealWhole(std::span<std::byte> header_and_control, std::span<const std::byte> payload) {
+  StoreLe(&header_and_control[kCoveredOffset], uint16_t{0});
+  SealPacket(header_and_control, payload);
+}
+
+void SealHeaders(std::span<std::byte> header_and_control) {
+  const size_t covered = std::min(header_and_control.size(), kSealedHeaderBytes);
   StoreLe(&header_and_control[kCoveredOffset], static_cast<uint16_t>(covered));
   SealPacket(header_and_control.first(covered), {});
 }

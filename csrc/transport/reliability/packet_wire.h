@@ -70,11 +70,15 @@ std::optional<NotOpenBody> ParseNotOpenBody(std::span<const std::byte> datagram)
 size_t WritePacketHeader(std::span<std::byte> to, const PacketHeader& header);
 // CRC32C over `header_and_control` then `payload`, stored into the integrity field.
 void SealPacket(std::span<std::byte> header_and_control, std::span<const std::byte> payload);
-// The same for a packet that never leaves this host: memory that both ends share carries it, and
-// the CRC shows no more than that it is ours. Says in the header that it covers the beginning of
+// The same for a packet whose carrier checks what it delivers (DatagramPort::checks_payload()): the
+// CRC shows no more than that it is ours. Says in the header that it covers the beginning of
 // `header_and_control` alone, which has the headers.
-inline constexpr size_t kSealedOnHostBytes = 256;
-void SealOnHost(std::span<std::byte> header_and_control);
+inline constexpr size_t kSealedHeaderBytes = 256;
+void SealHeaders(std::span<std::byte> header_and_control);
+// Whether a packet of ours was sealed so.
+bool HasSealedHeaders(std::span<const std::byte> header_and_control);
+// Seals it, or seals it anew, whole.
+void SealWhole(std::span<std::byte> header_and_control, std::span<const std::byte> payload);
 bool VerifyPacket(std::span<const std::byte> datagram);
 
 }  // namespace rocecoll

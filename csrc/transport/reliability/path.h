@@ -13,12 +13,13 @@ namespace rocecoll {
 
 struct Path {
   explicit Path(uint64_t max_window_bytes, bool crosses_a_network = true)
-      : congestion(max_window_bytes, crosses_a_network), crosses_network(crosses_a_network) {}
+      : congestion(max_window_bytes, crosses_a_network) {}
 
   RttEstimator rtt;
   CongestionController congestion;
   PathMtu mtu;
-  const bool crosses_network;  // else nothing but this host's memory lies between the two ends
+  // What carries packets now delivers none that has changed on its way (DatagramPort).
+  bool carrier_checks = false;
   Instant last_heard{};
   Instant last_ping{};   // a heartbeat on any of its connections
   Instant vouched_at{};  // another network brought something that the peer's process has sent

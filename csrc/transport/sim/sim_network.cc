@@ -101,6 +101,11 @@ void SimNetwork::transmit(uint32_t from, uint32_t to, std::span<const std::byte>
     bytes = std::make_shared<std::vector<std::byte>>(*bytes);  // the duplicate stays intact
     const uint64_t bit = random_.below(size * 8);
     (*bytes)[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    const SimPort* port = ports_[to];
+    if (port != nullptr && port->checks_payload({})) {
+      ++stats_.dropped;
+      return;
+    }
   }
   carry(from, to, wire, serialized, {std::move(bytes), marked});
 }

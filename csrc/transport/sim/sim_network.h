@@ -48,6 +48,7 @@ struct SimPortOptions {
   // As UDP_SEGMENT: of a run of equal datagrams and a shorter one, sent together, a hop drops all
   // if the first is too large for it. Linux forwards such a run of a container's as one.
   bool segments = true;
+  bool checks_payload = false;  // as RoCE does: what a wire changes is dropped
 };
 
 struct SimNetworkStats {

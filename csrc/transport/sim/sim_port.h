@@ -55,6 +55,7 @@ class SimPort final : public DatagramPort {
   size_t peer_limit(PeerHandle peer) const override;
   void renew_way(PeerHandle peer) override;
   bool seeks_way(PeerHandle peer) const override;
+  bool checks_payload(PeerHandle /*peer*/) const override { return options_.checks_payload; }
   size_t send(std::span<const TxDatagram> batch) override;
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;

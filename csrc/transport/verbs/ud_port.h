@@ -30,6 +30,7 @@ class UdPort final : public DatagramPort {
   void renew_way(PeerHandle peer) override { peers_->renew_way(peer); }
   bool seeks_way(PeerHandle peer) const override { return peers_->seeks_way(peer); }
   size_t peer_limit(PeerHandle peer) const override { return (*peers_)[peer].max_datagram_bytes; }
+  bool checks_payload(PeerHandle /*peer*/) const override { return true; }
   size_t send(std::span<const TxDatagram> batch) override;
   // The hardware keeps what it needs to reach an address, so whoever is sent to becomes a peer.
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;

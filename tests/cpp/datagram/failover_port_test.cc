@@ -135,6 +135,50 @@ TEST(FailoverPort, WhatIsTooLargeForUdGoesOverUdp) {
   EXPECT_EQ(over_udp[0].size(), 5000u);
 }
 
+// RoCE checks what it delivers, UDP not as well: what was built for the one and goes over the other
+// is sealed whole.
+TEST(FailoverPort, OnlyWhatGoesOverUdReliesOnItsCheck) {
+  Scripted world({}, true);
+  EXPECT_FALSE(world.port->checks_payload(world.peer));
+  world.lead_to_ud();
+  Drain(*world.peer_udp);
+  EXPECT_TRUE(world.port->checks_payload(world.peer));
+  const auto send = [&](size_t payload_bytes) {
+    Bytes header(kPacketHeaderBytes + 20);
+    WritePacketHeader(header, {PacketType::kPacket, 1, 1});
+    SealHeaders(header);
+    const Bytes payload(payload_bytes, std::byte{7});
+    const TxDatagram datagram{world.peer, header, payload};
+    ASSERT_EQ(world.port->send({&datagram, 1}), 1u);
+    world.run(milliseconds(1), false);
+    EXPECT_TRUE(HasSealedHeaders(header));  // it may be sent again
+  };
+  send(1000);
+  auto sent = Drain(*world.peer_ud);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_TRUE(HasSealedHeaders(sent[0]));
+  EXPECT_TRUE(VerifyPacket(sent[0]));
+  send(5000);  // too large for UD
+  sent = Drain(*world.peer_udp);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_FALSE(HasSealedHeaders(sent[0]));
+  EXPECT_TRUE(VerifyPacket(sent[0]));
+  sent[0].back() ^= std::byte{1};
+  EXPECT_FALSE(VerifyPacket(sent[0]));
+}
+
+TEST(FailoverPort, TransfersAreBitExactWhileUdAloneFindsWhatChanged) {
+  FailoverWorldOptions options;
+  options.ud_checks_payload = true;
+  options.udp_wire.corrupt = options.ud_wire.corrupt = 0.02;
+  FailoverWorld world(options);
+  ASSERT_TRUE(world.prove());
+  ASSERT_NO_FATAL_FAILURE(world.transfer(0, 1, 300'000, [&] { world.cut_both(); }));
+  ASSERT_NO_FATAL_FAILURE(world.transfer(1, 0, 300'000, [&] { world.cut_both(false); }));
+  EXPECT_GT(world.ports[0]->counts().datagrams_over_ud, 100u);
+  EXPECT_GT(world.ports[0]->counts().datagrams_over_udp, 100u);
+}
+
 TEST(FailoverPort, TakesFromBothPortsFairlyAndGivesEachItsLeasesBack) {
   Scripted world;
   world.lead_to_ud();

@@ -18,6 +18,7 @@ struct FailoverWorldOptions {
   SimWire ud_wire = {.bytes_per_second = 1e9};
   SimPortOptions udp_port = {.max_datagram_bytes = 8192};
   std::vector<size_t> ud_mtus = {};  // by node; absent: 4096
+  bool ud_checks_payload = false;
   FailoverOptions failover = {};
   ConnectionOptions connection = {};
   uint64_t seed = 1;
@@ -150,7 +151,8 @@ class FailoverWorld final : public VirtualWorld {
 
  private:
   SimPortOptions ud_options(uint32_t i) const {
-    return {.max_datagram_bytes = i < options_.ud_mtus.size() ? options_.ud_mtus[i] : 4096};
+    return {.max_datagram_bytes = i < options_.ud_mtus.size() ? options_.ud_mtus[i] : 4096,
+            .checks_payload = options_.ud_checks_payload};
   }
   std::unique_ptr<Transport> process(uint32_t i, std::unique_ptr<SimPort> first,
                                      std::unique_ptr<SimPort> second) {

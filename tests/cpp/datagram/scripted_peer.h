@@ -40,10 +40,11 @@ inline Bytes Probe(PathMessage message, uint64_t nonce) {
 
 // The port under test, and the two raw ports of its peer.
 struct Scripted {
-  explicit Scripted(const FailoverOptions& options = {}) {
+  explicit Scripted(const FailoverOptions& options = {}, bool ud_checks_payload = false) {
     auto first = udp.add_endpoint({.max_datagram_bytes = 8192});
     ud.add_endpoint();
-    auto second = ud.add_endpoint({.max_datagram_bytes = 4096});
+    auto second =
+        ud.add_endpoint({.max_datagram_bytes = 4096, .checks_payload = ud_checks_payload});
     own_udp = first.get();
     own_ud = second.get();
     port = FailoverPort::Make(std::move(first), std::move(second), options,

@@ -66,14 +66,16 @@ TEST(PacketWire, SealCoversHeaderAndPayloadAndEveryBit) {
   }
 }
 
-TEST(PacketWire, SealOnAHostCoversTheBeginningOfWhatIsNoPayload) {
+TEST(PacketWire, SealedHeadersAreTheBeginningOfWhatIsNoPayload) {
   for (const size_t control_bytes : {kPacketHeaderBytes + 30, size_t{1000}}) {
     auto datagram = TestBytes(control_bytes + 100, 1);
     WritePacketHeader(datagram, {PacketType::kPacket, 1, 1});
-    SealOnHost(std::span(datagram).first(control_bytes));
+    EXPECT_FALSE(HasSealedHeaders(datagram));
+    SealHeaders(std::span(datagram).first(control_bytes));
+    EXPECT_TRUE(HasSealedHeaders(datagram));
     ASSERT_TRUE(ParsePacketHeader(datagram));
     ASSERT_TRUE(VerifyPacket(datagram));
-    const size_t covered = std::min(control_bytes, kSealedOnHostBytes);
+    const size_t covered = std::min(control_bytes, kSealedHeaderBytes);
     for (size_t bit = 0; bit < datagram.size() * 8; ++bit) {
       const auto mask = static_cast<std::byte>(1u << (bit % 8));
       datagram[bit / 8] ^= mask;

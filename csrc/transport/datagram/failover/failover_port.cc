@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "transport/reliability/packet_wire.h"
 
 namespace rocecoll {
 namespace {
@@ -117,6 +118,11 @@ FailoverPort::Peer& FailoverPort::peer(PeerHandle handle) const {
   return *last_sent_to_;
 }
 
+bool FailoverPort::checks_payload(PeerHandle handle) const {
+  const Peer& to = peer(handle);
+  return over_ud(to) ? ud_->checks_payload(to.ud) : udp_->checks_payload(to.udp);
+}
+
 bool FailoverPort::uses_ud(PeerHandle handle) const { return peer(handle).choice.uses_ud(); }
 
 // With failover whatever was built for UD may have to go over UDP.
@@ -160,7 +166,7 @@ size_t FailoverPort::send(std::span<const TxDatagram> batch) {
     const auto run = batch.subspan(sent, end - sent);
     size_t accepted = run.size();
     if (way == Way::kUdp) {
-      accepted = udp_->send(run);
+      accepted = send_over_udp(run);
       counts_.datagrams_over_udp += accepted;
     } else if (way == Way::kUd) {
       accepted = send_over_ud(run);
@@ -179,6 +185,25 @@ bool FailoverPort::send_to(const Address& address, std::span<const std::byte> da
   if (known == by_udp_.end()) return udp_->send_to(address, datagram);
   const TxDatagram sent{known->second->udp, datagram, {}};
   return send({&sent, 1}) == 1;
+}
+
+// What was built for UD, whose device checks what it delivers, before the pair changed over.
+size_t FailoverPort::send_over_udp(std::span<const TxDatagram> run) {
+  const auto relies_on_ud = [this](const TxDatagram& datagram) {
+    return IsOfConnection(datagram) && HasSealedHeaders(datagram.header) &&
+           !udp_->checks_payload(datagram.to);
+  };
+  if (std::ranges::none_of(run, relies_on_ud)) return udp_->send(run);
+  translated_.assign(run.begin(), run.end());
+  sealed_anew_.clear();
+  for (TxDatagram& datagram : translated_) {
+    if (!relies_on_ud(datagram)) continue;
+    std::vector<std::byte>& header =
+        sealed_anew_.emplace_back(datagram.header.begin(), datagram.header.end());
+    SealWhole(header, datagram.payload);
+    datagram.header = header;
+  }
+  return udp_->send(translated_);
 }
 
 size_t FailoverPort::send_over_ud(std::span<const TxDatagram> run) {

@@ -63,6 +63,7 @@ class FailoverPort final : public DatagramPort {
   void look_at_route(PeerHandle peer) override { udp_->look_at_route(peer); }
   // Never with a UD port: the pair may change over to it.
   bool on_this_host(PeerHandle peer) const override { return !ud_ && udp_->on_this_host(peer); }
+  bool checks_payload(PeerHandle handle) const override;
   std::string_view carrier(PeerHandle handle) const override {
     return over_ud(peer(handle)) ? "ud" : "udp";
   }
@@ -115,6 +116,7 @@ class FailoverPort final : public DatagramPort {
   size_t ud_limit(const Peer& peer) const;
   Way choose(const TxDatagram& datagram);
   size_t send_over_ud(std::span<const TxDatagram> run);
+  size_t send_over_udp(std::span<const TxDatagram> run);
   // Receives from one port; returns how many are the owner's. `more`: the port may have more.
   size_t receive_from(bool ud, std::span<RxDatagram> batch, bool& more);
   void check_health();
@@ -162,8 +164,9 @@ class FailoverPort final : public DatagramPort {
   bool more_waits_ = false;             // received, but not yet handed out
   std::vector<Peer*> due_;              // within run_timers()
   std::vector<TxDatagram> translated_;  // within send()
-  std::vector<RxDatagram> released_;    // within release()
-  std::vector<std::byte> probe_bytes_;  // within send_probe()
+  std::vector<std::vector<std::byte>> sealed_anew_;  // headers of those, within send()
+  std::vector<RxDatagram> released_;                 // within release()
+  std::vector<std::byte> probe_bytes_;               // within send_probe()
 };
 
 }  // namespace rocecoll
