@@ -172,8 +172,7 @@ TEST(Bounds, SmallFramesInTurnTakeHardlyMoreThanAPacketEach) {
     const uint64_t before = pair.end(0).sent + pair.end(1).sent;
     exchange(kRounds);
     EXPECT_LT(pair.end(0).sent + pair.end(1).sent - before, 2 * kRounds + kRounds / 4)
-        << datagram_bytes << " bytes a datagram, window "
-        << pair.end(0).path.congestion.window();
+        << datagram_bytes << " bytes a datagram, window " << pair.end(0).path.congestion.window();
   }
 }
 
