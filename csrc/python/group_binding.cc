@@ -149,7 +149,8 @@ void BindGroup(py::module_& module) {
   const auto no_counts = arg("counts") = py::none();
   py::class_<GroupObject> group(module, "Group",
                                 "One rank of a group. Buffers are objects with contiguous memory; "
-                                "they are held until the operation is complete.");
+                                "they are held until the operation is complete. A call with "
+                                "asynchronous=False returns once it is, and raises its failure.");
   group.def(py::init(&MakeGroup), arg("runtime"), arg("name"), arg("key"), arg("rank"),
             arg("addresses"), arg("timeout_s") = 1800.0, arg("global_ranks") = std::vector<Rank>(),
             arg("hosts") = std::vector<uint32_t>());

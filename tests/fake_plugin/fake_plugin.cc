@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A network plug-in for tests of who loads it and what follows. The devices asked for say what it
-// finds: 4MiB is one that does nothing, in a process that may lock so much. FAKE_VERSION is the
-// version that it says it has, FAKE_ENTRY the name of its symbol.
+// finds: 4MiB is one that does nothing, in a process that may lock so much. It says
+// that its version is FAKE_VERSIONS_BEHIND ours; FAKE_ENTRY is the name of its symbol.
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -70,8 +70,8 @@ std::string DescribeOptions(const RdmaOptions& options) {
 }  // namespace rocecoll
 
 extern "C" __attribute__((visibility("default"))) const rocecoll::NetworkPlugin* FAKE_ENTRY() {
-  static const rocecoll::NetworkPlugin plugin = {FAKE_VERSION, "fake", &rocecoll::OpenRdmaDevices,
-                                                 &rocecoll::OpenDatagramPort,
-                                                 &rocecoll::DescribeOptions};
+  static const rocecoll::NetworkPlugin plugin = {
+      rocecoll::NetworkPlugin::kVersion - FAKE_VERSIONS_BEHIND, "fake", &rocecoll::OpenRdmaDevices,
+      &rocecoll::OpenDatagramPort, &rocecoll::DescribeOptions};
   return &plugin;
 }

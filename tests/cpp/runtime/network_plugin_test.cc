@@ -31,7 +31,9 @@ TEST(NetworkPlugin, RefusalsSayWhyAndTheCure) {
   ExpectRefusal(Fake("absent"), {"built without RoCE", "fake_absent.so", "install libibverbs-dev"});
   ExpectRefusal(Fake("unmet"), {"does not load", "fake_library.so: cannot open", "rdma-core"});
   ExpectRefusal(Fake("other"), {"fake_other.so", "it has no rocecoll_network_plugin"});
-  ExpectRefusal(Fake("old"), {"fake_old.so", "version 3", "for version 4", "install rocecoll"});
+  const uint32_t version = NetworkPlugin::kVersion;
+  ExpectRefusal(Fake("old"), {"fake_old.so", "version " + std::to_string(version - 1),
+                              "for version " + std::to_string(version), "install rocecoll"});
   const std::string text = testing::TempDir() + "no_object.so";
   std::ofstream(text) << "text";
   ExpectRefusal(text, {"does not load", "no_object.so"});
