@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict, overload
+from typing import Any, TypeAlias, TypedDict
 
 from typing_extensions import Buffer
 
@@ -36,6 +36,9 @@ class Operation:
     @property
     def status(self) -> str: ...
 
+# None where a call is not asynchronous, which its caller knows.
+Begun: TypeAlias = Operation | Any
+
 class Group:
     """One rank of a group. Buffers are held until the operation is complete.
 
@@ -62,7 +65,6 @@ class Group:
     def set_timeout(self, timeout_s: float) -> None: ...
     def abort(self, reason: str = "aborted by the user") -> None: ...
     def close(self) -> None: ...
-    @overload
     def all_reduce(
         self,
         buffer: Buffer,
@@ -72,22 +74,8 @@ class Group:
         premul_factor: float = 1.0,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: Literal[True] = True,
-    ) -> Operation: ...
-    @overload
-    def all_reduce(
-        self,
-        buffer: Buffer,
-        dtype: str,
-        op: str = "SUM",
-        output: Buffer | None = None,
-        premul_factor: float = 1.0,
-        timeout_s: float = 0.0,
-        algorithm: str = "",
-        *,
-        asynchronous: Literal[False],
-    ) -> None: ...
-    @overload
+        asynchronous: bool = True,
+    ) -> Begun: ...
     def reduce(
         self,
         buffer: Buffer,
@@ -98,23 +86,8 @@ class Group:
         premul_factor: float = 1.0,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: Literal[True] = True,
-    ) -> Operation: ...
-    @overload
-    def reduce(
-        self,
-        buffer: Buffer,
-        dtype: str,
-        root: int,
-        op: str = "SUM",
-        output: Buffer | None = None,
-        premul_factor: float = 1.0,
-        timeout_s: float = 0.0,
-        algorithm: str = "",
-        *,
-        asynchronous: Literal[False],
-    ) -> None: ...
-    @overload
+        asynchronous: bool = True,
+    ) -> Begun: ...
     def reduce_scatter(
         self,
         input: Buffer,
@@ -125,23 +98,8 @@ class Group:
         premul_factor: float = 1.0,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: Literal[True] = True,
-    ) -> Operation: ...
-    @overload
-    def reduce_scatter(
-        self,
-        input: Buffer,
-        output: Buffer,
-        dtype: str,
-        op: str = "SUM",
-        counts: Sequence[int] | None = None,
-        premul_factor: float = 1.0,
-        timeout_s: float = 0.0,
-        algorithm: str = "",
-        *,
-        asynchronous: Literal[False],
-    ) -> None: ...
-    @overload
+        asynchronous: bool = True,
+    ) -> Begun: ...
     def broadcast(
         self,
         buffer: Buffer,
@@ -149,20 +107,8 @@ class Group:
         root: int,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: Literal[True] = True,
-    ) -> Operation: ...
-    @overload
-    def broadcast(
-        self,
-        buffer: Buffer,
-        dtype: str,
-        root: int,
-        timeout_s: float = 0.0,
-        algorithm: str = "",
-        *,
-        asynchronous: Literal[False],
-    ) -> None: ...
-    @overload
+        asynchronous: bool = True,
+    ) -> Begun: ...
     def all_gather(
         self,
         input: Buffer,
@@ -171,21 +117,8 @@ class Group:
         counts: Sequence[int] | None = None,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: Literal[True] = True,
-    ) -> Operation: ...
-    @overload
-    def all_gather(
-        self,
-        input: Buffer,
-        output: Buffer,
-        dtype: str,
-        counts: Sequence[int] | None = None,
-        timeout_s: float = 0.0,
-        algorithm: str = "",
-        *,
-        asynchronous: Literal[False],
-    ) -> None: ...
-    @overload
+        asynchronous: bool = True,
+    ) -> Begun: ...
     def gather(
         self,
         input: Buffer,
@@ -194,21 +127,8 @@ class Group:
         root: int,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: Literal[True] = True,
-    ) -> Operation: ...
-    @overload
-    def gather(
-        self,
-        input: Buffer,
-        output: Buffer | None,
-        dtype: str,
-        root: int,
-        timeout_s: float = 0.0,
-        algorithm: str = "",
-        *,
-        asynchronous: Literal[False],
-    ) -> None: ...
-    @overload
+        asynchronous: bool = True,
+    ) -> Begun: ...
     def scatter(
         self,
         input: Buffer | None,
@@ -217,21 +137,8 @@ class Group:
         root: int,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: Literal[True] = True,
-    ) -> Operation: ...
-    @overload
-    def scatter(
-        self,
-        input: Buffer | None,
-        output: Buffer,
-        dtype: str,
-        root: int,
-        timeout_s: float = 0.0,
-        algorithm: str = "",
-        *,
-        asynchronous: Literal[False],
-    ) -> None: ...
-    @overload
+        asynchronous: bool = True,
+    ) -> Begun: ...
     def all_to_all(
         self,
         input: Buffer,
@@ -241,30 +148,11 @@ class Group:
         output_counts: Sequence[int] | None = None,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: Literal[True] = True,
-    ) -> Operation: ...
-    @overload
-    def all_to_all(
-        self,
-        input: Buffer,
-        output: Buffer,
-        dtype: str,
-        input_counts: Sequence[int] | None = None,
-        output_counts: Sequence[int] | None = None,
-        timeout_s: float = 0.0,
-        algorithm: str = "",
-        *,
-        asynchronous: Literal[False],
-    ) -> None: ...
-    @overload
+        asynchronous: bool = True,
+    ) -> Begun: ...
     def barrier(
-        self, timeout_s: float = 0.0, algorithm: str = "", asynchronous: Literal[True] = True
-    ) -> Operation: ...
-    @overload
-    def barrier(
-        self, timeout_s: float = 0.0, algorithm: str = "", *, asynchronous: Literal[False]
-    ) -> None: ...
-    @overload
+        self, timeout_s: float = 0.0, algorithm: str = "", asynchronous: bool = True
+    ) -> Begun: ...
     def send(
         self,
         buffer: Buffer,
@@ -273,21 +161,8 @@ class Group:
         tag: int = 0,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: Literal[True] = True,
-    ) -> Operation: ...
-    @overload
-    def send(
-        self,
-        buffer: Buffer,
-        dtype: str,
-        to: int,
-        tag: int = 0,
-        timeout_s: float = 0.0,
-        algorithm: str = "",
-        *,
-        asynchronous: Literal[False],
-    ) -> None: ...
-    @overload
+        asynchronous: bool = True,
+    ) -> Begun: ...
     def recv(
         self,
         buffer: Buffer,
@@ -296,20 +171,8 @@ class Group:
         tag: int = 0,
         timeout_s: float = 0.0,
         algorithm: str = "",
-        asynchronous: Literal[True] = True,
-    ) -> Operation: ...
-    @overload
-    def recv(
-        self,
-        buffer: Buffer,
-        dtype: str,
-        source: int,
-        tag: int = 0,
-        timeout_s: float = 0.0,
-        algorithm: str = "",
-        *,
-        asynchronous: Literal[False],
-    ) -> None: ...
+        asynchronous: bool = True,
+    ) -> Begun: ...
 
 class PeerStats(TypedDict):
     group: str

@@ -12,7 +12,6 @@ import os
 import sys
 import time
 from collections import deque
-from typing import Any
 
 import numpy as np
 
@@ -28,8 +27,8 @@ from rocecoll import options  # noqa: E402
 LIMIT_S = 60.0
 WINDOW_BYTES = 4 * MIB
 # The last arguments of a call that returns when it is complete: the group's timeout, any algorithm, not
-# asynchronous. By position, which the stub leaves to keywords: names are looked up each time.
-COMPLETE: Any = (0.0, "", False)
+# asynchronous. By position: names are looked up each time.
+COMPLETE = (0.0, "", False)
 
 
 def start(rank: int) -> tuple[core.Runtime, core.Group]:
