@@ -22,6 +22,17 @@ uint32_t PacketCrc(std::span<const std::byte> header_and_control,
   return payload.empty() ? crc : Crc32c(payload, crc);
 }
 
+// `covered` says in the header how many bytes from its start these are; 0 stands for all there are.
+void Seal(std::span<std::byte> header_and_control, std::span<const std::byte> payload,
+          uint16_t covered) {
+  ROCECOLL_CHECK(header_and_control.size() >= kPacketHeaderBytes);
+  StoreLe(&header_and_control[kCoveredOffset], covered);
+  const uint32_t crc = PacketCrc(header_and_control, payload);
+  ByteWriter writer(header_and_control.subspan(kIntegrityOffset, kIntegrityBytes));
+  writer.Write(crc);
+  writer.WriteBytes(std::span(kZeroIntegrity).subspan(sizeof(crc)));
+}
+
 // How many bytes of the datagram the CRC is of; nullopt if the header is not among them, or it is
 // more than there are.
 std::optional<size_t> CoveredBytes(std::span<const std::byte> datagram) {
@@ -89,10 +100,7 @@ size_t WritePacketHeader(std::span<std::byte> to, const PacketHeader& header) {
 }
 
 void SealPacket(std::span<std::byte> header_and_control, std::span<const std::byte> payload) {
-  const uint32_t crc = PacketCrc(header_and_control, payload);
-  ByteWriter writer(header_and_control.subspan(kIntegrityOffset, kIntegrityBytes));
-  writer.Write(crc);
-  writer.WriteBytes(std::span(kZeroIntegrity).subspan(sizeof(crc)));
+  Seal(header_and_control, payload, 0);
 }
 
 bool HasSealedHeaders(std::span<const std::byte> header_and_control) {
@@ -100,15 +108,9 @@ bool HasSealedHeaders(std::span<const std::byte> header_and_control) {
   return LoadLe<uint16_t>(&header_and_control[kCoveredOffset]) != 0;
 }
 
-void SealWhole(std::span<std::byte> header_and_control, std::span<const std::byte> payload) {
-  StoreLe(&header_and_control[kCoveredOffset], uint16_t{0});
-  SealPacket(header_and_control, payload);
-}
-
 void SealHeaders(std::span<std::byte> header_and_control) {
   const size_t covered = std::min(header_and_control.size(), kSealedHeaderBytes);
-  StoreLe(&header_and_control[kCoveredOffset], static_cast<uint16_t>(covered));
-  SealPacket(header_and_control.first(covered), {});
+  Seal(header_and_control.first(covered), {}, static_cast<uint16_t>(covered));
 }
 
 bool VerifyPacket(std::span<const std::byte> datagram) {

@@ -68,7 +68,8 @@ std::optional<InitBody> ParseInitBody(std::span<const std::byte> datagram);
 std::optional<NotOpenBody> ParseNotOpenBody(std::span<const std::byte> datagram);
 // Writes the header with zero integrity bytes; returns kPacketHeaderBytes.
 size_t WritePacketHeader(std::span<std::byte> to, const PacketHeader& header);
-// CRC32C over `header_and_control` then `payload`, stored into the integrity field.
+// CRC32C over `header_and_control` then `payload`, stored into the integrity field; also of a
+// packet whose headers alone were sealed.
 void SealPacket(std::span<std::byte> header_and_control, std::span<const std::byte> payload);
 // The same for a packet whose carrier checks what it delivers (DatagramPort::checks_payload()): the
 // CRC shows no more than that it is ours. Says in the header that it covers the beginning of
@@ -77,8 +78,6 @@ inline constexpr size_t kSealedHeaderBytes = 256;
 void SealHeaders(std::span<std::byte> header_and_control);
 // Whether a packet of ours was sealed so.
 bool HasSealedHeaders(std::span<const std::byte> header_and_control);
-// Seals it, or seals it anew, whole.
-void SealWhole(std::span<std::byte> header_and_control, std::span<const std::byte> payload);
 bool VerifyPacket(std::span<const std::byte> datagram);
 
 }  // namespace rocecoll

@@ -200,7 +200,7 @@ size_t FailoverPort::send_over_udp(std::span<const TxDatagram> run) {
     if (!relies_on_ud(datagram)) continue;
     std::vector<std::byte>& header =
         sealed_anew_.emplace_back(datagram.header.begin(), datagram.header.end());
-    SealWhole(header, datagram.payload);
+    SealPacket(header, datagram.payload);
     datagram.header = header;
   }
   return udp_->send(translated_);
