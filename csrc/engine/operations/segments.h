@@ -52,6 +52,14 @@ struct BoundBuffer {
 template <typename Visit>
 void ForEachSegment(const Partition& partition, const Blocks& blocks, Visit&& visit) {
   const uint32_t in_buffer = partition.blocks();
+  // As most are, and several times an operation.
+  const bool one_run = blocks.count > 0 && blocks.run >= blocks.count && blocks.first < in_buffer &&
+                       blocks.count <= in_buffer - blocks.first;
+  if (one_run && partition.contiguous()) {
+    const ElementRange range = partition.run(blocks.first, blocks.count);
+    if (range.count > 0) visit(range);
+    return;
+  }
   ElementRange pending;
   const auto add = [&](const ElementRange& range) {
     if (range.count == 0) return;
@@ -86,13 +94,6 @@ struct Extent {
 };
 
 inline Extent Measure(const Partition& partition, const Blocks& blocks) {
-  const bool one_run = blocks.count > 0 && blocks.run >= blocks.count &&
-                       blocks.first < partition.blocks() &&
-                       blocks.count <= partition.blocks() - blocks.first;
-  if (one_run && partition.contiguous()) {
-    const ElementRange range = partition.run(blocks.first, blocks.count);
-    return {range.count, range.count > 0 ? 1u : 0u, range};
-  }
   Extent extent;
   ForEachSegment(partition, blocks, [&](const ElementRange& range) {
     if (extent.segments++ == 0) extent.first = range;
