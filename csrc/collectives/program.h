@@ -11,7 +11,8 @@
 //     on its peer, in the same order among the transfers between the two ranks in that step.
 //  2. Within a step: first the copies, in order; then all sends and receives at once; when all of
 //     them are complete, the reductions, in order. So a step never sends what it receives, and what
-//     it sends is not overwritten until the step is over.
+//     it sends is not overwritten until the step is over. (The engine may reduce earlier what
+//     nothing else of the step touches.)
 //  3. What one step receives does not overlap what it sends or receives elsewhere in that step
 //     (a RecvReduce lands in scratch, so it may target what the step sends, receives or reduces).
 //  4. A transfer whose blocks hold no elements is skipped, on both sides.

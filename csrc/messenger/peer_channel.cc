@@ -356,6 +356,7 @@ bool PeerChannel::clear_pieces(Message& message) {
       LocalSlice into = message.memory;
       into.data += message.cleared_bytes;
       into.size = next_piece_bytes(message);
+      if (into.size < message.length) into.intake = nullptr;  // it takes a whole message
       message.slices.push_back(link_->expose(into, message.index));
       message.cleared_bytes += into.size;
       ++message.pieces_under_way;

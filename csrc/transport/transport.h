@@ -21,6 +21,7 @@
 #include "transport/address.h"
 #include "transport/frame_bytes.h"
 #include "transport/group_key.h"
+#include "transport/intake.h"
 #include "transport/obstacle.h"
 #include "transport/path_stats.h"
 #include "transport/wait_handle.h"
@@ -53,6 +54,7 @@ struct LocalSlice {
   std::byte* data = nullptr;
   size_t size = 0;
   RegistrationId registration = kUnregistered;
+  Intake* intake = nullptr;  // may take what is written into it; lent like the memory
 };
 
 // Memory of the peer that it has exposed. Opaque to all but the transport that made it; travels in

@@ -56,43 +56,6 @@ void Copy(std::byte* to, const std::byte* from, size_t bytes) {
   if (to != from && bytes > 0) std::memmove(to, from, bytes);
 }
 
-// Calls pair(to, from, elements) for the longest pieces that are contiguous on both sides, in their
-// order.
-template <typename Pair>
-void ForEachPair(const BoundBuffer& to, const Blocks& to_blocks, const BoundBuffer& from,
-                 const Blocks& from_blocks, size_t element_bytes, Pair&& pair) {
-  const auto at = [&](const BoundBuffer& buffer, const ElementRange& range) {
-    return buffer.base + range.offset * element_bytes;
-  };
-  const Extent whole_to = Measure(to.partition, to_blocks);
-  const Extent whole_from = Measure(from.partition, from_blocks);
-  ROCECOLL_CHECK(whole_to.elements == whole_from.elements);
-  if (whole_to.elements == 0) return;
-  if (whole_to.segments == 1 && whole_from.segments == 1) {
-    pair(at(to, whole_to.first), at(from, whole_from.first), whole_to.elements);
-    return;
-  }
-  ElementRange pending_to;
-  ElementRange pending_from;
-  const auto flush = [&] {
-    if (pending_to.count > 0) pair(at(to, pending_to), at(from, pending_from), pending_to.count);
-  };
-  for (uint32_t i = 0; i < to_blocks.count; ++i) {
-    const ElementRange a = to.partition.block(to_blocks.at(i, to.partition.blocks()));
-    const ElementRange b = from.partition.block(from_blocks.at(i, from.partition.blocks()));
-    ROCECOLL_CHECK(a.count == b.count);
-    if (a.offset == pending_to.offset + pending_to.count &&
-        b.offset == pending_from.offset + pending_to.count) {
-      pending_to.count += a.count;
-      continue;
-    }
-    flush();
-    pending_to = a;
-    pending_from = b;
-  }
-  flush();
-}
-
 }  // namespace
 
 void Execution::begin(const OperationSpec& spec, Plan plan, const Fingerprint& fingerprint,
@@ -285,6 +248,7 @@ void Execution::start_step(Instant now, uint32_t slot) {
   lane.step = plan_.program.step(context_.rank, lane.next_step);
   lane.in_step = true;
   lane.unpacks = false;
+  lane.reduces_as_it_comes = 0;
   for (const Transfer& transfer : lane.step) {
     if (transfer.kind != Transfer::Kind::kCopy) continue;
     ForEachPair(buffer(lane, transfer.blocks.buffer), transfer.blocks,
@@ -345,6 +309,9 @@ void Execution::post(Instant now, uint32_t slot, const Step& step, uint32_t numb
   if (in_scratch > 0 && transfer.kind == Transfer::Kind::kRecv && number == lane.next_step) {
     lane.unpacks = true;
   }
+  if (transfer.kind == Transfer::Kind::kRecvReduce && number == lane.next_step) {
+    slice.intake = reduce_as_it_comes(lane, index, extent);
+  }
   context_.messenger.recv(now, transfer.peer, tag, fingerprint_, slice, token);
 }
 
@@ -353,18 +320,20 @@ void Execution::post(Instant now, uint32_t slot, const Step& step, uint32_t numb
 void Execution::finish_step(Lane& lane) {
   const auto for_each_received = [&](auto&& visit) {
     size_t scratch_used = 0;
-    for (const Transfer& transfer : lane.step) {
+    for (uint32_t i = 0; i < lane.step.size(); ++i) {
+      const Transfer& transfer = lane.step[i];
       const std::byte* received = scratch_of_step(lane, lane.next_step) + scratch_used;
       if (Posts(transfer)) {
         const size_t bytes = message_scratch(lane, transfer);
         scratch_used += bytes;
         if (bytes == 0) continue;
       }
-      visit(transfer, received);
+      visit(i, received);
     }
   };
   if (lane.unpacks) {
-    for_each_received([&](const Transfer& transfer, const std::byte* received) {
+    for_each_received([&](uint32_t index, const std::byte* received) {
+      const Transfer& transfer = lane.step[index];
       if (transfer.kind != Transfer::Kind::kRecv) return;
       const BoundBuffer& memory = buffer(lane, transfer.blocks.buffer);
       ForEachSegment(memory.partition, transfer.blocks, [&](const ElementRange& range) {
@@ -373,23 +342,11 @@ void Execution::finish_step(Lane& lane) {
       });
     });
   }
-  for_each_received([&](const Transfer& transfer, const std::byte* received) {
-    reduce(lane, transfer, received);
+  for_each_received([&](uint32_t index, const std::byte* received) {
+    if (lane.step[index].kind == Transfer::Kind::kRecvReduce) reduce(lane, index, received);
   });
   lane.in_step = false;
   ++lane.next_step;
-}
-
-void Execution::reduce(Lane& lane, const Transfer& transfer, const std::byte* received) {
-  if (transfer.kind != Transfer::Kind::kRecvReduce) return;
-  const bool received_is_left = transfer.peer < context_.rank;
-  ForEachPair(buffer(lane, transfer.blocks.buffer), transfer.blocks,
-              buffer(lane, transfer.source.buffer), transfer.source, element_bytes_,
-              [&](std::byte* sum, const std::byte* own, uint64_t elements) {
-                Reduce(spec_->type, spec_->reduce_op, received_is_left ? received : own,
-                       received_is_left ? own : received, sum, elements);
-                received += elements * element_bytes_;
-              });
 }
 
 void Execution::finish_lane(Lane& lane) {

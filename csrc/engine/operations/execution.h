@@ -13,6 +13,7 @@
 
 #include "base/rank.h"
 #include "base/time.h"
+#include "engine/operations/incoming_reduction.h"
 #include "engine/operations/lane_staging.h"
 #include "engine/operations/operation.h"
 #include "engine/operations/plan.h"
@@ -73,7 +74,9 @@ class Execution {
     bool sends_may_stay = false;  // those of this step, when it ends
     uint32_t ahead = 0;           // a bit for each transfer of the next step that is posted
     Step step;
-    Step last_step;  // if there are sends of it
+    Step last_step;                    // if there are sends of it
+    uint32_t reduces_as_it_comes = 0;  // a bit for each transfer of the step
+    std::array<IncomingReduction, Step::kMaxTransfers> reductions;  // theirs
     std::array<BoundBuffer, 3> buffers;
     LocalSlice scratch;
   };
@@ -104,8 +107,12 @@ class Execution {
   void post(Instant now, uint32_t slot, const Step& step, uint32_t number, uint32_t index,
             size_t& scratch_used);
   void finish_step(Lane& lane);
-  void reduce(Lane& lane, const Transfer& transfer, const std::byte* received);
   void finish_lane(Lane& lane);
+
+  // -- execution_reduce.cc
+  Intake* reduce_as_it_comes(Lane& lane, uint32_t index, const Extent& extent);
+  void reduce(Lane& lane, uint32_t index, const std::byte* slice);
+  bool received_is_left(const Transfer& transfer) const { return transfer.peer < context_.rank; }
 
   // -- execution_overlap.cc
   bool overlaps_steps() const;

@@ -102,4 +102,41 @@ inline Extent Measure(const Partition& partition, const Blocks& blocks) {
   return extent;
 }
 
+// Calls pair(to, from, elements) for the longest pieces that are contiguous on both sides, in their
+// order.
+template <typename Pair>
+void ForEachPair(const BoundBuffer& to, const Blocks& to_blocks, const BoundBuffer& from,
+                 const Blocks& from_blocks, size_t element_bytes, Pair&& pair) {
+  const auto at = [&](const BoundBuffer& buffer, const ElementRange& range) {
+    return buffer.base + range.offset * element_bytes;
+  };
+  const Extent whole_to = Measure(to.partition, to_blocks);
+  const Extent whole_from = Measure(from.partition, from_blocks);
+  ROCECOLL_CHECK(whole_to.elements == whole_from.elements);
+  if (whole_to.elements == 0) return;
+  if (whole_to.segments == 1 && whole_from.segments == 1) {
+    pair(at(to, whole_to.first), at(from, whole_from.first), whole_to.elements);
+    return;
+  }
+  ElementRange pending_to;
+  ElementRange pending_from;
+  const auto flush = [&] {
+    if (pending_to.count > 0) pair(at(to, pending_to), at(from, pending_from), pending_to.count);
+  };
+  for (uint32_t i = 0; i < to_blocks.count; ++i) {
+    const ElementRange a = to.partition.block(to_blocks.at(i, to.partition.blocks()));
+    const ElementRange b = from.partition.block(from_blocks.at(i, from.partition.blocks()));
+    ROCECOLL_CHECK(a.count == b.count);
+    if (a.offset == pending_to.offset + pending_to.count &&
+        b.offset == pending_from.offset + pending_to.count) {
+      pending_to.count += a.count;
+      continue;
+    }
+    flush();
+    pending_to = a;
+    pending_from = b;
+  }
+  flush();
+}
+
 }  // namespace rocecoll

@@ -103,6 +103,9 @@ class ShmPath final : public FastPath {
   static constexpr size_t kTimedEvery = 4 * kPartBytes;
   // Of a write that is fetched: others have their turn, too, and heartbeats.
   static constexpr size_t kFetchBytes = size_t{4} << 20;
+  // What is handed over of it is fetched into the beginning of the slice, again and again: into
+  // what the processor's caches have.
+  static constexpr size_t kHandOverBytes = size_t{128} << 10;
   // Frames that the peer may not have yet are told apart from those it has when there are so many.
   static constexpr size_t kSettleEvery = 32;
 
@@ -123,6 +126,12 @@ class ShmPath final : public FastPath {
     LocalSlice into;
     size_t landed = 0;
     bool fetching = false;  // what has landed was fetched
+
+    // The next `size` bytes to its intake, in place of its memory.
+    bool hands_over(size_t size) const {
+      const bool fits = size % Intake::kPieceBytes == 0 || landed + size == into.size;
+      return fits && into.intake != nullptr && into.intake->taken_bytes() == landed;
+    }
   };
 
   // -- shm_path.cc: generations, and what is sent
@@ -148,7 +157,9 @@ class ShmPath final : public FastPath {
   void say_taken(bool tell);
   void count_received(size_t bytes);
   bool fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event);
+  const char* fetch_some(uint64_t address, Exposure& exposure, size_t size);
   bool take_part(const RingReader::Message& message, Exposure& exposure, FastEvent& event);
+  void copy_part(std::span<const std::byte> part, const Exposure& exposure);
   void took_to_copy(CopyChoice::Copy which, size_t bytes, Duration time);
   bool broken(FastEvent& event, const char* text);
 

@@ -146,31 +146,45 @@ bool ShmPath::landed(uint32_t slice, FastEvent& event) {
   return true;
 }
 
+// As much as one turn has.
 bool ShmPath::fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event) {
   if (entry.length != exposure.into.size) return broken(event, "a write of another size arrived");
   exposure.fetching = true;
-  const size_t size = std::min(kFetchBytes, exposure.into.size - exposure.landed);
-  const CopyTimer timer;
-  const bool pulled = PullMemory(peer_->process, peer_mark_, entry.address + exposure.landed,
-                                 {exposure.into.data + exposure.landed, size});
-  if (peer_->has_ended()) return broken(event, kEnded);
-  FullFence();
-  if (receive_->reader.header().revoked.load() != 0) {
-    return broken(event, "the peer has taken back what it was sending");
+  const size_t turn_ends = std::min(exposure.into.size, exposure.landed + kFetchBytes);
+  while (exposure.landed < turn_ends) {
+    const size_t left = turn_ends - exposure.landed;
+    if (const char* why = fetch_some(entry.address, exposure, left)) return broken(event, why);
   }
-  if (!pulled) {
-    cannot_fetch_ = true;
-    return broken(event,
-                  "the system does not let this process read the peer's memory, or the peer runs "
-                  "another program now");
-  }
-  took_to_copy(CopyChoice::Copy::kFetch, size, timer.took());
-  exposure.landed += size;
-  count_received(size);
   if (exposure.landed == exposure.into.size) return landed(entry.slice, event);
   waits_ = true;
   device_.look_again(slot_);
   return false;
+}
+
+// At most `size` bytes. Returns why it may not be, or null.
+const char* ShmPath::fetch_some(uint64_t address, Exposure& exposure, size_t size) {
+  const size_t piece = std::min(size, kHandOverBytes);
+  const bool hands_over = exposure.hands_over(piece);
+  const std::span<std::byte> into = hands_over
+                                        ? std::span(exposure.into.data, piece)
+                                        : std::span(exposure.into.data + exposure.landed, size);
+  const CopyTimer timer;
+  const bool pulled = PullMemory(peer_->process, peer_mark_, address + exposure.landed, into);
+  if (peer_->has_ended()) return kEnded;
+  FullFence();
+  if (receive_->reader.header().revoked.load() != 0) {
+    return "the peer has taken back what it was sending";
+  }
+  if (!pulled) {
+    cannot_fetch_ = true;
+    return "the system does not let this process read the peer's memory, or the peer runs another "
+           "program now";
+  }
+  took_to_copy(CopyChoice::Copy::kFetch, into.size(), timer.took());
+  if (hands_over) exposure.into.intake->take(into);
+  exposure.landed += into.size();
+  count_received(into.size());
+  return nullptr;
 }
 
 void ShmPath::took_to_copy(CopyChoice::Copy which, size_t bytes, Duration time) {
@@ -184,15 +198,23 @@ bool ShmPath::take_part(const RingReader::Message& message, Exposure& exposure, 
   if (message.entry.address != exposure.landed || size > exposure.into.size - exposure.landed) {
     return broken(event, "a part of a write that does not fit arrived");
   }
-  const bool timed = exposure.landed % kTimedEvery == kPartBytes && size == kPartBytes;
-  const auto timer = timed ? std::make_optional<CopyTimer>() : std::nullopt;
-  std::memcpy(exposure.into.data + exposure.landed, message.payload.data(), size);
-  if (timer) took_to_copy(CopyChoice::Copy::kOutOfRing, size, timer->took());
+  if (exposure.hands_over(size)) {
+    exposure.into.intake->take(message.payload);
+  } else {
+    copy_part(message.payload, exposure);
+  }
   exposure.landed += size;
   count_received(size);
   if (exposure.landed == exposure.into.size) return landed(message.entry.slice, event);
   took(/*tell=*/false);
   return false;
+}
+
+void ShmPath::copy_part(std::span<const std::byte> part, const Exposure& exposure) {
+  const bool timed = exposure.landed % kTimedEvery == kPartBytes && part.size() == kPartBytes;
+  const auto timer = timed ? std::make_optional<CopyTimer>() : std::nullopt;
+  std::memcpy(exposure.into.data + exposure.landed, part.data(), part.size());
+  if (timer) took_to_copy(CopyChoice::Copy::kOutOfRing, part.size(), timer->took());
 }
 
 }  // namespace rocecoll

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,20 +15,50 @@
 
 namespace rocecoll {
 
-// A write of random bytes over a link, into memory of its own.
+// Keeps what it takes.
+class Gathering final : public Intake {
+ public:
+  void take(std::span<const std::byte> bytes) override {
+    EXPECT_TRUE(whole_pieces_);
+    whole_pieces_ = bytes.size() % kPieceBytes == 0;
+    taken_.insert(taken_.end(), bytes.begin(), bytes.end());
+  }
+  size_t taken_bytes() const override { return taken_.size(); }
+  const Bytes& taken() const { return taken_; }
+
+ private:
+  Bytes taken_;
+  bool whole_pieces_ = true;  // all so far, as they have to be but for the last
+};
+
+// A write of random bytes over a link, into memory of its own, or for `intake` to take.
 struct Transfer {
   Transfer(size_t size, uint64_t seed) : source(RandomBytes(size, seed)), target(size) {}
 
   // False: the queue of writes is full.
-  bool start(Link* out, Link* in, uint32_t token) {
-    if (!exposed) slice = in->expose({target.data(), target.size()}, token);
+  bool start(Link* out, Link* in, uint32_t token, bool with_intake = false) {
+    if (with_intake && intake == nullptr) intake = std::make_unique<Gathering>();
+    if (!exposed) {
+      slice = in->expose({target.data(), target.size(), kUnregistered, intake.get()}, token);
+    }
     exposed = true;
     return out->write(slice, {source.data(), source.size()}, token);
+  }
+
+  // Once it has landed.
+  Bytes received() const {
+    Bytes bytes = target;
+    if (intake != nullptr) {
+      EXPECT_LE(intake->taken_bytes(), bytes.size());
+      std::ranges::copy(intake->taken(), bytes.begin());
+    }
+    return bytes;
   }
 
   Bytes source;
   Bytes target;
   RemoteSlice slice;
+  std::unique_ptr<Gathering> intake;
   bool exposed = false;
 };
 
@@ -78,7 +111,7 @@ class Exchange {
     for (const Direction& d : directions_) {
       EXPECT_EQ(world_.record(d.in).frames, d.frames);
       for (const Transfer& write : d.writes) {
-        EXPECT_TRUE(write.source == write.target) << write.source.size() << " bytes";
+        EXPECT_TRUE(write.source == write.received()) << write.source.size() << " bytes";
       }
       EXPECT_FALSE(world_.is_down(d.in));
     }
@@ -100,7 +133,8 @@ class Exchange {
       ++d.frames_sent;
     }
     while (d.writes_started < d.writes.size() &&
-           d.writes[d.writes_started].start(d.out, d.in, d.writes_started)) {
+           d.writes[d.writes_started].start(d.out, d.in, d.writes_started,
+                                            /*with_intake=*/d.writes_started % 2 == 1)) {
       ++d.writes_started;
     }
     return world_.record(d.in).frames.size() == d.frames.size() &&

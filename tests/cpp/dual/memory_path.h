@@ -254,10 +254,20 @@ class MemoryPath final : public FastPath {
     const auto found = exposed_.find(event.number);
     event.kind = found == exposed_.end() ? FastEvent::Kind::kStray : FastEvent::Kind::kLanded;
     if (found != exposed_.end()) {
-      std::memcpy(found->second.data, message.write->from.data, message.write->from.size);
+      place(found->second, message.write->from);
       exposed_.erase(found);
     }
     device_.report(event);
+  }
+  // What an intake has taken of it, if anything, may have come before a path that failed: then it
+  // takes no more. Else it takes the half.
+  static void place(const LocalSlice& into, const LocalSlice& from) {
+    std::memcpy(into.data, from.data, from.size);
+    const size_t half = from.size / 2 / Intake::kPieceBytes * Intake::kPieceBytes;
+    if (into.intake != nullptr && into.intake->taken_bytes() == 0) {
+      into.intake->take({from.data, half});
+      std::memset(into.data, 0, half);
+    }
   }
   void acknowledge_one() {
     if (messages_.front().write) written_.push_back(messages_.front().write->number);

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -149,9 +151,10 @@ class PathTest : public testing::Test {
     ASSERT_TRUE(path_->proved());
     path_->start();
   }
-  void expose(uint32_t number, size_t size) {
+  void expose(uint32_t number, size_t size, Intake* intake = nullptr) {
     memory_.assign(size + 2 * kGuard, std::byte{7});
-    ASSERT_TRUE(path_->expose(number, {memory_.data() + kGuard, size}).ok());
+    const LocalSlice into{memory_.data() + kGuard, size, kUnregistered, intake};
+    ASSERT_TRUE(path_->expose(number, into).ok());
   }
   Bytes exposed() const { return {memory_.begin() + kGuard, memory_.end() - kGuard}; }
   bool guards_are_whole() const {
@@ -166,13 +169,25 @@ class PathTest : public testing::Test {
     peer_ = PlayedPeer();
     start();
   }
-  void fetch_a_part_of(const Bytes& source) {
-    expose(1, source.size());
+  void fetch_a_part_of(const Bytes& source, Intake* intake = nullptr) {
+    expose(1, source.size(), intake);
     peer_.say(Entry(Kind::kPull, 1, AddressOf(source.data()), source.size()));
     peer_.ring(end());
     for (FastEvent event; device_->poll(event);) ASSERT_EQ(event.kind, FastEvent::Kind::kProgress);
-    EXPECT_EQ(memory_[kGuard], source.front());
+    EXPECT_NE(memory_[kGuard], std::byte{7});
     EXPECT_NE(exposed(), source);
+  }
+  // Slice 1, as parts of this size through the ring; what has come of that.
+  std::vector<Seen> send_parts(const Bytes& source, size_t part_bytes) {
+    std::vector<Seen> all;
+    for (size_t at = 0; at < source.size(); at += part_bytes) {
+      const auto part = std::span(source).subspan(at, std::min(part_bytes, source.size() - at));
+      RingEntry entry = Entry(Kind::kPart, 1, at);
+      entry.last = at + part.size() == source.size() ? 1 : 0;
+      peer_.say(entry, {part.begin(), part.end()});
+      std::ranges::copy(ring_and_look(), std::back_inserter(all));
+    }
+    return all;
   }
   // What becomes of a path that has exposed slice 1, of `size` bytes, and finds this in its ring.
   Seen after(size_t size, const RingEntry& entry, const Bytes& payload = {}) {

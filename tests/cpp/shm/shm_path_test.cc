@@ -170,17 +170,9 @@ TEST_F(PathTest, AWriteThatWasFetchedHalfMayComeInPartsNextTime) {
   const Bytes source = RandomBytes(kSeveralFetches, 1);
   fetch_a_part_of(source);
   begin_again();
-  constexpr size_t kPart = 32000;
-  for (size_t at = 0; at < source.size(); at += kPart) {
-    const size_t size = std::min(kPart, source.size() - at);
-    RingEntry entry = Entry(Kind::kPart, 1, at);
-    entry.last = at + size == source.size() ? 1 : 0;
-    peer_.say(entry, {source.begin() + static_cast<std::ptrdiff_t>(at),
-                      source.begin() + static_cast<std::ptrdiff_t>(at + size)});
-    const std::vector<Seen> seen = ring_and_look();
-    ASSERT_EQ(seen.size(), entry.last) << at << " " << (seen.empty() ? "" : seen[0].text);
-    ASSERT_TRUE(seen.empty() || seen[0].kind == FastEvent::Kind::kLanded) << seen[0].text;
-  }
+  const std::vector<Seen> seen = send_parts(source, 32000);
+  ASSERT_EQ(seen.size(), 1u);
+  ASSERT_EQ(seen[0].kind, FastEvent::Kind::kLanded) << seen[0].text;
   EXPECT_TRUE(exposed() == source);
 }
 
