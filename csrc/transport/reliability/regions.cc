@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/reliability/regions.h"
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 
+#include "base/arithmetic.h"
 #include "base/check.h"
 
 namespace rocecoll {
@@ -12,6 +15,36 @@ constexpr uint64_t kIndexMask = Regions::kMaxRegions - 1;
 
 uint32_t IndexOf(uint64_t id) { return static_cast<uint32_t>(id & kIndexMask); }
 uint64_t GenerationOf(uint64_t id) { return id >> Regions::kIndexBits; }
+
+void Copy(const LocalSlice& into, size_t at, std::span<const std::byte> bytes) {
+  std::memcpy(into.data + at, bytes.data(), bytes.size());
+}
+
+// Into a slice with an intake, once all before `at` has come. It gets whole pieces: what is left of
+// one waits in the slice, as does what has come too early.
+void HandOver(const LocalSlice& into, size_t at, std::span<const std::byte> bytes) {
+  constexpr size_t kPiece = Intake::kPieceBytes;
+  Intake& intake = *into.intake;
+  const size_t taken = intake.taken_bytes();
+  const auto whole_until = [&](size_t end) { return end == into.size ? end : end - end % kPiece; };
+  const auto copy = [&](size_t count) {
+    Copy(into, at, bytes.first(count));
+    at += count;
+    bytes = bytes.subspan(count);
+  };
+  if (taken > at) {  // by another way, which has failed since
+    copy(std::min(taken - at, bytes.size()));
+  } else if (taken < at) {
+    copy(std::min(RoundUp(at, kPiece) - at, bytes.size()));
+    intake.take({into.data + taken, whole_until(at) - taken});
+  }
+  if (bytes.empty()) return;
+  const size_t whole = whole_until(at + bytes.size()) - at;
+  intake.take(bytes.first(whole));
+  bytes = bytes.subspan(whole);
+  at += whole;
+  copy(bytes.size());
+}
 
 }  // namespace
 
@@ -60,7 +93,9 @@ std::optional<uint32_t> Regions::write(const DataField& data) {
   const uint64_t end = data.offset + data.payload.size();
   ROCECOLL_CHECK(end <= slot.into.size);
   slot.landed.for_each_missing(data.offset, end, [&](uint64_t from, uint64_t to) {
-    std::memcpy(slot.into.data + from, data.payload.data() + (from - data.offset), to - from);
+    const auto bytes = data.payload.subspan(from - data.offset, to - from);
+    const bool in_order = from == 0 || slot.landed.covers(0, from);
+    (in_order && slot.into.intake != nullptr ? HandOver : Copy)(slot.into, from, bytes);
   });
   slot.landed.insert(data.offset, end);
   if (slot.landed.total() < slot.into.size) return std::nullopt;

@@ -7,29 +7,13 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "conformance/world.h"
+#include "transport/gathering.h"
 
 namespace rocecoll {
-
-// Keeps what it takes.
-class Gathering final : public Intake {
- public:
-  void take(std::span<const std::byte> bytes) override {
-    EXPECT_TRUE(whole_pieces_);
-    whole_pieces_ = bytes.size() % kPieceBytes == 0;
-    taken_.insert(taken_.end(), bytes.begin(), bytes.end());
-  }
-  size_t taken_bytes() const override { return taken_.size(); }
-  const Bytes& taken() const { return taken_; }
-
- private:
-  Bytes taken_;
-  bool whole_pieces_ = true;  // all so far, as they have to be but for the last
-};
 
 // A write of random bytes over a link, into memory of its own, or for `intake` to take.
 struct Transfer {

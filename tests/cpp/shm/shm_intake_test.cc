@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "conformance/exchange.h"
 #include "shm/played_peer.h"
+#include "transport/gathering.h"
 
 namespace rocecoll {
 namespace {
