@@ -108,19 +108,20 @@ void Staging::copy_results() {
 }
 
 at::Tensor Addressable(const at::Tensor& tensor, Access access, Staging& staging) {
-  at::Tensor usable = tensor.detach();
-  if (staging.tensors.empty()) {
+  // Whose graph is not to grow by the copies made here. Others are spared the alias.
+  at::Tensor usable = tensor.requires_grad() ? tensor.detach() : tensor;
+  if (staging.memory.empty()) {
     if (!usable.is_cpu()) staging.device = std::make_unique<DeviceStaging>(usable.device());
-  } else if (usable.device() != staging.tensors[0].device()) {
+  } else if (usable.device() != staging.memory[0].device()) {
     TORCH_CHECK(false, "rocecoll: the tensors of one call must be on the same device, got ",
-                staging.tensors[0].device(), " and ", usable.device());
+                staging.memory[0].device(), " and ", usable.device());
   }
   if (!IsAddressable(usable)) {
     at::Tensor temporary = Temporary(usable, access);
     if (access != Access::kRead) staging.store_later(usable, temporary);
     usable = std::move(temporary);
   }
-  staging.tensors.push_back(usable);
+  staging.memory.push_back(usable.storage());
   return usable;
 }
 

@@ -27,7 +27,7 @@ enum class Access : uint8_t {
 
 // What keeps an operation's memory alive, and what is due before its result may be seen.
 struct Staging {
-  std::vector<at::Tensor> tensors;                           // all on one device
+  std::vector<c10::Storage> memory;  // all on one device; the caller's tensors may get another
   std::vector<std::pair<at::Tensor, at::Tensor>> copy_back;  // {the caller's, the temporary}
   std::unique_ptr<DeviceStaging> device;                     // null on the CPU
 

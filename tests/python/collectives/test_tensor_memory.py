@@ -67,6 +67,26 @@ def test_tensors(shared_pool) -> None:
     assert shared_pool(2).run(check_tensors) == [expected] * 2
 
 
+def replace_memory_meanwhile() -> None:
+    """What the operation works on stays, though nothing else holds it: so much is unmapped at once."""
+    tensor = torch.ones(16 << 20)
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+        tensor.set_(torch.full((3,), 7.0).untyped_storage(), 0, (3,))
+        store.set("replaced", "")
+        work.wait()
+        assert tensor.tolist() == [7.0] * 3
+    else:
+        store.wait(["replaced"])
+        dist.all_reduce(tensor)
+        assert (tensor == dist.get_world_size()).all()
+
+
+def test_a_tensor_may_get_other_memory_meanwhile(shared_pool) -> None:
+    shared_pool(2).run(replace_memory_meanwhile)
+
+
 def train(model: torch.nn.Module, inputs: torch.Tensor) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(2):
