@@ -37,10 +37,13 @@ constexpr uint64_t kRingBlockBytes = 700 * 1000;
 // (network) at p = 8, less for more ranks.
 constexpr uint64_t kBinomialBytes = 32 * 1024;
 // A chain takes the vector once, and p - 2 messages of a lane until it is full, against 2 (p - 1) /
-// p vectors: less, once the vector is more than p such messages. The eight lanes that run at once
-// keep eight links busy. With ranks that share processors, which all bytes cost, 0.7 of the time.
-constexpr uint64_t kChainBlockBytes = 256 * 1024;
-constexpr uint32_t kChainRanks = 9;
+// p vectors: simulated for 6 to 128 ranks, 0.81 to 0.88 of the time with 2 p lanes, 0.7 to 0.8 with
+// 4 p. With few ranks that share processors, which all bytes cost, 0.7 from p lanes on.
+constexpr uint64_t kChainBlockBytes = 512 * 1024;
+constexpr uint64_t kShortChainBlockBytes = 256 * 1024;
+constexpr uint32_t kShortChainRanks = 9;
+// Each lane walks through all steps, on every rank: 60 ns each, so 15 us for so many.
+constexpr uint32_t kLongestChain = 256;
 // A root that pays p - 1 messages against log2 p, as long as a block takes less time than a
 // message; for larger ones it is not worth that inner ranks store and forward them.
 constexpr uint64_t kBinomialGatherBlockBytes = 16 * 1024;
@@ -60,10 +63,10 @@ constexpr uint64_t kAlignedDoublingBytes = 8 * 1024;
 // each leader's hands against less than one, twice; and where H is no power of two, more vectors
 // between hosts.
 constexpr uint64_t kLeadersBytes = 128 * 1024;
-// Along a chain of hosts a broadcast leaves each host once, where the root's leader sends it log2 H
-// times; its eight lanes at once keep eight links busy.
-constexpr uint64_t kHostChainCellBytes = 256 * 1024;
-constexpr uint32_t kHostChainHosts = 32;
+// Along a chain of hosts a broadcast leaves each host once, and H messages of a lane pass until it
+// is full, where the root's leader sends it log2 H times. Simulated for 8, 32 and 128 hosts with
+// two ranks they cross at 3, 7 and 20 lanes; so many bytes over log2 H, times H, are 6, 13 and 37.
+constexpr uint64_t kHostChainBytes = 512 * 1024;
 // So many hosts may send their sums to the root's leader without it being the bottleneck for long.
 constexpr uint32_t kReduceToLeaderHosts = 4;
 // Columns are packed before they go and spread when they come, which costs as much as the messages
@@ -177,6 +180,11 @@ bool TakesBruck(const Request& request, uint64_t block_bytes) {
   return request.uniform && request.ranks >= kBruckRanks && block_bytes <= kBruckBlockBytes;
 }
 
+bool TakesChain(uint32_t ranks, uint64_t block_bytes) {
+  return block_bytes >= (ranks <= kShortChainRanks ? kShortChainBlockBytes : kChainBlockBytes) &&
+         ranks <= kLongestChain;
+}
+
 // Two or more ranks.
 std::string_view FlatNameBySize(const Request& request) {
   const uint32_t ranks = request.ranks;
@@ -193,8 +201,7 @@ std::string_view FlatNameBySize(const Request& request) {
       return ring ? "ring" : "circulant";
     case Collective::kBroadcast:
       if (binomial) return "binomial";
-      return ranks <= kChainRanks && block_bytes >= kChainBlockBytes ? "chain"
-                                                                     : "scatter_allgather";
+      return TakesChain(ranks, block_bytes) ? "chain" : "scatter_allgather";
     case Collective::kGather:
     case Collective::kScatter:
       return request.uniform && ranks >= kBinomialGatherRanks &&
@@ -229,8 +236,8 @@ std::string_view HostAllreduceName(const Request& request) {
 
 std::string_view HostBroadcastName(const Request& request) {
   const uint32_t hosts = request.hosts->hosts();
-  const bool chain =
-      hosts > 2 && hosts <= kHostChainHosts && request.bytes / hosts >= kHostChainCellBytes;
+  const bool chain = hosts > 2 && hosts <= kLongestChain &&
+                     request.bytes / hosts >= kHostChainBytes / CeilLog2(hosts);
   return chain ? "host_columns" : "host_leaders";
 }
 

@@ -43,7 +43,10 @@ TEST(Selector, OtherCollectivesGoFromLatencyToBandwidth) {
   EXPECT_EQ(Chosen(Collective::kBroadcast, 3, 3 * 256 * kKiB), "chain");
   EXPECT_EQ(Chosen(Collective::kBroadcast, 9, 9 * 256 * kKiB), "chain");
   EXPECT_EQ(Chosen(Collective::kBroadcast, 9, 9 * 256 * kKiB - 1), "scatter_allgather");
-  EXPECT_EQ(Chosen(Collective::kBroadcast, 10, 1u << 30), "scatter_allgather");
+  EXPECT_EQ(Chosen(Collective::kBroadcast, 10, 10 * 512 * kKiB - 1), "scatter_allgather");
+  EXPECT_EQ(Chosen(Collective::kBroadcast, 10, 10 * 512 * kKiB), "chain");
+  EXPECT_EQ(Chosen(Collective::kBroadcast, 256, 1u << 30), "chain");
+  EXPECT_EQ(Chosen(Collective::kBroadcast, 257, 1u << 30), "scatter_allgather");
   EXPECT_EQ(Chosen(Collective::kBroadcast, 2, 1u << 30), "binomial");
   EXPECT_EQ(Chosen(Collective::kReduce, 5, 32 * kKiB), "binomial");
   EXPECT_EQ(Chosen(Collective::kReduce, 5, 32 * kKiB + 1), "reduce_scatter_gather");
@@ -89,7 +92,10 @@ TEST(Selector, ChoosesByHosts) {
   EXPECT_EQ(chosen(two_by_two, Collective::kBroadcast, 1u << 30), "host_leaders");
   EXPECT_EQ(chosen(InOrder(64, 8), Collective::kBroadcast, 1u << 30), "host_columns");
   EXPECT_EQ(chosen(InOrder(64, 8), Collective::kBroadcast, 1u << 20), "host_leaders");
-  EXPECT_EQ(chosen(InOrder(66, 2), Collective::kBroadcast, 1u << 30), "host_leaders");
+  EXPECT_EQ(chosen(InOrder(128, 2), Collective::kBroadcast, 6u << 20), "host_columns");
+  EXPECT_EQ(chosen(InOrder(128, 2), Collective::kBroadcast, 5u << 20), "host_leaders");
+  EXPECT_EQ(chosen(InOrder(512, 2), Collective::kBroadcast, 1u << 30), "host_columns");
+  EXPECT_EQ(chosen(InOrder(514, 2), Collective::kBroadcast, 1u << 30), "host_leaders");
   EXPECT_EQ(chosen(two_by_two, Collective::kAlltoall, 4 * 4 * kKiB), "host_columns");
   EXPECT_EQ(chosen(two_by_two, Collective::kAlltoall, 4 * 4 * kKiB + 4), "pairwise");
   EXPECT_EQ(chosen(two_by_two, Collective::kAlltoall, 0, false), "pairwise");

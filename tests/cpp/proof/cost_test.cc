@@ -146,18 +146,15 @@ TEST(Cost, AStepTakesAsLongAsItsSlowestRank) {
 }
 
 // With the costs of loopback or of a network, what is chosen is never far from the best there is.
-// A chain's lanes follow each other, so many at once; what other programs gain by theirs is not
-// counted.
+// A chain's lanes follow each other; what other programs gain by theirs is not counted.
 double WithLanesUs(Collective collective, std::string_view name, uint32_t ranks, uint64_t bytes,
                    const CostParameters& parameters) {
   if (name != "chain") return CostUs(collective, name, ranks, bytes, parameters);
   constexpr uint64_t kMessageBytes = 252 * 1024;
-  constexpr uint64_t kLanesAtOnce = 8;
   const uint64_t lanes = CeilDivide(bytes, kMessageBytes);
   const double message_us =
       CostUs(collective, name, ranks, CeilDivide(bytes, lanes), parameters) / (ranks - 1);
-  return message_us * static_cast<double>(std::max(lanes + ranks - 2,
-                                                   CeilDivide(lanes * (ranks - 1), kLanesAtOnce)));
+  return message_us * static_cast<double>(lanes + ranks - 2);
 }
 
 TEST(Cost, TheChoiceBySizeIsNearTheBest) {

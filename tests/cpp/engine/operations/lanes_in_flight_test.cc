@@ -47,5 +47,26 @@ TEST(LanesInFlight, ALastOneDoesNotRunAlone) {
   EXPECT_GT(TimeOf(5 * kLaneElements, three), TimeOf(4 * kLaneElements, three));
 }
 
+// Eight of them at each rank, where one is done with once it has been passed on: so 31 links are
+// busy at once. And the rest of the way along the chain, and a word ahead of each message.
+TEST(LanesInFlight, ThoseOfAChainKeepAllOfItsLinksBusy) {
+  constexpr uint32_t kRanks = 32;
+  constexpr uint64_t kLanes = 128;
+  constexpr size_t kLaneBytes = 16 * 1024;
+  ClusterOptions options;
+  options.ranks = kRanks;
+  options.engine.lane_bytes = kLaneBytes;
+  options.fabric.ns_per_byte = 1;
+  Cluster cluster(options);
+  const CallSpec broadcast{.collective = Collective::kBroadcast,
+                           .elements = kLanes * kLaneBytes / 4,
+                           .algorithm = "chain"};
+  RunCall(cluster, {.collective = Collective::kBroadcast, .elements = 1, .algorithm = "chain"});
+  const Instant begun = cluster.now();
+  RunCall(cluster, broadcast);
+  const Duration message = Duration(kLaneBytes) + 3 * options.fabric.latency;
+  EXPECT_LE(cluster.now() - begun, Duration(kLanes * kLaneBytes) + kRanks * message);
+}
+
 }  // namespace
 }  // namespace rocecoll
