@@ -37,7 +37,7 @@ constexpr uint64_t kRingBlockBytes = 700 * 1000;
 // (network) at p = 8, less for more ranks.
 constexpr uint64_t kBinomialBytes = 32 * 1024;
 // A chain takes the vector once, and p - 2 messages of a lane until it is full, against 2 (p - 1) /
-// p vectors: simulated for 6 to 128 ranks, 0.81 to 0.88 of the time with 2 p lanes, 0.7 to 0.8 with
+// p vectors: simulated for 6 to 128 ranks, 0.81 to 0.90 of the time with 2 p lanes, 0.7 to 0.8 with
 // 4 p. With few ranks that share processors, which all bytes cost, 0.7 from p lanes on.
 constexpr uint64_t kChainBlockBytes = 512 * 1024;
 constexpr uint64_t kShortChainBlockBytes = 256 * 1024;
@@ -65,7 +65,8 @@ constexpr uint64_t kAlignedDoublingBytes = 8 * 1024;
 constexpr uint64_t kLeadersBytes = 128 * 1024;
 // Along a chain of hosts a broadcast leaves each host once, and H messages of a lane pass until it
 // is full, where the root's leader sends it log2 H times. Simulated for 8, 32 and 128 hosts with
-// two ranks they cross at 3, 7 and 20 lanes; so many bytes over log2 H, times H, are 6, 13 and 37.
+// two ranks they cross before 4, 8 and 32 lanes; so many bytes over log2 H, times H, are 5, 13
+// and 37.
 constexpr uint64_t kHostChainBytes = 512 * 1024;
 // So many hosts may send their sums to the root's leader without it being the bottleneck for long.
 constexpr uint32_t kReduceToLeaderHosts = 4;
