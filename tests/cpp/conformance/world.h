@@ -214,9 +214,8 @@ class RealTimeWorld : public World {
     for (const Node& node : nodes) {
       if (node.transport == nullptr) continue;
       if (!node.transport->arm()) return;
-      for (const int descriptor : node.transport->wait_handle().descriptors()) {
-        items.push_back({descriptor, POLLIN, 0});
-      }
+      const WaitHandle handle = node.transport->wait_handle();
+      for (const int descriptor : handle.descriptors()) items.push_back({descriptor, POLLIN, 0});
     }
     ppoll(items.data(), items.size(), &timeout, nullptr);
   }
