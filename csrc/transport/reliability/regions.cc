@@ -94,8 +94,9 @@ std::optional<uint32_t> Regions::write(const DataField& data) {
   ROCECOLL_CHECK(end <= slot.into.size);
   slot.landed.for_each_missing(data.offset, end, [&](uint64_t from, uint64_t to) {
     const auto bytes = data.payload.subspan(from - data.offset, to - from);
-    const bool in_order = from == 0 || slot.landed.covers(0, from);
-    (in_order && slot.into.intake != nullptr ? HandOver : Copy)(slot.into, from, bytes);
+    const bool hands_over =
+        slot.into.intake != nullptr && (from == 0 || slot.landed.covers(0, from));
+    (hands_over ? HandOver : Copy)(slot.into, from, bytes);
   });
   slot.landed.insert(data.offset, end);
   if (slot.landed.total() < slot.into.size) return std::nullopt;
