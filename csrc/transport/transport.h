@@ -172,8 +172,8 @@ struct Event {
 // cache-line-aligned allocations, and the second is nothing.
 class MemoryDomain {
  public:
-  // Less is not worth announcing: copying it costs less.
-  static constexpr size_t kLeastAnnouncedBytes = size_t{1} << 20;
+  // Less is not worth announcing: copying it costs less, registered or not.
+  static constexpr size_t kLeastAnnouncedBytes = size_t{16} << 10;
   virtual ~MemoryDomain() = default;
   virtual Result<LocalSlice> allocate(size_t bytes) = 0;
   virtual void free(LocalSlice slab) = 0;

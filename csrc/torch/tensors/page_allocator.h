@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for CPU tensors that are communicated: whole pages, and huge ones where a block is large,
-// so that the kernel's copies to and from the socket touch few of them.
+// so that the kernel's copies to and from the socket touch few of them; and known to last until it
+// is freed, so that it stays registered with RDMA devices (base/lasting_memory.h).
 #pragma once
 
 #include <c10/core/Allocator.h>

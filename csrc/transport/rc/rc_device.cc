@@ -89,6 +89,7 @@ bool RcDevice::arm() {
 }
 
 Status RcDevice::health(Instant now) {
+  memory_.drop_freed();
   const Rails::Set before = rails_.working();
   Status status = rails_.look();
   const Rails::Set changed = before ^ rails_.working();

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "transport/rc/receive_pool.h"
@@ -81,8 +82,11 @@ bool RegisteredMemory::lend_reserve(LocalSlice slice, Lease& lease) {
 
 RegistrationId RegisteredMemory::announce(std::span<std::byte> memory, bool writable) {
   if (memory.size() < kLeastAnnouncedBytes) return kUnregistered;
+  LastingMemory::Holder block = LastingMemory::Find(memory);
+  if (block == nullptr && memory.size() < kLeastPassingBytes) return kUnregistered;
   const RegistrationId id = next_id_++;
-  chunks_.announce(id, memory, writable ? RemoteAccess::kWrite : RemoteAccess::kNone);
+  const RemoteAccess access = writable ? RemoteAccess::kWrite : RemoteAccess::kNone;
+  chunks_.announce(id, memory, access, std::move(block));
   return id;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes memory usable by the RDMA devices, in the cheapest safe way: what this domain has allocated
-// is registered already; announced memory is registered in chunks, until it is withdrawn; other
-// slices are copied through registered blocks, or registered while they are lent where they are too
-// large for one. Nothing is cached by address: memory may be unmapped and its addresses used again
-// without anybody telling.
+// is registered already; announced memory is registered in chunks, until it is withdrawn, or freed
+// if its end is seen (base/lasting_memory.h); other slices are copied through registered blocks, or
+// registered while they are lent where they are too large for one. Nothing else is cached by
+// address: memory may be unmapped and its addresses used again without anybody telling.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,9 @@ namespace rocecoll {
 
 class RegisteredMemory final : public MemoryDomain {
  public:
+  // To copy less of what does not last costs less than to register it.
+  static constexpr size_t kLeastPassingBytes = size_t{1} << 20;
+
   // What the device reads from or writes to instead of, or in, the lent slice.
   struct Lease {
     std::byte* data = nullptr;
@@ -38,6 +41,8 @@ class RegisteredMemory final : public MemoryDomain {
   void free(LocalSlice slab) override;
   RegistrationId announce(std::span<std::byte> memory, bool writable) override;
   void withdraw(RegistrationId announced) override { chunks_.withdraw(announced); }
+  // Now and then, so that what is freed goes back to the system.
+  void drop_freed() { chunks_.drop_freed(); }
 
   // Sets a block aside for reading, once: then a refusal to lend_for_read() while lent_for_read()
   // is above 0 passes by itself, and while it is 0 nobody is refused who may have that block.

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "base/lasting_memory.h"
 #include "conformance/world_cluster.h"
 #include "dual/memory_world.h"
 #include "rc/rc_world.h"
@@ -180,6 +182,43 @@ TEST(Registration, LanesOfAnOperationShareTheRegistrationOfItsMemory) {
       EXPECT_EQ(after.calls - before[rank].calls, 4u) << "16 MiB in chunks of 4";
       EXPECT_EQ(after.bytes, before[rank].bytes);
     }
+  }
+}
+
+// As of tensors that the backend allocates, and of DDP's buckets. Less than a mebibyte, too, which
+// is copied where it does not last.
+TEST(Registration, MemoryThatLastsIsRegisteredOnce) {
+  RoceRanks ranks;
+  for (const size_t bytes : {64 << 10, 300 << 10, 16 << 20}) {
+    std::vector<std::span<float>> memory;
+    for (int rank = 0; rank < 2; ++rank) {
+      memory.emplace_back(static_cast<float*>(LastingMemory::Allocate(bytes)), bytes / 4);
+      std::ranges::fill(memory.back(), 1.0f);
+    }
+    for (int round = 0; round < 3; ++round) {
+      std::vector<OperationPtr> operations;
+      std::vector<SimRdmaRegistrations> before;
+      for (const Rank rank : {0u, 1u}) {
+        before.push_back(ranks.world->fabric.registrations(rank));
+        operations.push_back(
+            ranks.submit(rank, Collective::kAllreduce, std::as_writable_bytes(memory[rank])));
+      }
+      ASSERT_TRUE(ranks.run_until_done(operations, 64 * kMib));
+      for (const Rank rank : {0u, 1u}) {
+        EXPECT_EQ(std::ranges::count(memory[rank], static_cast<float>(2 << round)),
+                  std::ssize(memory[rank]));
+        const SimRdmaRegistrations& after = ranks.world->fabric.registrations(rank);
+        if (round == 0) continue;
+        EXPECT_EQ(after.calls, before[rank].calls) << bytes;
+      }
+    }
+    std::array<uint64_t, 2> held{};
+    for (const Rank rank : {0u, 1u}) held[rank] = ranks.world->fabric.registrations(rank).bytes;
+    for (const std::span<float> tensor : memory) LastingMemory::Free(tensor.data());
+    EXPECT_TRUE(ranks.cluster->run([&] {
+      return ranks.world->fabric.registrations(0).bytes + bytes <= held[0] &&
+             ranks.world->fabric.registrations(1).bytes + bytes <= held[1];
+    })) << "what is freed is not registered for long";
   }
 }
 

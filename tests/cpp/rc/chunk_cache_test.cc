@@ -64,7 +64,7 @@ TEST_F(Chunks, TheLongestIdleGivesWay) {
       ASSERT_NE(lent, nullptr) << chunk;
       cache_->give_back(*lent);
     }
-    EXPECT_LE(cache_->registered_bytes(), cache_->limit_bytes());
+    EXPECT_LE(cache_->passing().registered_bytes, cache_->passing().limit_bytes);
   }
   EXPECT_EQ(fabric_.registrations(0).calls, 8u) << "each once";
 }
@@ -92,6 +92,142 @@ TEST_F(Chunks, WithdrawnMemoryIsNotRegistered) {
   cache_->withdraw(1);
   EXPECT_EQ(fabric_.registrations(0).bytes, 0u);
   EXPECT_EQ(lend(0, 4096), nullptr);
+}
+
+// Memory whose end is seen: three chunks of a block, as tensors of the backend's own are.
+class LastingChunks : public Chunks {
+ protected:
+  static constexpr size_t kBytes = 10 * kMib;
+  void SetUp() override {
+    block_ = static_cast<std::byte*>(LastingMemory::Allocate(kBytes));
+    ASSERT_NE(block_, nullptr);
+  }
+  void TearDown() override {
+    cache_.reset();
+    LastingMemory::Free(block_);
+  }
+  void announce(RegistrationId id, size_t at = 0, size_t bytes = kBytes,
+                RemoteAccess access = RemoteAccess::kWrite) {
+    const std::span memory(block_ + at, bytes);
+    cache_->announce(id, memory, access, LastingMemory::Find(memory));
+  }
+  ChunkCache::Chunk* expose(RegistrationId id, uint64_t link, size_t at = 0) {
+    return cache_->lend_for_write({block_ + at, 1000, id}, link);
+  }
+  // An operation that writes to all of it from one link.
+  void operate(RegistrationId id, uint64_t link) {
+    announce(id);
+    for (size_t at = 0; at < kBytes; at += ChunkCache::kChunkBytes) {
+      ChunkCache::Chunk* chunk = expose(id, link, at);
+      ASSERT_NE(chunk, nullptr);
+      cache_->give_back(*chunk);
+    }
+    cache_->withdraw(id);
+  }
+  uint64_t registrations() { return fabric_.registrations(0).calls; }
+
+  std::byte* block_ = nullptr;
+};
+
+TEST_F(LastingChunks, OperationsOneAfterTheOtherRegisterItOnce) {
+  for (RegistrationId id = 2; id < 10; ++id) operate(id, 7);
+  EXPECT_EQ(registrations(), 3u);
+  EXPECT_EQ(cache_->passing().registered_bytes, 0u);
+}
+
+TEST_F(LastingChunks, PartsOfABlockShareItsChunks) {
+  announce(2, 0, kMib);
+  announce(3, kMib / 2, kMib, RemoteAccess::kNone);
+  ChunkCache::Chunk* written = expose(2, 7);
+  ChunkCache::Chunk* read = cache_->lend_for_read({block_ + kMib / 2, 1000, 3});
+  EXPECT_EQ(written, read);
+  EXPECT_EQ(expose(3, 7, kMib / 2), nullptr) << "it was announced to be read alone";
+  cache_->give_back(*written);
+  cache_->withdraw(2);
+  EXPECT_EQ(registrations(), 1u);
+  EXPECT_EQ(expose(2, 7), nullptr) << "its operation is over";
+  cache_->give_back(*read);
+  cache_->withdraw(3);
+}
+
+TEST_F(LastingChunks, AnotherLinkGetsAnotherKeyOnceAnOperation) {
+  operate(2, 7);
+  announce(3);
+  ChunkCache::Chunk* other = expose(3, 8);
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(registrations(), 4u) << "the key that the first one knows is dead";
+  EXPECT_EQ(expose(3, 9), nullptr) << "while a slice is lent";
+  cache_->give_back(*other);
+  EXPECT_EQ(expose(3, 9), nullptr) << "and later: to copy costs less";
+  cache_->withdraw(3);
+  announce(4);
+  ChunkCache::Chunk* third = expose(4, 9);
+  ASSERT_NE(third, nullptr);
+  EXPECT_EQ(registrations(), 5u);
+  cache_->give_back(*third);
+}
+
+TEST_F(LastingChunks, WhatIsFreedIsLetGoOf) {
+  operate(2, 7);
+  EXPECT_GT(fabric_.registrations(0).bytes, 0u);
+  LastingMemory::Free(block_);
+  cache_->drop_freed();
+  EXPECT_EQ(fabric_.registrations(0).bytes, 0u);
+  EXPECT_EQ(cache_->lasting().registered_bytes, 0u);
+  SetUp();
+  operate(3, 7);
+  EXPECT_EQ(registrations(), 6u) << "whatever lay there before";
+}
+
+TEST_F(LastingChunks, WhatIsFreedInAnOperationStaysUntilItsEnd) {
+  announce(2);
+  ChunkCache::Chunk* lent = expose(2, 7);
+  LastingMemory::Free(block_);
+  cache_->drop_freed();
+  block_[0] = std::byte{1};
+  cache_->give_back(*lent);
+  cache_->withdraw(2);
+  cache_->drop_freed();
+  EXPECT_EQ(fabric_.registrations(0).bytes, 0u);
+  SetUp();
+}
+
+TEST_F(LastingChunks, MuchIsLetGoOfBitByBit) {
+  LastingMemory::Free(block_);
+  block_ = static_cast<std::byte*>(LastingMemory::Allocate(20 * kMib));
+  std::vector<std::byte*> blocks;
+  for (RegistrationId id = 2; id < 22; ++id) {
+    blocks.push_back(static_cast<std::byte*>(LastingMemory::Allocate(kMib / 2)));
+    const std::span memory(blocks.back(), kMib / 2);
+    cache_->announce(id, memory, RemoteAccess::kWrite, LastingMemory::Find(memory));
+    cache_->give_back(*cache_->lend_for_read({memory.data(), 1000, id}));
+    cache_->withdraw(id);
+  }
+  for (std::byte* block : blocks) LastingMemory::Free(block);
+  uint64_t left = cache_->lasting().registered_bytes;
+  for (int looks = 0; left > 0; ++looks) {
+    ASSERT_LT(looks, 20);
+    cache_->drop_freed();
+    EXPECT_LE(left - cache_->lasting().registered_bytes, 8 * kMib / 2);
+    EXPECT_LT(cache_->lasting().registered_bytes, left);
+    left = cache_->lasting().registered_bytes;
+  }
+}
+
+// It has no bound of its own: what the process may lock is one.
+TEST_F(LastingChunks, TheLongestIdleGivesWayToo) {
+  LastingMemory::Free(block_);
+  block_ = static_cast<std::byte*>(LastingMemory::Allocate(32 * kMib));
+  announce(2, 0, 32 * kMib);
+  for (size_t chunk = 0; chunk < 8; ++chunk) {
+    for (int slice = 0; slice < 4'000; ++slice) {
+      ChunkCache::Chunk* lent = expose(2, 7, chunk * ChunkCache::kChunkBytes);
+      ASSERT_NE(lent, nullptr) << chunk;
+      cache_->give_back(*lent);
+    }
+    EXPECT_LE(cache_->lasting().registered_bytes, cache_->lasting().limit_bytes);
+  }
+  EXPECT_EQ(registrations(), 8u);
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 // A peer keeps the keys that it was told, and its device goes on when its process does not. What it
 // writes after its link has ended here finds no queue pair, whoever has the memory by then.
 #include <functional>
+#include <span>
 
+#include "base/lasting_memory.h"
 #include "rc/rc_pair.h"
 
 namespace rocecoll {
@@ -14,7 +16,9 @@ using std::chrono::milliseconds;
 constexpr size_t kBytes = 100'000;
 
 // Where a slice that the peer may write lies.
-enum class Memory : int { kBlock, kScratch, kAnnounced };
+enum class Memory : int { kBlock, kScratch, kAnnounced, kLasting };
+
+bool IsAnnounced(Memory kind) { return kind == Memory::kAnnounced || kind == Memory::kLasting; }
 
 class RcLateWrite : public testing::TestWithParam<std::tuple<Memory, bool>> {
  protected:
@@ -26,9 +30,13 @@ class RcLateWrite : public testing::TestWithParam<std::tuple<Memory, bool>> {
         from.push_back(open(peer, 0));
       }
       EXPECT_TRUE(run([&] { return transports[0]->links_on_path() == 2; }));
+      if (kind == Memory::kLasting) {
+        lasting = LastingMemory::Allocate(passing.size());
+        callers = {static_cast<std::byte*>(lasting), passing.size()};
+      }
       slice = {callers.data(), kBytes, kUnregistered};
       if (kind == Memory::kScratch) slice = scratch = memory().allocate(kBytes).take();
-      if (kind == Memory::kAnnounced) announce_again();
+      if (IsAnnounced(kind)) announce_again();
     }
     ~Ranks() override {
       for (Link* link : to) {
@@ -36,6 +44,7 @@ class RcLateWrite : public testing::TestWithParam<std::tuple<Memory, bool>> {
       }
       if (scratch.data != nullptr) memory().free(scratch);
       if (scratch.data == nullptr) memory().withdraw(slice.registration);
+      LastingMemory::Free(lasting);
     }
     MemoryDomain& memory() { return transports[0]->memory(); }
     // As the next operation on the same tensor does.
@@ -60,7 +69,9 @@ class RcLateWrite : public testing::TestWithParam<std::tuple<Memory, bool>> {
       return {data, data + kBytes};
     }
 
-    Bytes callers = Bytes(MemoryDomain::kLeastAnnouncedBytes);
+    Bytes passing = Bytes(RegisteredMemory::kLeastPassingBytes);
+    void* lasting = nullptr;
+    std::span<std::byte> callers = passing;
     Bytes stale = RandomBytes(kBytes, 1);
     Bytes fresh = RandomBytes(kBytes, 2);
     LocalSlice slice;
@@ -79,7 +90,7 @@ class RcLateWrite : public testing::TestWithParam<std::tuple<Memory, bool>> {
 
 INSTANTIATE_TEST_SUITE_P(All, RcLateWrite,
                          testing::Combine(testing::Values(Memory::kBlock, Memory::kScratch,
-                                                          Memory::kAnnounced),
+                                                          Memory::kAnnounced, Memory::kLasting),
                                           testing::Bool()));
 
 // The memory is the owner's again as close() returns, before anything else has its turn.
@@ -97,11 +108,11 @@ TEST_P(RcLateWrite, DoesNotLandOnceTheLinkIsClosed) {
 TEST_P(RcLateWrite, DoesNotLandInWhatAnotherLinkHasExposed) {
   Ranks ranks(kind(), options());
   const RemoteSlice before = ranks.write_that_comes_late();
-  if (kind() == Memory::kAnnounced) ranks.announce_again();
+  if (IsAnnounced(kind())) ranks.announce_again();
   const RemoteSlice exposed = ranks.to[1]->expose(ranks.slice, 2);
   ASSERT_EQ(exposed.base, before.base) << "it is not the same memory";
   const bool same_key = static_cast<uint32_t>(exposed.key) == static_cast<uint32_t>(before.key);
-  ASSERT_EQ(same_key, kind() != Memory::kAnnounced);
+  ASSERT_EQ(same_key, !IsAnnounced(kind()));
   ASSERT_TRUE(ranks.from[1]->write(exposed, {ranks.fresh.data(), kBytes, kUnregistered}, 2));
   const auto landed = [&] { return ranks.transferred(ranks.from[1], ranks.to[1], 1); };
   ASSERT_TRUE(ranks.run(landed, milliseconds(50), {1}));
