@@ -10,6 +10,7 @@
 #include "collectives/selector.h"
 #include "python/errors.h"
 #include "python/group_object.h"
+#include "python/memory_object.h"
 #include "python/runtime_object.h"
 #include "runtime/open_transport.h"
 
@@ -99,6 +100,7 @@ PYBIND11_MODULE(_core, module) {
   BindErrors(module);
   BindRuntime(module);
   BindGroup(module);
+  BindMemory(module);
   BindOptions(module);
   module.def("algorithm_names", &AlgorithmNamesOf, py::arg("collective"), py::arg("ranks") = 0,
              py::arg("hosts") = std::vector<uint32_t>(),

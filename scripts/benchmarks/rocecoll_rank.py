@@ -2,7 +2,8 @@
 """One of two ranks of rocecoll, timed: rocecoll_rank.py RANK CASE.
 
 Says its address on stdout, reads both on stdin, then writes {bytes: seconds} as JSON: of the whole
-stream, or of each all_reduce.
+stream, or of each all_reduce. Its memory stays registered, as perftest's does, and as UCX keeps in mind
+what it has registered.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ def stream(group: core.Group, buffers: list[np.ndarray], messages: int) -> None:
 
 
 def seconds_of_stream(group: core.Group, size_bytes: int, messages: int) -> float:
-    buffers = [np.ones(size_bytes, np.uint8) for _ in range(max(4, WINDOW_BYTES // size_bytes))]
+    count = max(4, WINDOW_BYTES // size_bytes)
+    buffers = [np.frombuffer(core.Memory(size_bytes), np.uint8) for _ in range(count)]
+    for buffer in buffers:
+        buffer.fill(1)
     stream(group, buffers, 2 * len(buffers))
     started = time.perf_counter()
     stream(group, buffers, messages)
@@ -76,7 +80,7 @@ def measure(case: str, group: core.Group) -> dict[int, object]:
         group.barrier().wait(LIMIT_S)
 
     return {
-        size: seconds_of_calls(all_reduce, barrier, size, cases.all_reduce_calls(size))
+        size: seconds_of_calls(all_reduce, barrier, size, cases.all_reduce_calls(size), core.Memory)
         for size in cases.ALL_REDUCE.sizes_bytes
     }
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from typing_extensions import Buffer
 
 from rocecoll.bench.sizes import MIB
 
@@ -20,9 +21,12 @@ def seconds_of_calls(
     barrier: Callable[[], None],
     size_bytes: int,
     calls: int,
+    memory: Callable[[int], Buffer] = bytearray,
 ) -> list[float]:
     """Of each call on this rank, all_reduce being (input, output). Two ranks; checks the result."""
-    mine, total = (np.ones(size_bytes // 4, np.float32) for _ in range(2))
+    mine, total = (np.frombuffer(memory(size_bytes), np.float32) for _ in range(2))
+    mine.fill(1)
+    total.fill(0)
     for _ in range(max(1, min(WARM_UP_CALLS, WARM_UP_BYTES // size_bytes))):
         all_reduce(mine, total)
     barrier()

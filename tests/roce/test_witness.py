@@ -145,6 +145,31 @@ def test_memory_of_an_operation_is_registered_only_meanwhile() -> None:
         job.values()
 
 
+def test_memory_of_our_own_stays_registered_until_it_is_freed() -> None:
+    """So that operations one after the other do not register it again."""
+    size_bytes = 100 * 4096
+
+    def body(rank: Rank) -> None:
+        def keys() -> list[int]:
+            entries = bed.resources("mr", rank.end.device)
+            return [int(entry["mrn"]) for entry in entries if int(entry["mrlen"]) == size_bytes]
+
+        data = np.frombuffer(core.Memory(size_bytes), np.int64)
+        registered = []
+        for _ in range(3):
+            data.fill(rank.number + 1)
+            assert rank.group.all_reduce(data, "int64").wait()
+            assert (data == 3).all()
+            registered.append(keys())
+        assert registered[0] == registered[1] == registered[2] != []
+        del data
+        bed.wait_until(lambda: not keys(), "what was freed is not registered")
+        rank.group.barrier().wait()
+
+    with Job(2, body, "rc") as job:
+        job.values()
+
+
 def test_forged_datagrams_change_nothing(pyverbs: None) -> None:
     """With a wrong queue key, with the right one and garbage, and with packets seen on the wire."""
 
