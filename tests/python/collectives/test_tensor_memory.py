@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors in memory that the backend allocates, as FSDP2 asks for them."""
+"""Tensors in memory that the backend allocates, as FSDP2 and DDP ask for them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
 
 pytestmark = pytest.mark.quick
 
@@ -123,3 +124,25 @@ def check_fsdp() -> None:
 @pytest.mark.parametrize("size", [2, 3])
 def test_fsdp(shared_pool, size: int) -> None:
     shared_pool(size).run(check_fsdp)
+
+
+def check_ddp() -> None:
+    """DDP's first bucket begins at a page, as what the backend allocates does."""
+    torch.manual_seed(1)
+    alone = torch.nn.Sequential(torch.nn.Linear(300, 200), torch.nn.ReLU(), torch.nn.Linear(200, 4))
+    model = copy.deepcopy(alone)
+    inputs = torch.randn(3, 300)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("DDP_DISABLE_COMM_MEM", "0")
+        parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
+        train(parallel, inputs)  # after whose first step the buckets are made anew
+    train(alone, inputs)
+    for parameter, expected in zip(model.parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(parameter, expected)
+    parallel(inputs).sum().backward()  # gradients are views of the buckets
+    starts = [parameter.grad.data_ptr() % mmap.PAGESIZE for parameter in model.parameters()]
+    assert 0 in starts, starts
+
+
+def test_ddp(shared_pool) -> None:
+    shared_pool(2).run(check_ddp)
