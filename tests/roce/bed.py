@@ -7,9 +7,10 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,29 @@ def is_active(device: str) -> bool:
     return "ACTIVE" in Path(f"/sys/class/infiniband/{device}/ports/1/state").read_text()
 
 
+def wait_for_gid(device: str, address: str) -> int:
+    """The index of the IPv4 address's GID, which is not there at once after either was added."""
+    gid, table = IPv6Address(f"::ffff:{address}").exploded, Path(f"/sys/class/infiniband/{device}")
+    found: list[int] = []
+
+    def is_there() -> bool:
+        for entry in (table / "ports/1/gids").iterdir():
+            try:
+                found.extend([int(entry.name)] if entry.read_text().strip() == gid else [])
+            except OSError:
+                continue  # an entry that is empty
+        return bool(found)
+
+    wait_until(is_there, f"{device} has the GID of {address}")
+    return found[0]
+
+
 @contextmanager
-def link_down(end: End) -> Iterator[None]:
-    """The interface is down, and with it the ports of both devices, as with a cable pulled."""
+def link_down(end: End, wire: Sequence[End] = ()) -> Iterator[None]:
+    """The interface is down, and with it the ports of both devices, as with a cable pulled.
+
+    `wire` has both ends, if they are not the bed's.
+    """
     routes = [
         (version, line.split())
         for version in ("-4", "-6")
@@ -98,7 +119,7 @@ def link_down(end: End) -> Iterator[None]:
                 run("ip", "-6", "address", "replace", address, "dev", end.interface, "nodad")
         for version, words in routes:
             run("ip", version, "route", "replace", *words, "dev", end.interface)
-        for other in ends():
+        for other in wire or ends():
             wait_until(lambda device=other.device: is_active(device), "the port is up again")
 
 

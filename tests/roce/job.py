@@ -94,7 +94,8 @@ def end_of(rank: int) -> bed.End:
 def settings_of(rank: int, size: int, variables: dict[str, str]) -> dict[str, Any]:
     end = end_of(rank)
     os.environ.update({"ROCECOLL_IB_HCA": f"={end.device}"} | variables)
-    return options.runtime_settings(options.resolve(), end.address, size)
+    # All are on this host, unless the variables of a launcher say that they are on others.
+    return options.runtime_settings(options.resolve(), end.address, options.local_ranks() or size)
 
 
 def drain_log() -> list[tuple[str, str]]:
