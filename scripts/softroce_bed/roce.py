@@ -142,6 +142,7 @@ ROCE_STEPS = (
     ),
     roce_step("every collective, clean and with faults", "matrix"),
     roce_step("RoCE goes away, or was not asked for", "failover", "default"),
+    roce_step("two wires, and devices that are removed", "rails", "removal"),
     cpp_step("queue pairs and datagrams of a device", "verbs_test"),
     roce_step("what others see", "witness"),
     roce_step("doctor between hosts", "doctor"),
