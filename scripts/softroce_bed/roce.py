@@ -141,6 +141,7 @@ ROCE_STEPS = (
         quirks="way_ms=1000",
     ),
     roce_step("every collective, clean and with faults", "matrix"),
+    roce_step("many ranks", "scale"),
     roce_step("RoCE goes away, or was not asked for", "failover", "default"),
     roce_step("two wires, and devices that are removed", "rails", "removal"),
     cpp_step("queue pairs and datagrams of a device", "verbs_test"),

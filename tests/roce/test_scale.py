@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many ranks, each a process with a queue pair of its own to every other, on the devices of a wire."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import bed
+import numpy as np
+import pytest
+from core_alone import core
+from job import Job, Rank
+
+# With 64 it takes the beds' one or two slow processors minutes to get 4032 ends going.
+RANKS = 32
+BLOCK = 1000  # of int32 for each rank in all_to_all, too much to go by way of others
+LIMIT_S = 600.0
+# A process of many may get no processor for longer than the 4 s after which a rank counts as lost.
+PATIENT = {"ROCECOLL_PEER_TIMEOUT": "300"}
+OVER_ROCE = re.compile(r"ranks \d+ and (\d+) .*: RoCE, reliable connection over ")
+
+
+def add_up(rank: Rank, elements: int) -> None:
+    data = np.arange(elements, dtype=np.int32) % 11 + rank.number
+    expected = np.arange(elements, dtype=np.int32) % 11 * rank.size
+    assert rank.group.all_reduce(data, "int32").wait(LIMIT_S)
+    assert (data == expected + rank.size * (rank.size - 1) // 2).all()
+
+
+def exchange(rank: Rank) -> None:
+    count, everyone = rank.size, np.arange(rank.size, dtype=np.int32)
+    sent = np.repeat(everyone * count + rank.number, BLOCK)
+    received = np.zeros(count * BLOCK, np.int32)
+    assert rank.group.all_to_all(sent, received, "int32").wait(LIMIT_S)
+    assert (received == np.repeat(rank.number * count + everyone, BLOCK)).all()
+
+
+def wait_to_have_met_all(rank: Rank) -> None:
+    """Sleeps until the log has said of each pair that RoCE carries it."""
+    deadline, met = time.monotonic() + LIMIT_S, set()
+    while len(met) < rank.size - 1:
+        left_s = deadline - time.monotonic()
+        assert left_s > 0, f"no RoCE with {set(range(rank.size)) - met}"
+        entry = core.take_log_entry(left_s)
+        if entry is not None and (match := OVER_ROCE.search(entry[1])):
+            met.add(int(match.group(1)))
+
+
+def meet_everybody(rank: Rank) -> int:
+    """How many queue pairs are on this rank's device when all have met over RoCE."""
+    for elements in (0, 1, 10_007):
+        add_up(rank, elements)
+    exchange(rank)
+    wait_to_have_met_all(rank)
+    exchange(rank)
+    add_up(rank, 10_007)
+    assert rank.group.barrier().wait(LIMIT_S)
+    # A program that is started takes User-Mode Linux long, so not all ranks ask.
+    held = bed.resource_counts()[rank.end.device]["qp"] if rank.number < 2 else 0
+    assert rank.group.barrier().wait(LIMIT_S)
+    return held
+
+
+@pytest.mark.timeout(1800)
+def test_many_ranks_meet_over_rc_and_leave_nothing() -> None:
+    before = bed.resource_counts()
+    with Job(RANKS, meet_everybody, "rc", variables=PATIENT, timeout_s=LIMIT_S) as job:
+        held = job.values(limit_s=2 * LIMIT_S)
+    # On a busy machine some may be between two attempts. Half of all ends are on each device.
+    assert min(held[:2]) > RANKS * (RANKS - 1) // 4, held
+    bed.wait_until(lambda: bed.resource_counts() == before, f"back to {before}")
