@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the RDMA devices of a program smaller than they are: LD_PRELOAD=quirky_nic.so and, in
 // QUIRKY_NIC, limits such as "max_srq=0 max_cqe=600": at most max_srq_wr, max_cqe, max_qp_wr as the
-// device says, and without being said max_inline_data of a queue pair, as devices do it. And
-// slower: with "way_ms=1000" the way to a peer takes the kernel so long to find, each time.
+// device says, and without being said max_inline_data of a queue pair, as devices do it. Of a
+// process there may be max_qp queue pairs and max_mr registrations at a time; for more there is no
+// memory. And slower: with "way_ms=1000" the way to a peer takes the kernel so long to find, each
+// time, and a registration takes reg_ms_per_mib for each MiB.
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 
 namespace {
 
@@ -30,10 +36,49 @@ void FindWay() {
 }
 
 template <typename Function>
-Function* Real(Function* /*type*/, const char* name) {
-  void* found = dlvsym(RTLD_NEXT, name, "IBVERBS_1.1");  // 1.0 has another binary interface
+Function* Real(Function* /*type*/, const char* name, const char* version = "IBVERBS_1.1") {
+  void* found = dlvsym(RTLD_NEXT, name, version);  // 1.0 has another binary interface
   if (found == nullptr) std::abort();
   return reinterpret_cast<Function*>(found);
+}
+
+// Those of a kind that this process has. The first that are too many fail, as with devices.
+class Living {
+ public:
+  explicit Living(const char* limit) : limit_(limit) {}
+
+  template <typename Make>
+  auto make(const Make& make_one) -> decltype(make_one()) {
+    if (count_.fetch_add(1) >= Limit(limit_, INT_MAX)) {
+      count_.fetch_sub(1);
+      errno = ENOMEM;
+      return nullptr;
+    }
+    auto* made = make_one();
+    if (made == nullptr) count_.fetch_sub(1);
+    return made;
+  }
+  int destroyed(int failed) {
+    if (failed == 0) count_.fetch_sub(1);
+    return failed;
+  }
+
+ private:
+  const char* const limit_;
+  std::atomic<int> count_ = 0;
+};
+
+Living queue_pairs("max_qp");
+Living registrations("max_mr");
+
+template <typename Register>
+ibv_mr* RegisterSlowly(size_t bytes, const Register& register_now) {
+  const int64_t ms_per_mib = Limit("reg_ms_per_mib", INT_MAX);
+  if (ms_per_mib < INT_MAX) {
+    const auto us = ms_per_mib * 1000 * static_cast<int64_t>(bytes) >> 20;
+    std::this_thread::sleep_for(std::chrono::microseconds(us));
+  }
+  return registrations.make(register_now);
 }
 
 }  // namespace
@@ -44,6 +89,8 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
   attributes->max_srq_wr = Limit("max_srq_wr", attributes->max_srq_wr);
   attributes->max_cqe = Limit("max_cqe", attributes->max_cqe);
   attributes->max_qp_wr = Limit("max_qp_wr", attributes->max_qp_wr);
+  attributes->max_qp = Limit("max_qp", attributes->max_qp);
+  attributes->max_mr = Limit("max_mr", attributes->max_mr);
   return failed;
 }
 
@@ -74,12 +121,36 @@ ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* wanted) {
       receives > Limit("max_qp_wr", receives)) {
     return nullptr;
   }
-  ibv_qp* made = Real(&ibv_create_qp, "ibv_create_qp")(domain, wanted);
+  ibv_qp* made =
+      queue_pairs.make([&] { return Real(&ibv_create_qp, "ibv_create_qp")(domain, wanted); });
   if (made != nullptr) {
     const auto granted = static_cast<int>(wanted->cap.max_inline_data);
     wanted->cap.max_inline_data = static_cast<uint32_t>(Limit("max_inline_data", granted));
   }
   return made;
+}
+
+int ibv_destroy_qp(ibv_qp* queue_pair) {
+  return queue_pairs.destroyed(Real(&ibv_destroy_qp, "ibv_destroy_qp")(queue_pair));
+}
+
+// A macro of this name takes the other one where there are flags that may be left out.
+#undef ibv_reg_mr
+ibv_mr* ibv_reg_mr(ibv_pd* domain, void* memory, size_t bytes, int access) {
+  return RegisterSlowly(
+      bytes, [&] { return Real(&ibv_reg_mr, "ibv_reg_mr")(domain, memory, bytes, access); });
+}
+
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* memory, size_t bytes, uint64_t at,
+                         unsigned int access) {
+  return RegisterSlowly(bytes, [&] {
+    return Real(&ibv_reg_mr_iova2, "ibv_reg_mr_iova2", "IBVERBS_1.8")(domain, memory, bytes, at,
+                                                                      access);
+  });
+}
+
+int ibv_dereg_mr(ibv_mr* region) {
+  return registrations.destroyed(Real(&ibv_dereg_mr, "ibv_dereg_mr")(region));
 }
 
 int ibv_modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
