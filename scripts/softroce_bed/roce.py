@@ -61,17 +61,28 @@ BED_STEPS = (
     ),
 )
 
+CPP_BUILD = ROOT / "build" / "release"
+
+
+def preloaded(quirks: str) -> str:
+    """In front of a command: the limits of the devices that tests/quirky_nic plays for it."""
+    return (
+        f"QUIRKY_NIC='{quirks}' LD_PRELOAD={CPP_BUILD}/quirky_nic/quirky_nic.so " if quirks else ""
+    )
+
+
 PYTEST = "python -m pytest -p no:cacheprovider -q -ra --durations=5"
 
 
-def roce_step(name: str, *files: str) -> Step:
+def roce_step(name: str, *files: str, quirks: str = "") -> Step:
     """Files of tests/roce, all in one guest. Interrupted, pytest reports what has finished.
 
     PYTEST_LIMIT_S and, in pytest-timeout's words, PYTEST_TIMEOUT come from run_step.
     """
     paths = " ".join(f"tests/roce/test_{file}.py" for file in files)
     command = (
-        f"timeout -s INT $PYTEST_LIMIT_S {PYTEST} --junitxml=$SOFTROCE_OUT/{files[0]}.xml {paths}"
+        f"{preloaded(quirks)}timeout -s INT $PYTEST_LIMIT_S {PYTEST} "
+        f"--junitxml=$SOFTROCE_OUT/{files[0]}.xml {paths}"
     )
     return Step(name, command, cases=True, limit_s=PYTEST_LIMIT_S + REPORT_LIMIT_S)
 
@@ -83,19 +94,15 @@ def apart_step(name: str, arguments: str) -> Step:
 
 
 CPP_TARGETS = ("verbs_test", "conformance_test", "rocecoll_verbs_plugin", "quirky_nic")
-CPP_BUILD = ROOT / "build" / "release"
 CPP_BUILD_LIMIT_S = 1500
 
 
 def cpp_step(name: str, test: str, arguments: str = "", netem: str = "", quirks: str = "") -> Step:
-    """Tests of GoogleTest that want devices; $1 and $2 are their names, $3 and $4 the addresses.
-
-    `quirks` are limits of the devices that tests/quirky_nic plays.
-    """
-    preload = f"QUIRKY_NIC='{quirks}' LD_PRELOAD={CPP_BUILD}/quirky_nic/quirky_nic.so "
+    """Tests of GoogleTest that want devices; $1 and $2 are their names, $3 and $4 the addresses."""
     command = (
-        f"set -- $SOFTROCE_DEVICES $SOFTROCE_ADDRESSES; {preload if quirks else ''}"
-        f"exec {CPP_BUILD}/{test} --gtest_output=xml:$SOFTROCE_OUT/{test}.xml {arguments}"
+        f"set -- $SOFTROCE_DEVICES $SOFTROCE_ADDRESSES; "
+        f"{preloaded(quirks)}exec {CPP_BUILD}/{test} "
+        f"--gtest_output=xml:$SOFTROCE_OUT/{test}.xml {arguments}"
     )
     return Step(name, command, cases=True, netem=netem)
 
@@ -152,6 +159,7 @@ ROCE_STEPS = (
     roce_step("many ranks", "scale"),
     roce_step("RoCE goes away, or was not asked for", "failover", "default"),
     roce_step("two wires, and devices that are removed", "rails", "removal"),
+    roce_step("devices die for good", "dead_device", quirks="alive=1"),
     cpp_step("queue pairs and datagrams of a device", "verbs_test"),
     roce_step("what others see", "witness"),
     roce_step("doctor between hosts", "doctor"),
