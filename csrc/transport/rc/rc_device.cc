@@ -31,7 +31,7 @@ RcDevice::RcDevice(RdmaDevices devices, const RcOptions& options)
                  options.queue_pairs_per_connection <= FastPath::kMaxStreams &&
                  options.credits >= 1 && options.credits < UINT16_MAX);
   for (size_t rail = 0; rail < rails_.count(); ++rail) {
-    polled_[rail].receives = std::make_unique<ReceivePool>(rails_, rail, memory_.frames());
+    polled_[rail].receives = std::make_unique<ReceivePool>(rails_, rail, memory_.buffers());
   }
 }
 

@@ -14,13 +14,13 @@ namespace rocecoll {
 RcStream::~RcStream() {
   destroy();
   while (!messages_.empty()) forget_front();
-  if (bare_headers_) memory_.frames().give_back(bare_headers_);
+  if (bare_headers_) memory_.buffers().give_back(bare_headers_);
 }
 
 Status RcStream::prepare() {
   ROCECOLL_CHECK(queue_pair_ == nullptr);
-  if (!bare_headers_) bare_headers_ = memory_.frames().take(BlockPool::kLargestBytes >> 6);
-  if (!bare_headers_) return memory_.frames().refusal();
+  if (!bare_headers_) bare_headers_ = memory_.buffers().take(BlockPool::kLargestBytes >> 6);
+  if (!bare_headers_) return memory_.buffers().refusal();
   auto made = device_.create_queue_pair();
   if (!made.ok()) return made.status();
   queue_pair_ = made.take();

@@ -13,8 +13,8 @@ namespace rocecoll {
 namespace {
 
 constexpr size_t kPoolLimitBytes = size_t{64} << 20;  // of each of the two for writes
-// All receive buffers, and as much for frames on their way out.
-constexpr size_t kFramesLimitBytes = 2 * ReceivePool::kMaxBuffers * ReceivePool::kBufferBytes;
+// All receive buffers; and as much for the headers of links, or for frames on their way out.
+constexpr size_t kReceivesLimitBytes = ReceivePool::kMaxBuffers * ReceivePool::kBufferBytes;
 // One that takes longer holds up everything else: at 1 ms for a MiB, 16 ms.
 constexpr size_t kLargestRegistrationBytes = size_t{16} << 20;
 static_assert(BlockPool::kLargestBytes >= RcOptions::kMaxWriteBytes, "or writes find no block");
@@ -23,7 +23,8 @@ static_assert(BlockPool::kLargestBytes >= RcOptions::kMaxWriteBytes, "or writes 
 
 RegisteredMemory::RegisteredMemory(Rails& rails)
     : rails_(rails),
-      frames_(rails, RemoteAccess::kNone, kFramesLimitBytes),
+      buffers_(rails, RemoteAccess::kNone, 2 * kReceivesLimitBytes),
+      frames_(rails, RemoteAccess::kNone, kReceivesLimitBytes),
       sources_(rails, RemoteAccess::kNone, kPoolLimitBytes),
       targets_(rails, RemoteAccess::kWrite, kPoolLimitBytes),
       chunks_(rails) {}
@@ -66,7 +67,11 @@ void RegisteredMemory::free(LocalSlice slab) {
 }
 
 Status RegisteredMemory::reserve() {
-  if (!reserve_) reserve_ = sources_.take(BlockPool::kLargestBytes);
+  if (reserve_) return {};
+  const BlockPool::Block frame = frames_.take(ReceivePool::kBufferBytes);
+  if (!frame) return frames_.refusal();
+  frames_.give_back(frame);  // what a pool has registered stays so
+  reserve_ = sources_.take(BlockPool::kLargestBytes);
   return reserve_ ? Status() : sources_.refusal();
 }
 

@@ -45,7 +45,8 @@ class RegisteredMemory final : public MemoryDomain {
   void drop_freed() { chunks_.drop_freed(); }
 
   // Sets a block aside for reading, once: then a refusal to lend_for_read() while lent_for_read()
-  // is above 0 passes by itself, and while it is 0 nobody is refused who may have that block.
+  // is above 0 passes by itself, and while it is 0 nobody is refused who may have that block. And
+  // registers memory for frames: a refusal of frames() passes by itself then.
   Status reserve();
   // For the device to read, at most BlockPool::kLargestBytes of what is not announced; the bytes
   // are as they are now.
@@ -59,7 +60,10 @@ class RegisteredMemory final : public MemoryDomain {
   // Leases for reading that are not back.
   size_t lent_for_read() const { return lent_for_read_; }
 
-  // Blocks that the peer cannot write to, for frames.
+  // Blocks that the peer cannot write to. What links hold for as long as they live, such as receive
+  // buffers, comes from one pool, and frames on their way out from another: many links would leave
+  // nothing for these otherwise, and nothing would move.
+  BlockPool& buffers() { return buffers_; }
   BlockPool& frames() { return frames_; }
 
  private:
@@ -77,6 +81,7 @@ class RegisteredMemory final : public MemoryDomain {
   Result<Lease> lend(LocalSlice slice, BlockPool& pool, RemoteAccess access);
 
   Rails& rails_;
+  BlockPool buffers_;
   BlockPool frames_;
   BlockPool sources_;
   BlockPool targets_;
