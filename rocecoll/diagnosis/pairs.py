@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import Any
 
 from rocecoll.diagnosis.echo import EchoSocket, Kind, headers_bytes, route_mtu_bytes
+from rocecoll.diagnosis.mtu_search import MtuSearch
 from rocecoll.diagnosis.pair_table import STEP_LIMIT, PairsError, Table, turns
 from rocecoll.diagnosis.pair_verdicts import Member, Way
 from rocecoll.records import host_id
@@ -128,33 +129,21 @@ def _ask_for_echoes(echo: EchoSocket, peers: Sequence[Member], probes: dict[int,
 
 
 def _search_mtus(echo: EchoSocket, peers: Sequence[Member], probes: dict[int, _Probe]) -> None:
-    """For all peers at once, by bisection between what always works and what the route takes."""
-    spans: dict[int, tuple[int, int]] = {}
+    """For all peers at once."""
+    searches: dict[int, MtuSearch] = {}
     for peer in peers:
         probe = probes[peer.rank]
         if probe.rtts_us:
-            target = (peer.address, peer.port)
-            probe.route_mtu_bytes = route_mtu_bytes(target)
+            probe.route_mtu_bytes = route_mtu_bytes((peer.address, peer.port))
             most = min(probe.route_mtu_bytes - headers_bytes(peer.address), 65507)
-            spans[peer.rank] = (LEAST_PAYLOAD_BYTES, max(most, LEAST_PAYLOAD_BYTES))
-    works: dict[int, int] = {}
-    sizes = {rank: most for rank, (_, most) in spans.items()}
-    while sizes:
+            searches[peer.rank] = MtuSearch(LEAST_PAYLOAD_BYTES, max(most, LEAST_PAYLOAD_BYTES))
+    while sizes := {rank: one.size_bytes for rank, one in searches.items() if not one.done}:
         passed = _which_pass(echo, [peer for peer in peers if peer.rank in sizes], sizes)
-        for rank, size in list(sizes.items()):
-            low, high = spans[rank]
-            if rank in passed:
-                works[rank] = size
-                spans[rank] = low, high = size + 1, high
-            else:
-                spans[rank] = low, high = low, size - 1
-            if low > high:
-                del sizes[rank]
-            else:  # the least first, then halves
-                sizes[rank] = (low + high) // 2 if rank in works else low
+        for rank in sizes:
+            searches[rank].hear(rank in passed)
     for peer in peers:
-        if peer.rank in works:
-            probes[peer.rank].mtu_bytes = works[peer.rank] + headers_bytes(peer.address)
+        if peer.rank in searches and (works := searches[peer.rank].works_bytes):
+            probes[peer.rank].mtu_bytes = works + headers_bytes(peer.address)
 
 
 def _which_pass(echo: EchoSocket, peers: Sequence[Member], sizes: dict[int, int]) -> set[int]:
