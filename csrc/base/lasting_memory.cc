@@ -20,7 +20,7 @@ constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 LastingMemory::Block::~Block() { std::free(bytes.data()); }
 
-void* LastingMemory::Allocate(size_t bytes) {
+LastingMemory::Owner LastingMemory::Allocate(size_t bytes) {
   const bool large = bytes >= kHugePageBytes;
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t whole = RoundUp(std::max<size_t>(bytes, 1), page);
@@ -35,7 +35,7 @@ void* LastingMemory::Allocate(size_t bytes) {
   LastingMemory& memory = instance();
   const std::lock_guard lock(memory.mutex_);
   memory.blocks_.emplace(first, std::move(block));
-  return data;
+  return Owner(first);
 }
 
 void LastingMemory::Free(void* data) {

@@ -30,9 +30,14 @@ class LastingMemory {
   // Its pages stay what they are meanwhile, also when the user has freed the block.
   using Holder = std::shared_ptr<const Block>;
 
+  struct Freer {
+    void operator()(std::byte* data) const { Free(data); }
+  };
+  using Owner = std::unique_ptr<std::byte, Freer>;
+
   // Whole pages, huge ones where the kernel has some. Null if there is no memory.
-  static void* Allocate(size_t bytes);
-  // What Allocate() returned, here or before this process was forked. Null: does nothing.
+  static Owner Allocate(size_t bytes);
+  // Of an owner that has released it, here or before this process was forked. Null: does nothing.
   static void Free(void* data);
   // The block that all of this lies in; null if it is in none.
   static Holder Find(std::span<const std::byte> memory);

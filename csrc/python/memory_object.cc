@@ -2,7 +2,6 @@
 #include "python/memory_object.h"
 
 #include <cstddef>
-#include <memory>
 #include <new>
 
 #include "base/lasting_memory.h"
@@ -12,18 +11,13 @@ namespace py = pybind11;
 namespace rocecoll::python {
 namespace {
 
-struct Free {
-  void operator()(std::byte* data) const { LastingMemory::Free(data); }
-};
-
 struct Memory {
-  explicit Memory(size_t bytes)
-      : size(bytes), data(static_cast<std::byte*>(LastingMemory::Allocate(bytes))) {
+  explicit Memory(size_t bytes) : size(bytes), data(LastingMemory::Allocate(bytes)) {
     if (data == nullptr) throw std::bad_alloc();
   }
 
   size_t size;
-  std::unique_ptr<std::byte, Free> data;
+  LastingMemory::Owner data;
 };
 
 }  // namespace

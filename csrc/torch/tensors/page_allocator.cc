@@ -15,7 +15,7 @@ PageAllocator& PageAllocator::Instance() {
 c10::DataPtr PageAllocator::allocate(size_t bytes) {
   void* data = nullptr;
   if (bytes > 0) {
-    data = LastingMemory::Allocate(bytes);
+    data = LastingMemory::Allocate(bytes).release();
     TORCH_CHECK_WITH(OutOfMemoryError, data != nullptr, "rocecoll: no memory for a tensor of ",
                      bytes, " bytes");
   }

@@ -46,8 +46,8 @@ void ChunkCache::announce(RegistrationId id, std::span<std::byte> memory, Remote
     whole->block = std::move(block);
     if (lasting != nullptr) blocks_[lasting] = whole;
   }
-  ++whole->announcements;
-  const bool added = announced_.try_emplace(id, Announcement{whole, memory, access}).second;
+  const bool added =
+      announced_.try_emplace(id, Announcement{std::move(whole), memory, access}).second;
   ROCECOLL_CHECK(added);
 }
 
@@ -55,7 +55,6 @@ void ChunkCache::withdraw(RegistrationId id) {
   const auto found = announced_.find(id);
   if (found == announced_.end()) return;
   Memory& memory = *found->second.memory;
-  --memory.announcements;
   if (memory.block == nullptr) drop_all(memory);
   announced_.erase(found);
 }
@@ -68,10 +67,11 @@ void ChunkCache::drop_freed() {
   std::erase_if(blocks_, [&](const auto& item) {
     Memory& memory = *item.second;
     if (!memory.block->freed.load(std::memory_order_acquire)) return false;
-    if (memory.announcements == 0) {
-      for (; drops > 0 && !memory.chunks.empty(); --drops) drop(memory.chunks.begin()->second);
+    const bool announced = item.second.use_count() > 1;
+    for (; !announced && drops > 0 && !memory.chunks.empty(); --drops) {
+      drop(memory.chunks.begin()->second);
     }
-    const bool gone = memory.announcements == 0 && memory.chunks.empty();
+    const bool gone = !announced && memory.chunks.empty();
     all = all && gone;
     return gone;
   });

@@ -53,7 +53,6 @@ class ChunkCache {
     RemoteAccess access = RemoteAccess::kNone;
     Room* room = nullptr;
     LastingMemory::Holder block;       // null: it passes with its announcement
-    uint32_t announcements = 0;        // of it, or of parts of it
     bool given_up = false;             // cannot be registered, or does not stay so for long enough
     std::map<uint64_t, Chunk> chunks;  // by index
   };
@@ -101,6 +100,7 @@ class ChunkCache {
   Room passing_;
   Room lasting_;
   std::unordered_map<RegistrationId, Announcement> announced_;
+  // Shared with the announcements of them, or of parts of them.
   std::unordered_map<const LastingMemory::Block*, std::shared_ptr<Memory>> blocks_;
   uint64_t frees_seen_ = 0;
 };

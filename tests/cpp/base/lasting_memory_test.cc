@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <memory>
 #include <thread>
 #include <vector>
 
@@ -13,18 +12,11 @@
 namespace rocecoll {
 namespace {
 
-struct Freed {
-  void operator()(std::byte* data) const { LastingMemory::Free(data); }
-};
-using Memory = std::unique_ptr<std::byte, Freed>;
-
-Memory Make(size_t bytes) {
-  return Memory(static_cast<std::byte*>(LastingMemory::Allocate(bytes)));
-}
+using Memory = LastingMemory::Owner;
 
 TEST(LastingMemory, BlocksAreWholePagesAndLargeOnesHugePages) {
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{4096}, size_t{5000}, size_t{3} << 20}) {
-    const Memory memory = Make(bytes);
+    const Memory memory = LastingMemory::Allocate(bytes);
     ASSERT_NE(memory, nullptr);
     const auto at = reinterpret_cast<uintptr_t>(memory.get());
     EXPECT_EQ(at % (bytes >= size_t{2} << 20 ? size_t{2} << 20 : size_t{4096}), 0u) << bytes;
@@ -35,8 +27,8 @@ TEST(LastingMemory, BlocksAreWholePagesAndLargeOnesHugePages) {
 }
 
 TEST(LastingMemory, WhatLiesInABlockFindsIt) {
-  const Memory first = Make(10'000);
-  const Memory second = Make(100);
+  const Memory first = LastingMemory::Allocate(10'000);
+  const Memory second = LastingMemory::Allocate(100);
   const auto block = LastingMemory::Find({first.get(), 10'000});
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(block->bytes.data(), first.get());
@@ -47,7 +39,7 @@ TEST(LastingMemory, WhatLiesInABlockFindsIt) {
 }
 
 TEST(LastingMemory, WhatDoesNotLieInOneWhollyFindsNone) {
-  const Memory memory = Make(4096);
+  const Memory memory = LastingMemory::Allocate(4096);
   std::vector<std::byte> other(100);
   EXPECT_EQ(LastingMemory::Find(other), nullptr);
   EXPECT_EQ(LastingMemory::Find({memory.get() + 4000, 97}), nullptr);
@@ -56,7 +48,7 @@ TEST(LastingMemory, WhatDoesNotLieInOneWhollyFindsNone) {
 }
 
 TEST(LastingMemory, WhatIsFreedIsKeptByWhoHoldsIt) {
-  Memory memory = Make(4096);
+  Memory memory = LastingMemory::Allocate(4096);
   std::memset(memory.get(), 7, 4096);
   const auto block = LastingMemory::Find({memory.get(), 1});
   const uint64_t frees = LastingMemory::Frees();
@@ -67,15 +59,15 @@ TEST(LastingMemory, WhatIsFreedIsKeptByWhoHoldsIt) {
   EXPECT_EQ(LastingMemory::Frees(), frees + 1);
   EXPECT_EQ(LastingMemory::Find({data, 1}), nullptr);
   EXPECT_EQ(data[4095], std::byte{7});
-  EXPECT_NE(Make(4096).get(), data) << "or two would have it";
+  EXPECT_NE(LastingMemory::Allocate(4096).get(), data) << "or two would have it";
 }
 
 TEST(LastingMemory, AForkedChildFreesItsCopy) {
-  Memory memory = Make(4096);
+  Memory memory = LastingMemory::Allocate(4096);
   EXPECT_TRUE(InChild([&] {
     EXPECT_EQ(LastingMemory::Find({memory.get(), 1}), nullptr) << "the device is not the child's";
     memory.reset();
-    const Memory own = Make(4096);
+    const Memory own = LastingMemory::Allocate(4096);
     return LastingMemory::Find({own.get(), 1}) != nullptr;
   }));
   EXPECT_NE(LastingMemory::Find({memory.get(), 1}), nullptr);
@@ -86,7 +78,7 @@ TEST(LastingMemory, ThreadsAllocateAndFreeAtOnce) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([] {
       for (int i = 0; i < 1000; ++i) {
-        const Memory memory = Make(4096);
+        const Memory memory = LastingMemory::Allocate(4096);
         if (LastingMemory::Find({memory.get(), 4096}) == nullptr) ADD_FAILURE();
       }
     });

@@ -190,9 +190,11 @@ TEST(Registration, LanesOfAnOperationShareTheRegistrationOfItsMemory) {
 TEST(Registration, MemoryThatLastsIsRegisteredOnce) {
   RoceRanks ranks;
   for (const size_t bytes : {64 << 10, 300 << 10, 16 << 20}) {
+    std::vector<LastingMemory::Owner> blocks;
     std::vector<std::span<float>> memory;
     for (int rank = 0; rank < 2; ++rank) {
-      memory.emplace_back(static_cast<float*>(LastingMemory::Allocate(bytes)), bytes / 4);
+      blocks.push_back(LastingMemory::Allocate(bytes));
+      memory.emplace_back(reinterpret_cast<float*>(blocks.back().get()), bytes / 4);
       std::ranges::fill(memory.back(), 1.0f);
     }
     for (int round = 0; round < 3; ++round) {
@@ -214,7 +216,7 @@ TEST(Registration, MemoryThatLastsIsRegisteredOnce) {
     }
     std::array<uint64_t, 2> held{};
     for (const Rank rank : {0u, 1u}) held[rank] = ranks.world->fabric.registrations(rank).bytes;
-    for (const std::span<float> tensor : memory) LastingMemory::Free(tensor.data());
+    blocks.clear();
     EXPECT_TRUE(ranks.cluster->run([&] {
       return ranks.world->fabric.registrations(0).bytes + bytes <= held[0] &&
              ranks.world->fabric.registrations(1).bytes + bytes <= held[1];

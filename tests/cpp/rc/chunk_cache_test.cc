@@ -99,20 +99,16 @@ class LastingChunks : public Chunks {
  protected:
   static constexpr size_t kBytes = 10 * kMib;
   void SetUp() override {
-    block_ = static_cast<std::byte*>(LastingMemory::Allocate(kBytes));
+    block_ = LastingMemory::Allocate(kBytes);
     ASSERT_NE(block_, nullptr);
-  }
-  void TearDown() override {
-    cache_.reset();
-    LastingMemory::Free(block_);
   }
   void announce(RegistrationId id, size_t at = 0, size_t bytes = kBytes,
                 RemoteAccess access = RemoteAccess::kWrite) {
-    const std::span memory(block_ + at, bytes);
+    const std::span memory(block_.get() + at, bytes);
     cache_->announce(id, memory, access, LastingMemory::Find(memory));
   }
   ChunkCache::Chunk* expose(RegistrationId id, uint64_t link, size_t at = 0) {
-    return cache_->lend_for_write({block_ + at, 1000, id}, link);
+    return cache_->lend_for_write({block_.get() + at, 1000, id}, link);
   }
   // An operation that writes to all of it from one link.
   void operate(RegistrationId id, uint64_t link) {
@@ -126,7 +122,7 @@ class LastingChunks : public Chunks {
   }
   uint64_t registrations() { return fabric_.registrations(0).calls; }
 
-  std::byte* block_ = nullptr;
+  LastingMemory::Owner block_;
 };
 
 TEST_F(LastingChunks, OperationsOneAfterTheOtherRegisterItOnce) {
@@ -139,7 +135,7 @@ TEST_F(LastingChunks, PartsOfABlockShareItsChunks) {
   announce(2, 0, kMib);
   announce(3, kMib / 2, kMib, RemoteAccess::kNone);
   ChunkCache::Chunk* written = expose(2, 7);
-  ChunkCache::Chunk* read = cache_->lend_for_read({block_ + kMib / 2, 1000, 3});
+  ChunkCache::Chunk* read = cache_->lend_for_read({block_.get() + kMib / 2, 1000, 3});
   EXPECT_EQ(written, read);
   EXPECT_EQ(expose(3, 7, kMib / 2), nullptr) << "it was announced to be read alone";
   cache_->give_back(*written);
@@ -170,7 +166,7 @@ TEST_F(LastingChunks, AnotherLinkGetsAnotherKeyOnceAnOperation) {
 TEST_F(LastingChunks, WhatIsFreedIsLetGoOf) {
   operate(2, 7);
   EXPECT_GT(fabric_.registrations(0).bytes, 0u);
-  LastingMemory::Free(block_);
+  block_.reset();
   cache_->drop_freed();
   EXPECT_EQ(fabric_.registrations(0).bytes, 0u);
   EXPECT_EQ(cache_->lasting().registered_bytes, 0u);
@@ -182,28 +178,26 @@ TEST_F(LastingChunks, WhatIsFreedIsLetGoOf) {
 TEST_F(LastingChunks, WhatIsFreedInAnOperationStaysUntilItsEnd) {
   announce(2);
   ChunkCache::Chunk* lent = expose(2, 7);
-  LastingMemory::Free(block_);
+  std::byte* data = block_.get();
+  block_.reset();
   cache_->drop_freed();
-  block_[0] = std::byte{1};
+  *data = std::byte{1};
   cache_->give_back(*lent);
   cache_->withdraw(2);
   cache_->drop_freed();
   EXPECT_EQ(fabric_.registrations(0).bytes, 0u);
-  SetUp();
 }
 
 TEST_F(LastingChunks, MuchIsLetGoOfBitByBit) {
-  LastingMemory::Free(block_);
-  block_ = static_cast<std::byte*>(LastingMemory::Allocate(20 * kMib));
-  std::vector<std::byte*> blocks;
+  std::vector<LastingMemory::Owner> blocks;
   for (RegistrationId id = 2; id < 22; ++id) {
-    blocks.push_back(static_cast<std::byte*>(LastingMemory::Allocate(kMib / 2)));
-    const std::span memory(blocks.back(), kMib / 2);
+    blocks.push_back(LastingMemory::Allocate(kMib / 2));
+    const std::span memory(blocks.back().get(), kMib / 2);
     cache_->announce(id, memory, RemoteAccess::kWrite, LastingMemory::Find(memory));
     cache_->give_back(*cache_->lend_for_read({memory.data(), 1000, id}));
     cache_->withdraw(id);
   }
-  for (std::byte* block : blocks) LastingMemory::Free(block);
+  blocks.clear();
   uint64_t left = cache_->lasting().registered_bytes;
   for (int looks = 0; left > 0; ++looks) {
     ASSERT_LT(looks, 20);
@@ -216,8 +210,7 @@ TEST_F(LastingChunks, MuchIsLetGoOfBitByBit) {
 
 // It has no bound of its own: what the process may lock is one.
 TEST_F(LastingChunks, TheLongestIdleGivesWayToo) {
-  LastingMemory::Free(block_);
-  block_ = static_cast<std::byte*>(LastingMemory::Allocate(32 * kMib));
+  block_ = LastingMemory::Allocate(32 * kMib);
   announce(2, 0, 32 * kMib);
   for (size_t chunk = 0; chunk < 8; ++chunk) {
     for (int slice = 0; slice < 4'000; ++slice) {

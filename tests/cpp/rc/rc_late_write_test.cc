@@ -32,7 +32,7 @@ class RcLateWrite : public testing::TestWithParam<std::tuple<Memory, bool>> {
       EXPECT_TRUE(run([&] { return transports[0]->links_on_path() == 2; }));
       if (kind == Memory::kLasting) {
         lasting = LastingMemory::Allocate(passing.size());
-        callers = {static_cast<std::byte*>(lasting), passing.size()};
+        callers = {lasting.get(), passing.size()};
       }
       slice = {callers.data(), kBytes, kUnregistered};
       if (kind == Memory::kScratch) slice = scratch = memory().allocate(kBytes).take();
@@ -44,7 +44,6 @@ class RcLateWrite : public testing::TestWithParam<std::tuple<Memory, bool>> {
       }
       if (scratch.data != nullptr) memory().free(scratch);
       if (scratch.data == nullptr) memory().withdraw(slice.registration);
-      LastingMemory::Free(lasting);
     }
     MemoryDomain& memory() { return transports[0]->memory(); }
     // As the next operation on the same tensor does.
@@ -70,7 +69,7 @@ class RcLateWrite : public testing::TestWithParam<std::tuple<Memory, bool>> {
     }
 
     Bytes passing = Bytes(RegisteredMemory::kLeastPassingBytes);
-    void* lasting = nullptr;
+    LastingMemory::Owner lasting;
     std::span<std::byte> callers = passing;
     Bytes stale = RandomBytes(kBytes, 1);
     Bytes fresh = RandomBytes(kBytes, 2);
