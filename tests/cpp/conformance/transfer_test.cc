@@ -226,27 +226,7 @@ TEST_P(Transfers, PartsOfOneMemoryAreWrittenAtOnce) {
 
 TEST_P(Transfers, LinksOfManyGroupsShareThePath) {
   const auto world = make(3);
-  std::vector<std::pair<Link*, Link*>> links;
-  std::vector<Transfer> transfers;
-  for (uint64_t group = 1; group <= 20; ++group) {
-    links.push_back(world->connect(0, 1, group));
-    links.push_back(world->connect(2, 1, group));
-  }
-  for (uint32_t i = 0; i < links.size(); ++i) {
-    ASSERT_TRUE(transfers.emplace_back(30000 + i, i).start(links[i].first, links[i].second, i));
-    ASSERT_TRUE(links[i].second->send_frame(Text(std::to_string(i))));
-  }
-  ASSERT_TRUE(world->run([&] {
-    return std::ranges::all_of(links, [&](const auto& ends) {
-      return world->transferred(ends.first, ends.second, 1) &&
-             world->record(ends.first).frames.size() == 1;
-    });
-  }));
-  for (uint32_t i = 0; i < links.size(); ++i) {
-    EXPECT_EQ(transfers[i].source, transfers[i].target);
-    EXPECT_EQ(world->record(links[i].first).frames[0], Text(std::to_string(i)));
-    EXPECT_EQ(world->record(links[i].second).landed, std::vector<uint32_t>{i});
-  }
+  TransferOverLinksOfManyGroups(*world);
 }
 
 TEST_P(Transfers, OneEventAtATimeIsEnough) {
