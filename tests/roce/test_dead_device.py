@@ -11,25 +11,17 @@ import os
 import numpy as np
 import pytest
 from job import Job, Rank
-
-MORE_ROUNDS = 5
+from sums import MORE_ROUNDS, add_up, add_up_in_a_new_group
 
 pytestmark = pytest.mark.skipif(
     "QUIRKY_NIC" not in os.environ, reason="tests/quirky_nic is not preloaded"
 )
 
 
-def add_up(rank: Rank, turn: int) -> None:
-    places = np.arange(300_001, dtype=np.int32) % 1009 + turn
-    data = places * (rank.number + 1)
-    assert rank.group.all_reduce(data, "int32").wait()
-    assert (data == places * 3).all()
-
-
 def go_on(rank: Rank, victims: tuple[int, ...]) -> None:
     """The devices of the victims die between the call of an operation and its end."""
     for turn in range(2):
-        add_up(rank, turn)
+        add_up(rank, turn=turn)
     rank.group.barrier().wait()
     data = np.full(4_000_001, rank.number + 1, np.int32)
     operation = rank.group.all_reduce(data, "int32")
@@ -38,11 +30,8 @@ def go_on(rank: Rank, victims: tuple[int, ...]) -> None:
     assert operation.wait()
     assert (data == 3).all()
     for turn in range(MORE_ROUNDS):
-        add_up(rank, turn)
-    rank.group.close()
-    rank.group = rank.make_group(bytes(16))
-    add_up(rank, 0)
-    assert rank.group.barrier().wait()
+        add_up(rank, turn=turn)
+    add_up_in_a_new_group(rank)
 
 
 @pytest.mark.parametrize("victims", [(0,), (1,), (0, 1)])

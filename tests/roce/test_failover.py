@@ -11,28 +11,9 @@ import numpy as np
 import pytest
 from core_alone import core
 from job import Job, Rank
+from sums import MORE_ROUNDS, add_up_until_asked
 
-MORE_ROUNDS = 5
 NO_DEVICE = {"ROCECOLL_IB_HCA": "=rocecoll_no_such"}
-
-
-def operate_until_asked(rank: Rank) -> int:
-    """All ranks do the same number of rounds; after the word of the test MORE_ROUNDS follow."""
-    rounds, left = 0, -1
-    while left != 0:
-        data = np.full(300_001, rank.number + 1, np.int32)
-        assert rank.group.all_reduce(data, "int32").wait()
-        assert (data == rank.size * (rank.size + 1) // 2).all()
-        word = np.array([rank.asked()], np.int32)
-        rank.group.all_reduce(word, "int32", "MAX").wait()
-        if left > 0:
-            left -= 1
-        elif word[0]:
-            left = MORE_ROUNDS
-        rounds += 1
-        if rounds == 2:
-            rank.tell("begun")
-    return rounds
 
 
 def port_down() -> AbstractContextManager[None]:
@@ -49,7 +30,7 @@ TROUBLES = {"port down": port_down, "path gone": path_gone}
 
 def run_into(trouble: str, transport: str, **variables: str) -> Job:
     """The job is in the middle of its operations when the trouble begins, and ends in it."""
-    with Job(2, operate_until_asked, transport, variables=variables) as job:
+    with Job(2, add_up_until_asked, transport, variables=variables) as job:
         assert [job.told(0), job.told(1)] == ["begun", "begun"]
         with TROUBLES[trouble]():
             time.sleep(0.1)  # some rounds; whether all of them fell into it changes nothing

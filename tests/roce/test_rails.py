@@ -7,10 +7,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 import bed
-import numpy as np
 import pytest
 from job import Job, Rank, drain_log
 from second_wire import second_wire
+from sums import add_up, any_asked
 
 ELEMENTS = 1 << 20  # of int32: writes of far more than the 64 KiB from which on they are cut
 NO_PATIENCE = {"ROCECOLL_IB_TIMEOUT": "12"}  # a wire that loses nothing: it is silent, or well
@@ -31,14 +31,6 @@ def takes(*ends: bed.End) -> dict[str, str]:
     alone = {"LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}
     # It is not alone, and would keep the only processor that some beds have.
     return alone | {"ROCECOLL_IB_HCA": f"={devices}", "ROCECOLL_SPIN_US": "0"}
-
-
-def add_up(rank: Rank, elements: int, turn: int = 0) -> None:
-    """The numbers differ by place, so that a part that lands elsewhere shows."""
-    places = np.arange(elements, dtype=np.int32) % 1009 + turn
-    data = places * (rank.number + 1)
-    assert rank.group.all_reduce(data, "int32").wait()
-    assert (data == places * (rank.size * (rank.size + 1) // 2)).all()
 
 
 def sent_on(*ends: bed.End) -> list[int]:
@@ -88,10 +80,9 @@ def test_a_pair_uses_as_many_rails_as_both_have(wires: Wires) -> None:
         assert not any(severity == "warning" for severity, _ in outcome.log), outcome.log
 
 
-def add_up_until_asked(rank: Rank) -> list[tuple[str, str]]:
+def add_up_and_tell(rank: Rank) -> list[tuple[str, str]]:
     """Tells the test what the log says, as soon as it says so, and returns all of it."""
     said: list[tuple[str, str]] = []
-    word = np.zeros(1, np.int32)
     for turn in itertools.count():
         add_up(rank, ELEMENTS // 4 + turn % 3, turn % 1000)
         if turn == 1:
@@ -100,9 +91,7 @@ def add_up_until_asked(rank: Rank) -> list[tuple[str, str]]:
         for entry in entries:
             rank.tell(entry)
         said += entries
-        word[0] = rank.asked()
-        assert rank.group.all_reduce(word, "int32", "MAX").wait()
-        if word[0]:
+        if any_asked(rank):
             return said
     raise AssertionError("unreachable")
 
@@ -127,7 +116,7 @@ def wait_for_traffic(ends: Sequence[bed.End], what: str) -> None:
 def test_a_wire_that_goes_down_hands_its_part_over_and_has_it_back(wires: Wires, lost: int) -> None:
     own = {rank: takes(*(wire[rank] for wire in wires)) for rank in (0, 1)}
     down, other = wires[lost], wires[1 - lost]
-    with Job(2, add_up_until_asked, "rc", own=own) as job:
+    with Job(2, add_up_and_tell, "rc", own=own) as job:
         for rank in (0, 1):
             wait_for_word(job, rank, "begun")
         with bed.link_down(down[0], down):

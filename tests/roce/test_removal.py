@@ -10,39 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import bed
-import numpy as np
 import pytest
 from job import Job, Rank
 from second_wire import second_wire
-
-MORE_ROUNDS = 5
-
-
-def add_up(rank: Rank, elements: int = 300_001) -> None:
-    data = np.full(elements, rank.number + 1, np.int32)
-    assert rank.group.all_reduce(data, "int32").wait()
-    assert (data == rank.size * (rank.size + 1) // 2).all()
+from sums import MORE_ROUNDS, add_up_in_a_new_group, add_up_until_asked
 
 
-def add_up_until_asked(rank: Rank) -> int:
-    """All ranks do the same number of rounds, MORE_ROUNDS of them after the word of the test.
-
-    Then there is a new group, whose links have to find their way without the device.
-    """
-    rounds, left = 0, -1
-    word = np.zeros(1, np.int32)
-    while left != 0:
-        add_up(rank)
-        word[0] = rank.asked()
-        assert rank.group.all_reduce(word, "int32", "MAX").wait()
-        left = left - 1 if left > 0 else MORE_ROUNDS if word[0] else -1
-        rounds += 1
-        if rounds == 2:
-            rank.tell("begun")
-    rank.group.close()
-    rank.group = rank.make_group(bytes(16))
-    add_up(rank)
-    assert rank.group.barrier().wait()
+def go_on(rank: Rank) -> int:
+    rounds = add_up_until_asked(rank)
+    add_up_in_a_new_group(rank)
     return rounds
 
 
@@ -73,7 +49,7 @@ def test_a_device_that_is_deleted_serves_the_job_to_its_end(
     first_end: bed.End, transport: str
 ) -> None:
     """rxe cannot be taken from who has it open: the kernel hides it, and waits for them."""
-    with Job(2, add_up_until_asked, transport) as job:
+    with Job(2, go_on, transport) as job:
         assert [job.told(0), job.told(1)] == ["begun", "begun"]
         removal = subprocess.Popen(["rdma", "link", "delete", first_end.device])
         bed.wait_until(lambda: not listed(first_end.device), "it is hidden")
@@ -88,7 +64,7 @@ def test_the_interface_below_a_device_vanishes(transport: str) -> None:
     """As when a NIC is unplugged: both devices of the wire have lost it, and are removed."""
     with second_wire() as wire:
         own = {rank: {"ROCECOLL_IB_HCA": f"={wire[rank].device}"} for rank in (0, 1)}
-        with Job(2, add_up_until_asked, transport, own=own) as job:
+        with Job(2, go_on, transport, own=own) as job:
             assert [job.told(0), job.told(1)] == ["begun", "begun"]
             removal = subprocess.Popen(["ip", "link", "delete", wire[0].interface])
             bed.wait_until(lambda: not exists("net", wire[0].interface), "it is gone")
