@@ -126,10 +126,8 @@ void DualLink::on_offer(DualOffer offer) {
 void DualLink::meet() {
   const DualOffer& offer = *peer_offer_;
   if (resuming_ && !path_->acknowledge(offer.received)) {
-    go_down(
-        Status(StatusCode::kNetwork,
-               "the peer has received other messages than its device acknowledged: one that dies "
-               "in between loses some"));
+    go_down(Status(StatusCode::kNetwork,
+                   "the peer has received other messages than were acknowledged for it"));
     return;
   }
   resuming_ = false;
