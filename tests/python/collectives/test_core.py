@@ -344,6 +344,25 @@ def test_leaving_while_needed() -> None:
         groups[0].barrier().wait(LIMIT_S)
 
 
+@pytest.mark.parametrize("count", [0, 1, 1000, 300_000])
+def test_memory_that_stays_registered_is_a_buffer(ranks: Ranks, count: int) -> None:
+    def body(rank: int, group: core.Group) -> None:
+        memory = core.Memory(count * 8)
+        array = np.frombuffer(memory, np.float64) if count else np.empty(0)
+        assert len(memoryview(memory)) == count * 8
+        del memory  # the array keeps it
+        array[:] = values(rank, count)
+        assert group.all_reduce(array, "float64").wait(LIMIT_S)
+        assert (array == sum(values(other, count) for other in range(group.size))).all()
+
+    ranks.run(body)
+
+
+def test_more_memory_than_there_is_is_refused() -> None:
+    with pytest.raises(MemoryError):
+        core.Memory(2**62)
+
+
 def test_buffers_are_let_go_on_completion() -> None:
     held = threading.Event()
 
