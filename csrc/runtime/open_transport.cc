@@ -203,6 +203,7 @@ Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options, RoceUse
   if (!udp.ok()) return udp.status();
   RcOptions rc = options.rc;
   rc.expected = expected;
+  rc.heartbeat_interval = options.connection.heartbeat_interval;
   if (options.shm || !expected) rc.reaches = ReachedOverRoce(options, !devices.empty());
   if (!expected) rc.concerns = AnyPairMayHaveRoce;
   auto control = std::make_unique<DatagramTransport>(

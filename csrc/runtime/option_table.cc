@@ -16,8 +16,11 @@ namespace {
 // peer has died, so that RoCE's users wait for this; over UDP the kernel or the peer's host mostly
 // tells at once.
 constexpr Duration kRocePeerTimeout = std::chrono::seconds(4);
-// Several heartbeats must fit into the silence that counts as death.
-constexpr int kHeartbeatsPerTimeout = 4;
+// Several heartbeats must fit into the silence that counts as death. Who is more patient than by
+// default has that many and no more: those of many ranks that all know each other are a load for a
+// host that is too slow anyhow.
+constexpr int kLeastHeartbeats = 4;
+constexpr int kMostHeartbeats = 20;
 
 double NanosecondsIn(const std::string& unit) { return unit == "us" ? 1e3 : 1e9; }
 
@@ -317,7 +320,8 @@ Result<RuntimeOptions> MakeRuntimeOptions(const OptionValues& values) {
   }
   if (is_auto("heartbeat_interval")) {
     connection.heartbeat_interval =
-        std::min(connection.heartbeat_interval, connection.peer_timeout / kHeartbeatsPerTimeout);
+        std::clamp(connection.heartbeat_interval, connection.peer_timeout / kMostHeartbeats,
+                   connection.peer_timeout / kLeastHeartbeats);
   }
   return options;
 }

@@ -90,6 +90,8 @@ struct LinkContact {
   bool ever_heard = false;
   bool established = false;             // the peer has opened its side, too
   Obstacle obstacle = Obstacle::kNone;  // since it was last heard
+  // After a silence of this the peer is asked for a sign of life.
+  Duration heartbeat_interval = std::chrono::milliseconds(500);
 };
 
 class Link {

@@ -17,7 +17,8 @@ constexpr Duration kLeastInterval = std::chrono::milliseconds(10);
 constexpr size_t kDescribed = 8;
 
 Duration Silence(const LinkContact& contact) {
-  return contact.established ? WaitWatch::kSilence : WaitWatch::kSilenceUnopened;
+  return contact.established ? contact.heartbeat_interval + WaitWatch::kLate
+                             : WaitWatch::kSilenceUnopened;
 }
 
 std::string Obstructed(const LinkContact& contact) {
@@ -117,7 +118,9 @@ std::string DescribeContacts(const GroupSpec& group, Instant now,
     }
     const LinkContact& contact = awaited[i].contact;
     list += (i > 0 ? ", " : "") + text.peer(awaited[i].rank) + ": ";
-    list += contact.ever_heard ? "heard " + DescribeDuration(now - contact.heard_at) + " ago"
+    // A packet may have come in the very step whose time is `now`.
+    const Duration silence = std::max(now - contact.heard_at, Duration{0});
+    list += contact.ever_heard ? "heard " + DescribeDuration(silence) + " ago"
                                : std::string("never heard");
     if (contact.obstacle != Obstacle::kNone) list += ", " + std::string(Describe(contact.obstacle));
   }

@@ -21,9 +21,9 @@ class WaitWatch {
  public:
   // What the network says of a rank that was never heard is told at the first look.
   static constexpr Duration kFirstLook = std::chrono::milliseconds(100);
-  // A rank is heard twice a second (ConnectionOptions::heartbeat_interval) while it lives, and
+  // A rank that lives is heard once in LinkContact::heartbeat_interval, or so much later, and
   // before both ends have opened the link at least once a second.
-  static constexpr Duration kSilence = std::chrono::milliseconds(900);
+  static constexpr Duration kLate = std::chrono::milliseconds(400);
   static constexpr Duration kSilenceUnopened = std::chrono::milliseconds(2500);
   static constexpr Duration kNoContact = std::chrono::seconds(5);
   static constexpr Duration kFirstReport = std::chrono::seconds(10);

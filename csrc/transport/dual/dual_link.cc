@@ -10,8 +10,8 @@
 namespace rocecoll {
 namespace {
 
-// Of the control path, which hears a living peer each half second.
-constexpr Duration kSilence = std::chrono::seconds(1);
+// Of the control path, in heartbeats.
+constexpr int kSilence = 2;
 
 }  // namespace
 
@@ -271,11 +271,13 @@ void DualLink::on_timer() {
 void DualLink::heartbeat_if_silent() {
   if (control_ == nullptr) return;
   const auto contact = control_->contact();
-  if (contact && context_.now - contact->heard_at >= kSilence) send_heartbeat();
+  const Duration silence = kSilence * context_.options.heartbeat_interval;
+  if (contact && context_.now - contact->heard_at >= silence) send_heartbeat();
 }
 
 void DualLink::send_heartbeat() {
-  if (phase_ != Phase::kFast || context_.now - last_heartbeat_ < kHeartbeatInterval) return;
+  if (phase_ != Phase::kFast) return;
+  if (context_.now - last_heartbeat_ < context_.options.heartbeat_interval) return;
   last_heartbeat_ = context_.now;
   path_->send_heartbeat();
   mark_dirty();

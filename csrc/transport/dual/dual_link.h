@@ -38,8 +38,6 @@ namespace rocecoll {
 
 class DualLink final : public Link {
  public:
-  static constexpr Duration kHeartbeatInterval = std::chrono::milliseconds(500);
-
   static constexpr size_t kMaxWaitingFrames = 64;
   static constexpr size_t kMaxPendingWrites = 256;
   static constexpr size_t kMaxAnnounced = 1024;  // per process

@@ -38,6 +38,9 @@ struct DualOptions {
   Duration connect_patience = std::chrono::seconds(3);
   // How often one link's path is made anew after an error before it counts as broken.
   uint32_t max_recoveries = 8;
+  // Once the control path has been silent for two of these, the faster one carries signs of life,
+  // one in each; as the control transport's own (ConnectionOptions).
+  Duration heartbeat_interval = std::chrono::milliseconds(500);
   // Whether a link that the control path carries tries the faster one again, for as long as both
   // ends have a device and failover is on.
   bool returns = false;

@@ -202,7 +202,7 @@ bool DualTransport::sends_heartbeats() const {
 
 void DualTransport::run_timers() {
   if (sends_heartbeats() && context_.now >= heartbeats_due_) {
-    heartbeats_due_ = context_.now + DualLink::kHeartbeatInterval;
+    heartbeats_due_ = context_.now + context_.options.heartbeat_interval;
     for (const auto& [control, link] : links_) link->heartbeat_if_silent();
   }
   if (context_.now < context_.earliest_timer) return;

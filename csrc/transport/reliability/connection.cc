@@ -336,8 +336,8 @@ void Connection::on_pause(Duration length) {
 void Connection::on_not_open(Instant now) { impl_->heard(now); }
 LinkContact Connection::contact() const {
   const Path& path = impl_->path;
-  return {impl_->liveness.heard_at(path), path.ever_heard(), established(),
-          path.current_obstacle()};
+  return {impl_->liveness.heard_at(path), path.ever_heard(), established(), path.current_obstacle(),
+          impl_->options.heartbeat_interval};
 }
 void Connection::on_replaced(Instant) { impl_->on_replaced(); }
 void Connection::on_reset(Instant) { impl_->on_reset(); }

@@ -223,6 +223,23 @@ TEST_P(RcPath, RanksWithNothingToSayAreNotLostWhereOnlyTheControlPathIsSilent) {
   EXPECT_FALSE(pair.at_a().down.empty()) << "its device sends no heartbeats";
 }
 
+TEST_P(RcPath, HeartbeatsComeAsOftenAsTheSilenceThatIsDeathAsks) {
+  for (const Duration heartbeat : {milliseconds(100), milliseconds(10'000)}) {
+    SCOPED_TRACE(heartbeat / milliseconds(1));
+    RcWorldOptions options = defaults();
+    options.control.heartbeat_interval = options.rc.heartbeat_interval = heartbeat;
+    options.control.peer_timeout = 4 * heartbeat;
+    Pair pair(options);
+    ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));
+    pair.network.set_partition(1, true);
+    const uint64_t before = pair.a->path_stats().back().traffic.packets_sent;
+    pair.run_for(100 * heartbeat);
+    EXPECT_TRUE(pair.at_a().down.empty() && pair.at_b().down.empty());
+    // Those that answer return credits, too.
+    EXPECT_LE(pair.a->path_stats().back().traffic.packets_sent - before, 200u);
+  }
+}
+
 TEST_P(RcPath, RanksThatHearEachOtherSendNoHeartbeatsOverRoce) {
   Pair pair(defaults());
   ASSERT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }));

@@ -116,6 +116,7 @@ TEST(OptionTable, MissesADeadRankSoonerWhereNoNetworkTells) {
   EXPECT_EQ(Made({{"transport", "auto"}}).roce_peer_timeout, 4s);
   EXPECT_EQ(Made({{"transport", "auto"}, {"peer_timeout", 1.0}}).roce_peer_timeout, std::nullopt);
   EXPECT_EQ(timeouts({{"transport", "rc"}, {"peer_timeout", 1.0}}), Timeouts(1s, 250ms));
+  EXPECT_EQ(timeouts({{"peer_timeout", 300.0}}), Timeouts(300s, 15s)) << "no more than 20 in it";
   EXPECT_EQ(timeouts({{"peer_timeout", "auto"}}), timeouts({}));
   EXPECT_EQ(timeouts({{"heartbeat_interval", 0.1}}), Timeouts(10s, 100ms));
 }

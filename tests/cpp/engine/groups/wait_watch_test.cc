@@ -34,7 +34,7 @@ class WaitWatchTest : public testing::Test {
 
 TEST_F(WaitWatchTest, ASilentRankIsToldOfOnceWithinASecondAndWhenItIsBack) {
   EXPECT_TRUE(look(milliseconds(400), HeardAt(start_)).empty());
-  EXPECT_EQ(watch_.next_look(), start_ + WaitWatch::kSilence);
+  EXPECT_EQ(watch_.next_look(), start_ + milliseconds(900));
   const auto told = look(milliseconds(900), HeardAt(start_));
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].severity, Severity::kWarning);
@@ -49,6 +49,19 @@ TEST_F(WaitWatchTest, ASilentRankIsToldOfOnceWithinASecondAndWhenItIsBack) {
   EXPECT_EQ(back[0].severity, Severity::kInfo);
   EXPECT_EQ(back[0].text, "group \"default\": rank 1 (10.0.0.1:7001) is heard again after 3.2 s");
   EXPECT_TRUE(watch_.first_missed(1).empty());
+}
+
+TEST_F(WaitWatchTest, ARankIsMissedOnceAHeartbeatIsLate) {
+  LinkContact contact = HeardAt(start_);
+  contact.heartbeat_interval = seconds(15);
+  EXPECT_TRUE(look(milliseconds(15'300), contact).empty());
+  EXPECT_EQ(watch_.next_look(), start_ + milliseconds(15'400));
+  EXPECT_EQ(look(milliseconds(15'400), contact).size(), 1u);
+}
+
+TEST_F(WaitWatchTest, WhoIsHeardInTheStepThatTellsOfItIsNotHeardInTheFuture) {
+  EXPECT_EQ(DescribeContacts(group_, start_, {{1, HeardAt(start_ + seconds(1))}}),
+            "rank 1 (10.0.0.1:7001): heard 0 s ago");
 }
 
 TEST_F(WaitWatchTest, ARankThatHasNotOpenedTheLinkIsHeardMoreSeldom) {
