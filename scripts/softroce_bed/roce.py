@@ -131,6 +131,7 @@ def build_cpp_tests() -> None:
 # What takes longest comes first, so that nothing is left to run alone at the end.
 ROCE_STEPS = (
     roce_step("killed ranks, many links", "kills", "cycles"),
+    roce_step("many ranks", "scale"),
     *(
         cpp_step(f"conformance, {netem}", "conformance_test", CONFORMANCE, netem=netem)
         for netem in ("loss 5%", "delay 2ms", "duplicate 2%", "corrupt 1%", "loss 1%")
@@ -156,7 +157,6 @@ ROCE_STEPS = (
         quirks="max_qp=4 max_mr=12 reg_ms_per_mib=1",
     ),
     roce_step("every collective, clean and with faults", "matrix"),
-    roce_step("many ranks", "scale"),
     roce_step("RoCE goes away, or was not asked for", "failover", "default"),
     roce_step("two wires, and devices that are removed", "rails", "removal"),
     roce_step("devices die for good", "dead_device", quirks="alive=1"),
