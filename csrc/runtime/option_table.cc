@@ -16,9 +16,9 @@ namespace {
 // peer has died, so that RoCE's users wait for this; over UDP the kernel or the peer's host mostly
 // tells at once.
 constexpr Duration kRocePeerTimeout = std::chrono::seconds(4);
-// Several heartbeats must fit into the silence that counts as death. Who is more patient than by
-// default has that many and no more: those of many ranks that all know each other are a load for a
-// host that is too slow anyhow.
+// Several heartbeats must fit into the silence that counts as death. Longer silences than UDP's
+// default have no more of them than that one: those of many ranks that all know each other are a
+// load for a host that is too slow anyhow.
 constexpr int kLeastHeartbeats = 4;
 constexpr int kMostHeartbeats = 20;
 

@@ -10,8 +10,8 @@
 namespace rocecoll {
 namespace {
 
-// Of the control path, in heartbeats.
-constexpr int kSilence = 2;
+// The control path is silent once so many of the peer's have not come.
+constexpr int kMissedHeartbeats = 2;
 
 }  // namespace
 
@@ -271,7 +271,7 @@ void DualLink::on_timer() {
 void DualLink::heartbeat_if_silent() {
   if (control_ == nullptr) return;
   const auto contact = control_->contact();
-  const Duration silence = kSilence * context_.options.heartbeat_interval;
+  const Duration silence = kMissedHeartbeats * context_.options.heartbeat_interval;
   if (contact && context_.now - contact->heard_at >= silence) send_heartbeat();
 }
 
