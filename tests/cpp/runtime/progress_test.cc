@@ -128,16 +128,21 @@ TEST(Progress, ManyThreadsWait) {
 // done, then the callback, then the owner; a callback may submit and wait itself.
 TEST(Progress, OrderOfCompletion) {
   Counter finished;
+  Counter dropped;  // on a thread that the runtime's end does not wait for
   std::vector<std::vector<int32_t>> first(2, std::vector<int32_t>(10, 1));
   std::vector<std::vector<int32_t>> second(2, std::vector<int32_t>(10, 2));
   std::array<std::atomic<int>, 2> stage{};
-  Runtimes runtimes(2);  // ends before what its threads use: the owner goes after the last wait
+  Runtimes runtimes(2);
   OnEveryRank(runtimes, [&](Rank rank) {
     struct Owner {
-      ~Owner() { EXPECT_EQ(stage->exchange(2), 1) << "dropped before the callback"; }
+      ~Owner() {
+        EXPECT_EQ(stage->exchange(2), 1) << "dropped before the callback";
+        dropped->add();
+      }
       std::atomic<int>* stage;
+      Counter* dropped;
     };
-    auto owner = std::make_shared<Owner>(&stage[rank]);
+    auto owner = std::make_shared<Owner>(&stage[rank], &dropped);
     const auto op = runtimes.all_reduce(first[rank], std::move(owner));
     op->set_on_complete([&, rank](const Operation& done) {
       EXPECT_TRUE(done.done());
@@ -153,6 +158,7 @@ TEST(Progress, OrderOfCompletion) {
     }
   });
   ASSERT_TRUE(finished.wait_for(2));
+  ASSERT_TRUE(dropped.wait_for(2));
   EXPECT_EQ(second[0], std::vector<int32_t>(10, 4));
   EXPECT_EQ(second[1], std::vector<int32_t>(10, 4));
 }
