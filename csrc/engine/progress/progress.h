@@ -48,7 +48,8 @@ class Progress {
   void abort(GroupId group, const Status& why);
   TransportStats stats();
   std::vector<PeerStats> peer_stats();
-  // `asynchronous`: the caller will not wait() at once, so the thread is told to take over.
+  // `asynchronous`: the caller will not wait() at once, so the thread is told to take over. Where
+  // another thread drives, it is that one which submits, and a refusal is the operation's status.
   Status submit(GroupId group, const OperationPtr& operation, bool asynchronous);
   // Submits the operations in order under one lock, so that what they send leaves together. All are
   // checked before the first one starts. At a refusal `accepted` says how many went out.
