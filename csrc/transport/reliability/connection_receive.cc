@@ -104,8 +104,8 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
   std::optional<CongestionController::Timing> timing;
   if (sent.contains(ack.largest())) {
     const SentPacket& packet = sent[ack.largest()];
-    // The round trip of what was sent before a pause of ours contains the pause.
-    if (packet.state == SentPacket::State::kInFlight && packet.sent_at >= path.resumed_at) {
+    if (packet.state == SentPacket::State::kInFlight && path.measurable(packet.sent_at)) {
+      path.on_measured();
       const Duration sample = std::max(arrived_at - packet.sent_at, Duration{0});
       path.rtt.on_sample(now, sample, ack.delay, packet.asks_at_once);
       const Duration network = path.rtt.network();

@@ -3,6 +3,8 @@
 // datagrams, and when the peer was last heard. Sans-IO.
 #pragma once
 
+#include <utility>
+
 #include "base/time.h"
 #include "transport/obstacle.h"
 #include "transport/reliability/congestion.h"
@@ -26,17 +28,22 @@ struct Path {
   // The latest word of the network that the peer cannot be reached.
   Obstacle obstacle = Obstacle::kNone;
   Instant obstacle_at{};
-  Instant lost_at{};     // the last time that a packet was found lost
-  Instant resumed_at{};  // the end of this process's latest pause (pause_detector.h)
+  Instant lost_at{};  // the last time that a packet was found lost
 
   // This process did not run for so long: the peer was not silent in that time.
   void on_pause(Instant now, Duration length) {
-    resumed_at = now;
+    if (std::exchange(measured_, false)) measurable_from_ = now;
     if (ever_heard()) last_heard += length;
     last_ping += length;
     vouched_at += length;
     obstacle_at += length;
   }
+  // The round trip of what was sent before a pause contains it and says nothing of the path. But
+  // where none was measured since the pause before, pauses are part of all of them: what is never
+  // measured stays as short as it once was, and probes of all who wait keep a host busy that
+  // answers late because it is.
+  bool measurable(Instant sent_at) const { return sent_at >= measurable_from_; }
+  void on_measured() { measured_ = true; }
   // Lately, so that it is likely to again.
   static constexpr Duration kLossLasts = std::chrono::seconds(1);
   bool loses(Instant now) const { return lost_at != Instant{} && now < lost_at + kLossLasts; }
@@ -47,6 +54,10 @@ struct Path {
   Obstacle current_obstacle() const {
     return obstacle_at + kObstacleLasts > last_heard ? obstacle : Obstacle::kNone;
   }
+
+ private:
+  Instant measurable_from_{};  // the end of a pause (pause_detector.h)
+  bool measured_ = true;       // since then
 };
 
 }  // namespace rocecoll
