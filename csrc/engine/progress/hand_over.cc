@@ -2,6 +2,7 @@
 #include "engine/progress/hand_over.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -13,6 +14,7 @@ bool HandOver::take() {
     if ((word & kDriven) != 0) return false;
   } while (!word_.compare_exchange_weak(word, (word | kDriven) + kDrive, std::memory_order_acq_rel,
                                         std::memory_order_acquire));
+  came_ = true;
   return true;
 }
 
@@ -20,13 +22,15 @@ void HandOver::line_up() { word_.fetch_add(kWaiter, std::memory_order_acq_rel); 
 
 void HandOver::leave_line() { word_.fetch_sub(kWaiter, std::memory_order_acq_rel); }
 
-void HandOver::drove(Instant now) {
+void HandOver::met(Instant now) {
+  const Instant last{Duration(last_drive_ns_.load(std::memory_order_relaxed))};
+  if (last + kAway < now) were_away_.store(true, std::memory_order_relaxed);
   last_drive_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-void HandOver::met(Instant now) {
-  drove(now);
-  met_.fetch_add(1, std::memory_order_relaxed);
+void HandOver::drove(Instant now) {
+  if (std::exchange(came_, false)) return met(now);
+  last_drive_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 void HandOver::about_to_sleep() { word_.fetch_add(0, std::memory_order_acq_rel); }
@@ -76,18 +80,15 @@ HandOver::Duty HandOver::duty(Instant now) {
   if ((was & kDriven) != 0) {
     watched_ = drive(was);
     on_duty_ = false;  // a driver calls again if it leaves work behind
-    return park_short(was);
+    return park_short();
   }
   const Instant last{Duration(last_drive_ns_.load(std::memory_order_relaxed))};
-  return !on_duty_ && now < last + kRecently ? park_short(was) : Duty::kListen;
+  return !on_duty_ && now < last + kRecently ? park_short() : Duty::kListen;
 }
 
-HandOver::Duty HandOver::park_short(uint64_t word) {
-  const uint32_t before = drives_before_park_;
-  drives_before_park_ = drive(word) + met_.load(std::memory_order_relaxed);
-  const int64_t drives = drives_before_park_ - before;
-  park_time_ =
-      drives * kClose < park_time_ ? kShortPark : std::min(2 * park_time_, kLongestShortPark);
+HandOver::Duty HandOver::park_short() {
+  const bool anew = were_away_.exchange(false, std::memory_order_relaxed);
+  park_time_ = anew ? kShortPark : std::min(2 * park_time_, kLongestShortPark);
   return Duty::kParkShort;
 }
 

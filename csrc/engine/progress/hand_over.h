@@ -61,15 +61,18 @@ class SleepMark {
 
 class HandOver {
  public:
-  // A thread that has just waited will likely wait again: a training step calls many operations.
+  // A caller that has just waited will likely wait again: a training step calls many operations.
   static constexpr Duration kRecently = std::chrono::milliseconds(1);
-  // A timer of a connection may be late by a park once a driver has left: a lost tail waits then.
+  // The end of a park takes a rank that spins off its core, and its peer waits; and an operation
+  // that outlasts a park ends with a wake-up. Where either costs a millisecond (a loaded virtual
+  // machine) they alone make each operation outlast a short park, for good. So each park is twice
+  // as long as the last one, unless the callers were away for long meanwhile. A timer of a
+  // connection may be late by a park once a driver has left, but a caller that comes back sees to
+  // it: a lost tail waits for kAway at most, or, the last of many operations, for the longest park.
   static constexpr Duration kShortPark = std::chrono::milliseconds(2);
-  // Where every core has a rank that spins, the end of a park takes one of them off its core for
-  // some microseconds, and its peer waits: every 2 ms that hit one small operation in a hundred.
-  // While drives come closer than kClose, each park is twice as long as the last one.
-  static constexpr Duration kClose = std::chrono::microseconds(250);
-  static constexpr Duration kLongestShortPark = std::chrono::milliseconds(8);
+  static constexpr Duration kLongestShortPark = std::chrono::milliseconds(32);
+  // On such a machine a caller that does nothing in between may take some milliseconds as well.
+  static constexpr Duration kAway = std::chrono::milliseconds(8);
 
   // Whom the caller has to wake next, in this order.
   struct Wakes {
@@ -86,8 +89,8 @@ class HandOver {
 
   // The driver, after each of its steps.
   void drove(Instant now);
-  // Who submitted an operation to wait for it, and found it done by its own step. To the thread
-  // that is a drive: of two ranks the later one does this all the time.
+  // Who submitted an operation to wait for it, after its step: if that completed it, it will not
+  // drive. To the thread it is a drive; of two ranks the later one does this all the time.
   void met(Instant now);
   // Its mark says so already; it looks at done after this, and then sleeps.
   void about_to_sleep();
@@ -128,7 +131,7 @@ class HandOver {
   static constexpr uint64_t kDrive = uint64_t{1} << 32;
   static constexpr uint64_t kWaiters = kDrive - kWaiter;
   static uint32_t drive(uint64_t word) { return static_cast<uint32_t>(word / kDrive); }
-  Duty park_short(uint64_t word);
+  Duty park_short();
 
   // Replaces the word by change(word); returns what it was.
   template <typename Change>
@@ -142,13 +145,13 @@ class HandOver {
   std::atomic<uint64_t> word_{0};
   // Hints: in no order with the word.
   std::atomic<int64_t> last_drive_ns_{INT64_MIN / 2};
-  std::atomic<uint32_t> met_{0};  // times, modulo 2^32
+  std::atomic<bool> were_away_{false};  // the callers, since the last short park
   SleepMark driver_mark_;
   SleepMark thread_mark_;
+  bool came_ = false;  // the driver's own: no step yet
   // The thread's own.
   uint32_t watched_ = 0;             // the drive that it last parked for
-  uint32_t drives_before_park_ = 0;  // the last short one
-  Duration park_time_ = kShortPark;  // of that one
+  Duration park_time_ = kShortPark;  // of the last short one
   bool on_duty_ = false;             // called since the last time that nothing was pending
 };
 

@@ -358,7 +358,7 @@ Status Progress::submit(GroupId group, const OperationPtr& operation, bool async
   const bool ours = !asynchronous && !outcome.mailed && refused.ok();
   impl_->step_aside(std::move(outcome));
   const bool will_drive = ours && !operation->done();
-  if (ours && !will_drive) impl_->hand_over.met(now);
+  if (ours) impl_->hand_over.met(now);
   if (!will_drive) impl_->wake(impl_->hand_over.left(left, next_deadline));
   return refused;
 }

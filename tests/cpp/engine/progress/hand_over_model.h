@@ -176,7 +176,7 @@ inline void Model::submit(Actor& actor, const Caller& caller) {
       const bool left = caller.asynchronous && actor.pending;
       const bool ours = caller.submits && !caller.asynchronous && !actor.mailed;
       const bool will_drive = ours && !done(caller);
-      if (ours && !will_drive) hand_over().met(At(world.now));
+      if (ours) hand_over().met(At(world.now));
       if (!will_drive && !faulty(left ? Fault::kSubmitsWithoutACall : Fault::kSubmitsAndForgets)) {
         tell(actor, hand_over().left(left, At(actor.next_deadline)));
       }
@@ -320,7 +320,8 @@ inline std::string Model::wrong() const {
   if (!quiet()) return "";
   if (Any(world.stages, Stage::kMailed)) return "mail is left behind";
   const Actor& thread = world.actors[0];
-  const Tick soon = static_cast<Tick>(world.now + HandOver::kShortPark / At(1).time_since_epoch());
+  const Tick soon =
+      static_cast<Tick>(world.now + HandOver::kLongestShortPark / At(1).time_since_epoch());
   const bool looks_soon = Asleep(thread) && thread.place == Place::kParked && thread.until <= soon;
   if (readable() && !looks_soon && !world.stopped) return "nobody reads a packet";
   if (pending() && drivers == 0 && !(Asleep(thread) && thread.place == Place::kListening)) {

@@ -141,33 +141,87 @@ TEST_P(HandOverOf, LosesNoWakeUpInAnyOrder) {
 INSTANTIATE_TEST_SUITE_P(Callers, HandOverOf, testing::ValuesIn(kScenarios),
                          [](const auto& info) { return info.param.name; });
 
-// How long the thread parks, one park after the other, while callers drive so often meanwhile.
-std::vector<Duration> Parks(const std::vector<int>& drives) {
-  HandOver hand_over;
+void Drive(HandOver& hand_over, Instant now) {
+  EXPECT_TRUE(hand_over.take());
+  hand_over.drove(now);
+  hand_over.give_up();
+}
+
+// How long the thread parks, one park after the other, while callers drive so often.
+std::vector<Duration> Parks(HandOver& hand_over, Instant& now, Duration every, int count) {
   std::vector<Duration> parks;
-  Instant now{};
-  for (const int times : drives) {
-    for (int i = 0; i < times; ++i) {
-      EXPECT_TRUE(hand_over.take());
-      hand_over.drove(now);
-      hand_over.give_up();
-    }
+  for (; count > 0; --count) {
+    Drive(hand_over, now);
     EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kParkShort);
     parks.push_back(hand_over.park_time());
-    now += hand_over.park_time();
+    const Instant end = now + hand_over.park_time();
+    for (now += every; now < end; now += every) Drive(hand_over, now);
+    now = end;
   }
   return parks;
 }
 
-TEST(HandOverParks, AreLongerTheCloserDrivesCome) {
+TEST(HandOverParks, AreLongerWhileAnythingDrives) {
   using std::chrono::milliseconds;
-  const std::vector<Duration> close = {milliseconds(4), milliseconds(8), milliseconds(8)};
-  EXPECT_EQ(Parks({1000, 1000, 1000}), close);
-  EXPECT_EQ(Parks({8, 16, 32}), close);
-  const std::vector<Duration> apart = {milliseconds(2), milliseconds(2), milliseconds(2)};
-  EXPECT_EQ(Parks({7, 7, 7}), apart);
-  const std::vector<Duration> back = {milliseconds(4), milliseconds(8), milliseconds(2)};
-  EXPECT_EQ(Parks({1000, 1000, 31}), back);
+  const std::vector<Duration> longer = {milliseconds(2),  milliseconds(4),  milliseconds(8),
+                                        milliseconds(16), milliseconds(32), milliseconds(32)};
+  HandOver hand_over;
+  Instant now{};
+  EXPECT_EQ(Parks(hand_over, now, milliseconds(1), 6), longer);
+  now += std::chrono::seconds(1);
+  EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kListen);
+  EXPECT_EQ(Parks(hand_over, now, HandOver::kAway, 6), longer);
+}
+
+TEST(HandOverParks, AreShortAgainOnceCallersWereAway) {
+  HandOver hand_over;
+  Instant now = Instant{} + std::chrono::hours(1);
+  Parks(hand_over, now, std::chrono::milliseconds(1), 3);
+  ASSERT_EQ(hand_over.park_time(), 4 * HandOver::kShortPark);
+  Drive(hand_over, now);
+  now += HandOver::kAway;
+  EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kListen);  // a thread that is late sees nobody
+  Drive(hand_over, now);
+  EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kParkShort);
+  EXPECT_EQ(hand_over.park_time(), 8 * HandOver::kShortPark);
+  now += HandOver::kAway + std::chrono::microseconds(1);
+  Drive(hand_over, now);
+  EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kParkShort);
+  EXPECT_EQ(hand_over.park_time(), HandOver::kShortPark);
+}
+
+// A step may take long where the machine is slow, and nobody was away.
+TEST(HandOverParks, AreLongerWhileOneDriverDrives) {
+  HandOver hand_over;
+  Instant now = Instant{} + std::chrono::hours(1);
+  Parks(hand_over, now, std::chrono::milliseconds(1), 3);
+  ASSERT_TRUE(hand_over.take());
+  for (int step = 0; step < 3; ++step, now += 2 * HandOver::kAway) hand_over.drove(now);
+  EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kParkShort);
+  EXPECT_EQ(hand_over.park_time(), 8 * HandOver::kShortPark);
+}
+
+// Else each of them ends with a wake-up, which makes the next one last as long.
+TEST(HandOverParks, OutlastOperationsThatFollowEachOther) {
+  HandOver hand_over;
+  Instant thread_wakes = Instant{} + std::chrono::hours(1);
+  Instant now = thread_wakes;
+  int woken = 0;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(hand_over.take());
+    const Instant end = now + std::chrono::milliseconds(10);
+    for (; now < end; now += std::chrono::microseconds(500)) {
+      hand_over.drove(now);
+      if (now < thread_wakes) continue;
+      const bool is_long = hand_over.duty(now) == HandOver::Duty::kParkLong;
+      thread_wakes = is_long ? Instant::max() : now + hand_over.park_time();
+    }
+    hand_over.give_up();
+    if (!hand_over.left(false, kNever).thread) continue;
+    ++woken;
+    thread_wakes = now;
+  }
+  EXPECT_LE(woken, 5);
 }
 
 // The later of two ranks: what it waits for is there when it asks. Each packet would wake a thread
@@ -176,12 +230,15 @@ TEST(HandOverParks, WhileOperationsAreDoneBySubmittingThem) {
   HandOver hand_over;
   Instant now = Instant{} + std::chrono::hours(1);
   EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kListen);
-  for (const int longer : {2, 4, 4}) {
-    for (int i = 0; i < 1000; ++i) hand_over.met(now);
+  for (const int longer : {1, 2, 4, 8, 16, 16}) {
+    hand_over.met(now);
     EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kParkShort);
     EXPECT_EQ(hand_over.park_time(), HandOver::kShortPark * longer);
-    now += hand_over.park_time();
+    for (const Instant end = now + hand_over.park_time(); now < end; now += HandOver::kShortPark) {
+      hand_over.met(now);
+    }
   }
+  now += HandOver::kRecently;
   EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kListen);
 }
 
