@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures of a run depend on, so that a reader can tell and repeat it."""
+"""What the figures of a run depend on, so that a reader can tell and repeat it; which core a rank is on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from pathlib import Path
 
 TCP = "/proc/sys/net/ipv4/tcp_congestion_control"
 MODEL, MEMORY = "model name", "MemTotal"
+
+
+def stay_on_a_core(rank: int, thread: int = 0) -> None:
+    """The calling thread, or that one: where it goes by itself is the scheduler's choice, no peer's merit."""
+    cores = sorted(os.sched_getaffinity(thread))
+    os.sched_setaffinity(thread, {cores[rank % len(cores)]})
 
 
 def line_of(path: str, name: str) -> str:

@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 import rocecoll
 from rocecoll import launchers, options, records
+from rocecoll.bench import machine
 from rocecoll.bench.local_ranks import LOST_OTHERS
 from rocecoll.bench.peers import Peer, TorchPeer, missing
 from rocecoll.bench.plan import OURS, Plan
@@ -73,13 +74,6 @@ def ways() -> list[str]:
     return sorted(set().union(*told_by_all(sorted(taken))))
 
 
-def stay_on_a_core() -> None:
-    """For ranks that share this machine with nobody, if there are cores for all of them."""
-    cores = sorted(os.sched_getaffinity(0))
-    if dist.get_world_size() <= len(cores):
-        os.sched_setaffinity(0, {cores[dist.get_rank()]})
-
-
 def measure(
     plan: Plan,
     peers: Sequence[Peer],
@@ -90,8 +84,9 @@ def measure(
     try:
         for peer in peers:
             peer.open()
-        if pin:  # not before, because a backend may ask how many cores its process has
-            stay_on_a_core()
+        # Not before, because a backend may ask how many cores its process has.
+        if pin and dist.get_world_size() <= len(os.sched_getaffinity(0)):
+            machine.stay_on_a_core(dist.get_rank())
         for number in range(len(plan.cases)):
             measure_case(number, plan, peers, tell, droppers)
         tell({"ways": ways()})

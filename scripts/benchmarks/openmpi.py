@@ -34,7 +34,8 @@ def command(interface: str, directory: str) -> list[str]:
     settings = {**MCA, "oob_tcp_if_include": interface}
     options = [word for name, value in settings.items() for word in ("--mca", name, value)]
     program = [sys.executable, "-m", "benchmarks.openmpi_rank", directory]
-    return ["mpirun", "-np", "2", "--allow-run-as-root", "--oversubscribe", *options, *program]
+    started = ["mpirun", "-np", "2", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+    return [*started, *options, *program]
 
 
 def environment(transport: Transport, gid_index: str) -> dict[str, str]:

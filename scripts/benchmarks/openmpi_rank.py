@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks import cases
 from benchmarks.openmpi_library import Mpi
 from benchmarks.timing import seconds_of_calls
+from rocecoll.bench import machine
 
 
 def main(directory: Path) -> None:
@@ -24,6 +25,7 @@ def main(directory: Path) -> None:
     # A device of its own for each, as with rocecoll: the data takes the wire between them.
     os.environ["UCX_NET_DEVICES"] = os.environ["SOFTROCE_DEVICES"].split()[rank] + ":1"
     mpi = Mpi()
+    machine.stay_on_a_core(rank)
     float_, sum_ = mpi.handle("float"), mpi.handle("op_sum")
 
     def all_reduce(mine: np.ndarray, total: np.ndarray) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.cases import Transport
+from rocecoll.bench import machine
 
 PACKET_BYTES = 4096  # the wire's RoCE MTU
 PORT = 18515
@@ -112,7 +113,7 @@ def rate(transport: Transport, size_bytes: int, total_bytes: int) -> float:
     interface = os.environ["SOFTROCE_INTERFACES"].split()[1]
     ends: list[subprocess.Popen[str]] = []
     try:
-        for arguments in (commands[0], [*commands[1], "127.0.0.1"]):
+        for end, arguments in enumerate((commands[0], [*commands[1], "127.0.0.1"])):
             if ends:
                 wait_for_listener()
             ends.append(
@@ -120,14 +121,15 @@ def rate(transport: Transport, size_bytes: int, total_bytes: int) -> float:
                     arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
                 )
             )
+            machine.stay_on_a_core(end, ends[end].pid)
         samples = sampled(ends[1], interface)
-        for end in ends:
+        for process in ends:
             # A UD receiver that has lost a message waits for ever.
-            text = end.communicate(timeout=10)[0]
-            if end.returncode != 0:
+            text = process.communicate(timeout=10)[0]
+            if process.returncode != 0:
                 raise RuntimeError(f"{' '.join(commands[0])} failed:\n{text}")
     finally:
-        for end in ends:
-            end.kill()
-            end.wait()
+        for process in ends:
+            process.kill()
+            process.wait()
     return packet_rate(samples, total_bytes // PACKET_BYTES) * PACKET_BYTES

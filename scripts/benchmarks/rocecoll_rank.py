@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks import cases
 from benchmarks.timing import seconds_of_calls
+from rocecoll.bench import machine
 from rocecoll.bench.sizes import MIB
 
 # The core works without torch, whose import takes an emulated processor many seconds.
@@ -87,6 +88,7 @@ def measure(case: str, group: core.Group) -> dict[int, object]:
 
 def main(rank: int, case: str) -> None:
     runtime, group = start(rank)
+    machine.stay_on_a_core(rank)
     print(json.dumps(measure(case, group)), flush=True)
     group.barrier().wait(LIMIT_S)  # nobody leaves before the other is done
     group.close()

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +16,8 @@ sys.path.append(str(ROOT / "scripts"))
 
 from benchmarks import cases, openmpi, perftest, rounds, yardsticks
 from benchmarks.cases import ALL_REDUCE, STREAM, Transport
+
+from rocecoll.bench import machine
 
 pytestmark = pytest.mark.quick
 
@@ -75,6 +79,21 @@ def test_openmpi_yields_and_uses_what_it_is_told() -> None:
     assert {"mpi_yield_when_idle", "va", "/results"} <= set(words)
     assert openmpi.environment(Transport.ud, "2")["UCX_TLS"] == "ud_verbs,self"
     assert "rc_verbs" in openmpi.environment(Transport.rc, "2")["UCX_TLS"]
+
+
+# Where both sides' processes run.
+
+
+def test_each_end_stays_on_a_core() -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    for end in (0, 1):
+        with subprocess.Popen(["sleep", "60"]) as process:
+            machine.stay_on_a_core(end, process.pid)
+            assert os.sched_getaffinity(process.pid) == {cores[end % len(cores)]}
+            process.kill()
+    assert sorted(os.sched_getaffinity(0)) == cores
+    # Nor does mpirun choose, for one side alone.
+    assert "--bind-to none" in " ".join(openmpi.command("va", "/results"))
 
 
 # The rounds and the table.
