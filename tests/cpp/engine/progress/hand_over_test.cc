@@ -216,8 +216,7 @@ TEST(HandOverParks, OutlastOperationsThatFollowEachOther) {
       const bool is_long = hand_over.duty(now) == HandOver::Duty::kParkLong;
       thread_wakes = is_long ? Instant::max() : now + hand_over.park_time();
     }
-    hand_over.give_up();
-    if (!hand_over.left(false, kNever).thread) continue;
+    if (!hand_over.give_up().thread) continue;
     ++woken;
     thread_wakes = now;
   }
