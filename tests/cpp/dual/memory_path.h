@@ -65,6 +65,7 @@ class MemoryDevice final : public FastDevice {
   WaitHandle wait_handle() override { return {}; }
   bool arm() override { return next_ == events_.size(); }
   Status health(Instant /*now*/) override {
+    ++looks;
     return broken ? Status(StatusCode::kDevice, "switched off") : Status();
   }
 
@@ -76,6 +77,7 @@ class MemoryDevice final : public FastDevice {
       if (events_[i].event.path == &path) events_[i].event.path = nullptr;
     }
   }
+  int looks = 0;  // at its health
   bool broken = false;
   bool full = false;  // nothing more can be exposed
 

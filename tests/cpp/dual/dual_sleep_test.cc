@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a process looks at that has slept: at the control path and at its device's health, if it was
+// not the device that woke it.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <tuple>
+
+#include "dual/memory_world.h"
+
+namespace rocecoll {
+namespace {
+
+class DualSleep : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::tie(here_, there_) = world_.connect(0, 1);
+    ASSERT_TRUE(world_.run([&] { return carried(Between(0, 1)) && carried(Between(1, 0)); }));
+    poll();
+    world_[0].transport->arm();
+    looks_ = world_.device(0).looks;
+  }
+  bool carried(const LinkId& link) { return world_.carries(link); }
+  size_t poll() { return world_[0].poll(world_.now()); }
+  int looks() { return world_.device(0).looks - looks_; }
+
+  MemoryWorld world_{2, 1, {}};
+  Link* here_ = nullptr;
+  Link* there_ = nullptr;
+  int looks_ = 0;
+};
+
+TEST_F(DualSleep, ThatTheDeviceHasEndedIsFollowedByNoOtherLook) {
+  ASSERT_TRUE(there_->send_frame(Text("frame")));
+  const auto arrived = [this] { return !world_.device(0).arm(); };
+  ASSERT_TRUE(world_.run(arrived, std::chrono::milliseconds(1), {0}));
+  EXPECT_EQ(poll(), 1u);
+  EXPECT_EQ(poll(), 0u);
+  EXPECT_EQ(looks(), 0);
+}
+
+TEST_F(DualSleep, ThatSomethingElseHasEndedIsFollowedByOneLook) {
+  EXPECT_EQ(poll(), 0u);
+  EXPECT_EQ(looks(), 1);
+  EXPECT_EQ(poll(), 0u);
+  EXPECT_EQ(looks(), 1);
+}
+
+}  // namespace
+}  // namespace rocecoll
