@@ -42,7 +42,7 @@ void DualLink::begin_generation(uint32_t generation) {
   generation_ = generation;
   if (peer_offer_ && peer_offer_->generation != generation) peer_offer_.reset();
   if (peer_verdict_ && peer_verdict_->generation != generation) peer_verdict_.reset();
-  ready_ = said_ready_ = probing_ = false;
+  ready_ = said_ready_ = probing_ = more_ends_ = false;
   our_verdict_.reset();
   retry_.on_attempt(context_.now);
   if (on_control_) returning_in_ = generation;
@@ -222,7 +222,7 @@ void DualLink::conclude() {
 
 void DualLink::carry_over_path() {
   set_phase(Phase::kFast);
-  set_deadline(path_->complete() || !returns() ? kNever : context_.now + kIncompleteTime);
+  plan_completion();
   retry_.on_carried(context_.now);
   context_.unreached.on_reached(peer_text_, context_.now);
   move_owed_ = move_owed_ || std::exchange(on_control_, false);
@@ -234,6 +234,13 @@ void DualLink::carry_over_path() {
   if (closed_) path_->request_acknowledgement();
   announce_return();
   mark_dirty();
+}
+
+// When to begin another generation of a path that carries, with what this one lacks.
+void DualLink::plan_completion() {
+  const bool incomplete = !path_->complete() && returns();
+  const Instant next = more_ends_ ? retry_.soon(context_.now) : context_.now + kIncompleteTime;
+  set_deadline(incomplete ? next : kNever);
 }
 
 void DualLink::announce_return() {

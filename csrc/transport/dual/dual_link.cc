@@ -308,8 +308,8 @@ void DualLink::on_path(const FastEvent& event) {
       break;
     }
     case FastEvent::Kind::kMoreEnds:
-      if (phase_ == Phase::kFast && !held_down_ && returns())
-        set_deadline(retry_.soon(context_.now));
+      more_ends_ = true;
+      if (phase_ == Phase::kFast && !held_down_) plan_completion();
       break;
     case FastEvent::Kind::kHeartbeat:  // the peer does not hear us, perhaps
       send_heartbeat();

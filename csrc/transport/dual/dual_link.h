@@ -152,6 +152,7 @@ class DualLink final : public Link {
   void say_verdict(bool proved, const std::string& reason);
   void conclude();
   void carry_over_path();
+  void plan_completion();
   void carry_over_control(const std::string& reason);
   void leave_path();
   bool returns() const;
@@ -196,6 +197,7 @@ class DualLink final : public Link {
   bool ready_ = false;       // the peer is connected
   bool said_ready_ = false;  // and we are
   bool probing_ = false;
+  bool more_ends_ = false;  // the path could have more than this generation began with
   std::optional<bool> our_verdict_;
   std::optional<DualVerdict> peer_verdict_;
   std::optional<uint64_t> goodbye_;  // messages that the leaving peer has sent

@@ -43,9 +43,10 @@ bool RcDevice::poll(FastEvent& event) {
   while (!told_.empty()) {
     const auto [path, kind] = told_.front();
     told_.pop_front();
-    // Its streams there may have failed, and been replaced, meanwhile.
-    const bool uses_lost = (path->rails() & ~rails_.working()) != 0;
-    if (kind == FastEvent::Kind::kFailed && !uses_lost) continue;
+    // Its streams may have been replaced meanwhile.
+    const bool holds = kind == FastEvent::Kind::kFailed ? (path->rails() & ~rails_.working()) != 0
+                                                        : path->lacks(rails_.working());
+    if (!holds) continue;
     event.kind = kind;
     event.path = path;
     event.text = "a port is down";

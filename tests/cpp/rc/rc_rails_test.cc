@@ -104,6 +104,32 @@ TEST(RcRails, APortThatGoesDownHandsItsPartToTheOthersAndGetsItBack) {
   }
 }
 
+// The end whose port is back first asks for a generation with it. The other end may find its own
+// port back at any moment of that generation.
+TEST(RcRails, PortsOfBothEndsMayComeBackOneAfterTheOther) {
+  for (int step = 0; step < 40; ++step) {
+    SCOPED_TRACE(step);
+    const size_t rail = step % 2;
+    RcWorldOptions options = Options(2, step);
+    options.wire.latency = milliseconds(1);
+    RailPair pair(options);
+    ASSERT_TRUE(pair.work_until([&] { return pair.on_path(); }, seconds(1)));
+    for (const uint32_t node : {0u, 1u}) pair.fabric.set_port(pair.endpoint(node, rail), false);
+    ASSERT_TRUE(pair.work_until([&] { return pair.streams_on(rail) == 0; }, seconds(1)));
+    pair.run_for(seconds(2));
+    const auto first = static_cast<uint32_t>(step / 2 % 2);
+    pair.fabric.set_port(pair.endpoint(first, rail), true);
+    pair.work_for(milliseconds(step / 4));
+    pair.run_for(microseconds(step % 5 * 200));
+    pair.fabric.set_port(pair.endpoint(1 - first, rail), true);
+    pair.work_for(milliseconds(20));
+    pair.run_for(milliseconds(1100));
+    EXPECT_TRUE(pair.on_path());
+    EXPECT_TRUE(pair.carry_all(2));
+    pair.settle();
+  }
+}
+
 // No port tells of it: the silence does, and it is tried again later.
 TEST(RcRails, ARailThatIsSilentIsLeftOutAndTriedAgain) {
   for (const size_t rail : {0, 1}) {
