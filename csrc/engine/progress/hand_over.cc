@@ -22,15 +22,20 @@ void HandOver::line_up() { word_.fetch_add(kWaiter, std::memory_order_acq_rel); 
 
 void HandOver::leave_line() { word_.fetch_sub(kWaiter, std::memory_order_acq_rel); }
 
-void HandOver::met(Instant now) {
-  const Instant last{Duration(last_drive_ns_.load(std::memory_order_relaxed))};
-  if (last + kAway < now) were_away_.store(true, std::memory_order_relaxed);
+void HandOver::set_last_drive(Instant now) {
   last_drive_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+void HandOver::met(Instant now) {
+  const Duration away =
+      now.time_since_epoch() - Duration(last_drive_ns_.load(std::memory_order_relaxed));
+  if (away > kAway) away_ns_.fetch_add(away.count(), std::memory_order_relaxed);
+  set_last_drive(now);
 }
 
 void HandOver::drove(Instant now) {
   if (std::exchange(came_, false)) return met(now);
-  last_drive_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  set_last_drive(now);
 }
 
 void HandOver::about_to_sleep() { word_.fetch_add(0, std::memory_order_acq_rel); }
@@ -80,15 +85,17 @@ HandOver::Duty HandOver::duty(Instant now) {
   if ((was & kDriven) != 0) {
     watched_ = drive(was);
     on_duty_ = false;  // a driver calls again if it leaves work behind
-    return park_short();
+    return park_short(now);
   }
   const Instant last{Duration(last_drive_ns_.load(std::memory_order_relaxed))};
-  return !on_duty_ && now < last + kRecently ? park_short() : Duty::kListen;
+  return !on_duty_ && now < last + kRecently ? park_short(now) : Duty::kListen;
 }
 
-HandOver::Duty HandOver::park_short() {
-  const bool anew = were_away_.exchange(false, std::memory_order_relaxed);
+HandOver::Duty HandOver::park_short(Instant now) {
+  const Duration away{away_ns_.exchange(0, std::memory_order_relaxed)};
+  const bool anew = away > (now - park_began_) / 2;
   park_time_ = anew ? kShortPark : std::min(2 * park_time_, kLongestShortPark);
+  park_began_ = now;
   return Duty::kParkShort;
 }
 

@@ -66,12 +66,14 @@ class HandOver {
   // The end of a park takes a rank that spins off its core, and its peer waits; and an operation
   // that outlasts a park ends with a wake-up. Where either costs a millisecond (a loaded virtual
   // machine) they alone make each operation outlast a short park, for good. So each park is twice
-  // as long as the last one, unless the callers were away for long meanwhile. A timer of a
-  // connection may be late by a park once a driver has left, but a caller that comes back sees to
-  // it: a lost tail waits for kAway at most, or, the last of many operations, for the longest park.
+  // as long as the last one, unless the callers were away for most of the time since that began. A
+  // timer of a connection may be late by a park once a driver has left, but a caller that comes
+  // back sees to it: a lost tail of callers with much work of their own waits for a short park, one
+  // of others for kAway or so, and that of the last of many operations for the longest park.
   static constexpr Duration kShortPark = std::chrono::milliseconds(2);
   static constexpr Duration kLongestShortPark = std::chrono::milliseconds(32);
-  // On such a machine a caller that does nothing in between may take some milliseconds as well.
+  // On such a machine a caller that does nothing in between may take some milliseconds as well, and
+  // now and then, where others use its core, more than these.
   static constexpr Duration kAway = std::chrono::milliseconds(8);
 
   // Whom the caller has to wake next, in this order.
@@ -131,7 +133,8 @@ class HandOver {
   static constexpr uint64_t kDrive = uint64_t{1} << 32;
   static constexpr uint64_t kWaiters = kDrive - kWaiter;
   static uint32_t drive(uint64_t word) { return static_cast<uint32_t>(word / kDrive); }
-  Duty park_short();
+  void set_last_drive(Instant now);
+  Duty park_short(Instant now);
 
   // Replaces the word by change(word); returns what it was.
   template <typename Change>
@@ -145,13 +148,14 @@ class HandOver {
   std::atomic<uint64_t> word_{0};
   // Hints: in no order with the word.
   std::atomic<int64_t> last_drive_ns_{INT64_MIN / 2};
-  std::atomic<bool> were_away_{false};  // the callers, since the last short park
+  std::atomic<int64_t> away_ns_{0};  // for more than kAway each time, since the last short park
   SleepMark driver_mark_;
   SleepMark thread_mark_;
   bool came_ = false;  // the driver's own: no step yet
   // The thread's own.
   uint32_t watched_ = 0;             // the drive that it last parked for
   Duration park_time_ = kShortPark;  // of the last short one
+  Instant park_began_{};             // likewise
   bool on_duty_ = false;             // called since the last time that nothing was pending
 };
 

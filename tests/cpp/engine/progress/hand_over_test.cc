@@ -173,7 +173,7 @@ TEST(HandOverParks, AreLongerWhileAnythingDrives) {
   EXPECT_EQ(Parks(hand_over, now, HandOver::kAway, 6), longer);
 }
 
-TEST(HandOverParks, AreShortAgainOnceCallersWereAway) {
+TEST(HandOverParks, AreShortAgainOnceCallersWereAwayForLong) {
   HandOver hand_over;
   Instant now = Instant{} + std::chrono::hours(1);
   Parks(hand_over, now, std::chrono::milliseconds(1), 3);
@@ -188,6 +188,24 @@ TEST(HandOverParks, AreShortAgainOnceCallersWereAway) {
   Drive(hand_over, now);
   EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kParkShort);
   EXPECT_EQ(hand_over.park_time(), HandOver::kShortPark);
+}
+
+// Where others use its core a caller that only calls is away for longer than kAway now and then.
+TEST(HandOverParks, AreLongerWhereCallersWereAwayForLessThanHalfOfTheTime) {
+  HandOver hand_over;
+  Instant now = Instant{} + std::chrono::hours(1);
+  Parks(hand_over, now, std::chrono::milliseconds(1), 3);
+  const Duration away = HandOver::kAway + std::chrono::milliseconds(1);
+  for (const bool mostly : {false, true}) {
+    Drive(hand_over, now);
+    EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kParkShort);
+    const Instant end = now + 2 * away + std::chrono::milliseconds(mostly ? -1 : 1);
+    now += away;
+    Drive(hand_over, now);
+    while (now < end) Drive(hand_over, now += std::chrono::microseconds(500));
+    EXPECT_EQ(hand_over.duty(now), HandOver::Duty::kParkShort);
+    EXPECT_EQ(hand_over.park_time(), HandOver::kShortPark * (mostly ? 1 : 16));
+  }
 }
 
 // A step may take long where the machine is slow, and nobody was away.
