@@ -133,6 +133,7 @@ struct FastEvent {
     kHeartbeat,  // the peer's process lives
     kStray,      // something was written into a slice that is not exposed
     kFailed,     // `text` says why
+    kFewerEnds,  // some are lost, as `text` says; the others carry in another generation
     kMoreEnds,   // the path could have more of them in another generation
   };
   Kind kind = Kind::kProgress;

@@ -30,6 +30,11 @@ std::string DualLink::pair_text() const {
          peer_text_ + ")";
 }
 
+// Where it has not said why.
+std::string DualLink::peer_failed() const {
+  return "the peer's " + context_.options.words.link + " failed";
+}
+
 void DualLink::announce(const std::string& text, bool warning) {
   if (closed_ || context_.device == nullptr) return;  // without one, that was said once
   const std::string entry = pair_text() + ": " + text;
@@ -113,12 +118,11 @@ void DualLink::on_offer(DualOffer offer) {
   }
   // Else it was on its way when we gave this attempt up.
   if (offer.generation != generation_ + 1) return;
-  const std::string reason =
-      offer.reason.empty() ? "the peer's " + context_.options.words.link + " failed" : offer.reason;
+  const std::string reason = offer.reason.empty() ? peer_failed() : offer.reason;
   if (phase_ == Phase::kFast || phase_ == Phase::kDraining || phase_ == Phase::kControl) {
     peer_offer_ = std::move(offer);
   }
-  if (phase_ == Phase::kFast) break_path(reason);
+  if (phase_ == Phase::kFast) end_generation(reason);
   if (phase_ == Phase::kControl) begin_generation(generation_ + 1);
 }
 
@@ -135,8 +139,9 @@ void DualLink::meet() {
   const bool nothing = offer.ends.addresses.empty();
   peer_outlook_ = nothing ? offer.outlook : DualOutlook::kAskAgain;
   if (!offered_ || nothing || peer_verdict_) {
-    const std::string& reason = peer_verdict_ ? peer_verdict_->reason : offer.reason;
-    carry_over_control(offered_ ? "the peer says: " + reason : broken_);
+    const std::string& said = peer_verdict_ ? peer_verdict_->reason : offer.reason;
+    const std::string reason = said.empty() ? peer_failed() : "the peer says: " + said;
+    carry_over_control(offered_ ? reason : broken_);
     return;
   }
   // Another link may have found out since the offer was made.
@@ -347,8 +352,9 @@ void DualLink::end_attempt(const std::string& reason) {
   }
 }
 
+// An error that this end has found. Those of the peer are the peer's to count, and a port that
+// comes and goes is none.
 void DualLink::break_path(const std::string& reason) {
-  retry_.on_broken(context_.now);
   if (context_.now - last_break_ > kRecoveryMemory) recoveries_ = 0;
   last_break_ = context_.now;
   ++recoveries_;
@@ -357,6 +363,7 @@ void DualLink::break_path(const std::string& reason) {
 
 void DualLink::end_generation(const std::string& reason) {
   broken_ = reason;
+  retry_.on_broken(context_.now);
   resuming_ = true;
   path_->fail();
   set_phase(Phase::kDraining);

@@ -242,7 +242,7 @@ void DualLink::finish_closing() {
 
 void DualLink::on_device_down() {
   if (phase_ == Phase::kFast) {
-    break_path(context_.unusable);
+    end_generation(context_.unusable);
   } else if (phase_ == Phase::kProving || phase_ == Phase::kOffering) {
     on_path_failure(context_.unusable);
   }
@@ -292,6 +292,8 @@ void DualLink::on_path(const FastEvent& event) {
   switch (event.kind) {
     case FastEvent::Kind::kFailed:
       return on_path_failure(event.text);
+    case FastEvent::Kind::kFewerEnds:
+      return phase_ == Phase::kFast ? end_generation(event.text) : on_path_failure(event.text);
     case FastEvent::Kind::kStray:  // into what close() has taken back, if it has
       if (!closed_ && phase_ != Phase::kDown) {
         return on_path_failure("a write into a slice that is not exposed arrived");

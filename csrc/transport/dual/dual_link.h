@@ -167,6 +167,7 @@ class DualLink final : public Link {
   void continue_draining();
   void announce(const std::string& text, bool warning);
   std::string pair_text() const;
+  std::string peer_failed() const;
 
   DualContext& context_;
   Link* control_;  // null once closed

@@ -36,7 +36,8 @@ struct DualOptions {
   // How much of that a link waits for on which nothing goes on meanwhile, if it can try again.
   // After a link has come up Linux takes more than a second to have ARP answered.
   Duration connect_patience = std::chrono::seconds(3);
-  // How often one link's path is made anew after an error before it counts as broken.
+  // How often one link's path is made anew after errors that one end finds, each soon after the
+  // last, before it counts as broken.
   uint32_t max_recoveries = 8;
   // Once the control path has been silent for two of these, the faster one carries signs of life,
   // one in each; as the control transport's own (ConnectionOptions).

@@ -44,8 +44,9 @@ bool RcDevice::poll(FastEvent& event) {
     const auto [path, kind] = told_.front();
     told_.pop_front();
     // Its streams may have been replaced meanwhile.
-    const bool holds = kind == FastEvent::Kind::kFailed ? (path->rails() & ~rails_.working()) != 0
-                                                        : path->lacks(rails_.working());
+    const bool holds = kind == FastEvent::Kind::kFewerEnds
+                           ? (path->rails() & ~rails_.working()) != 0
+                           : path->lacks(rails_.working());
     if (!holds) continue;
     event.kind = kind;
     event.path = path;
@@ -118,7 +119,7 @@ void RcDevice::tell_paths(Rails::Set lost, Rails::Set back) {
   for (const auto& [key, path] : by_queue_pair_) {
     if (!seen.insert(path).second) continue;
     if ((path->rails() & lost) != 0) {
-      told_.emplace_back(path, FastEvent::Kind::kFailed);
+      told_.emplace_back(path, FastEvent::Kind::kFewerEnds);
     } else if (path->lacks(back)) {
       told_.emplace_back(path, FastEvent::Kind::kMoreEnds);
     }

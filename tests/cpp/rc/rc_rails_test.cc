@@ -130,6 +130,29 @@ TEST(RcRails, PortsOfBothEndsMayComeBackOneAfterTheOther) {
   }
 }
 
+// However often: the others go on, and the pair does not need the control path.
+TEST(RcRails, APortThatFlapsAllTheTimeTakesOnlyItsOwnPart) {
+  for (const uint32_t ends : {1u, 2u}) {
+    SCOPED_TRACE(ends);
+    RailPair pair(Options(2));
+    ASSERT_TRUE(pair.work_until([&] { return pair.on_path(); }, seconds(1)));
+    RcWorld::log();
+    for (int flap = 0; flap < 20; ++flap) {
+      for (const bool up : {false, true}) {
+        for (uint32_t end = 0; end < ends; ++end) {
+          pair.fabric.set_port(pair.endpoint(end, 1), up);
+        }
+        pair.work_for(milliseconds(20));
+        EXPECT_TRUE(pair.on_path());
+        pair.run_for(milliseconds(1500));
+      }
+    }
+    EXPECT_TRUE(pair.carry_all(2));
+    pair.settle();
+    EXPECT_FALSE(Contains(RcWorld::log(), "UDP"));
+  }
+}
+
 // No port tells of it: the silence does, and it is tried again later.
 TEST(RcRails, ARailThatIsSilentIsLeftOutAndTriedAgain) {
   for (const size_t rail : {0, 1}) {
