@@ -22,13 +22,16 @@ void HandOver::line_up() { word_.fetch_add(kWaiter, std::memory_order_acq_rel); 
 
 void HandOver::leave_line() { word_.fetch_sub(kWaiter, std::memory_order_acq_rel); }
 
+Instant HandOver::last_drive() const {
+  return Instant(Duration(last_drive_ns_.load(std::memory_order_relaxed)));
+}
+
 void HandOver::set_last_drive(Instant now) {
   last_drive_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 void HandOver::met(Instant now) {
-  const Duration away =
-      now.time_since_epoch() - Duration(last_drive_ns_.load(std::memory_order_relaxed));
+  const Duration away = now - last_drive();
   if (away > kAway) away_ns_.fetch_add(away.count(), std::memory_order_relaxed);
   set_last_drive(now);
 }
@@ -87,8 +90,7 @@ HandOver::Duty HandOver::duty(Instant now) {
     on_duty_ = false;  // a driver calls again if it leaves work behind
     return park_short(now);
   }
-  const Instant last{Duration(last_drive_ns_.load(std::memory_order_relaxed))};
-  return !on_duty_ && now < last + kRecently ? park_short(now) : Duty::kListen;
+  return !on_duty_ && now < last_drive() + kRecently ? park_short(now) : Duty::kListen;
 }
 
 HandOver::Duty HandOver::park_short(Instant now) {

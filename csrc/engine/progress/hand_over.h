@@ -133,6 +133,7 @@ class HandOver {
   static constexpr uint64_t kDrive = uint64_t{1} << 32;
   static constexpr uint64_t kWaiters = kDrive - kWaiter;
   static uint32_t drive(uint64_t word) { return static_cast<uint32_t>(word / kDrive); }
+  Instant last_drive() const;
   void set_last_drive(Instant now);
   Duty park_short(Instant now);
 
