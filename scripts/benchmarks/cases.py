@@ -29,11 +29,14 @@ class Case:
 
 STREAM = Case("send and recv", (64 * KIB, MIB), bar=0.8, is_rate=True)
 ALL_REDUCE = Case("all_reduce", (8, KIB, 64 * KIB, MIB, 16 * MIB), bar=1.0, is_rate=False)
-CASES = (STREAM, ALL_REDUCE)
+PING_PONG = Case("send to recv, one way", (8,), bar=0.77, is_rate=False)  # 1.3 times as long
+CASES = (STREAM, ALL_REDUCE, PING_PONG)
 
 OTHERS = {
     (STREAM.name, Transport.rc): "ib_write_bw",
     (STREAM.name, Transport.ud): "ib_send_bw -c UD",
+    (PING_PONG.name, Transport.rc): "ib_write_lat",
+    (PING_PONG.name, Transport.ud): "ib_send_lat -c UD",
     (ALL_REDUCE.name, Transport.rc): "OpenMPI, UCX rc_verbs",
     (ALL_REDUCE.name, Transport.ud): "OpenMPI, UCX ud_verbs",
 }
@@ -41,6 +44,7 @@ OTHERS = {
 
 # Of all messages of one size in a block: about a second's worth on one emulated processor.
 STREAM_BYTES = 64 * MIB
+ROUND_TRIPS = 1000  # of the ping-pong
 
 
 def all_reduce_calls(size_bytes: int) -> int:

@@ -2,8 +2,8 @@
 """One of two ranks of rocecoll, timed: rocecoll_rank.py RANK CASE.
 
 Says its address on stdout, reads both on stdin, then writes {bytes: seconds} as JSON: of the whole
-stream, or of each all_reduce. Its memory stays registered, as perftest's does, and as UCX keeps in mind
-what it has registered.
+stream, of each all_reduce, or of each round trip. Its memory stays registered, as perftest's does, and as
+UCX keeps in mind what it has registered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import deque
 import numpy as np
 
 from benchmarks import cases
-from benchmarks.timing import seconds_of_calls
+from benchmarks.timing import WARM_UP_CALLS, seconds_of_calls
 from rocecoll.bench import machine
 from rocecoll.bench.sizes import MIB
 
@@ -67,12 +67,27 @@ def seconds_of_stream(group: core.Group, size_bytes: int, messages: int) -> floa
     return time.perf_counter() - started
 
 
+def seconds_of_round_trips(group: core.Group, size_bytes: int) -> list[float]:
+    message = np.frombuffer(core.Memory(size_bytes), np.uint8)
+    message.fill(1)
+    turns = (group.send, group.recv) if group.rank == 0 else (group.recv, group.send)
+    seconds = []
+    for _ in range(WARM_UP_CALLS + cases.ROUND_TRIPS):
+        started = time.perf_counter()
+        for transfer in turns:
+            transfer(message, "uint8", 1 - group.rank, 0, *COMPLETE)
+        seconds.append(time.perf_counter() - started)
+    return seconds[WARM_UP_CALLS:]
+
+
 def measure(case: str, group: core.Group) -> dict[int, object]:
     if case == cases.STREAM.name:
         return {
             size: seconds_of_stream(group, size, cases.STREAM_BYTES // size)
             for size in cases.STREAM.sizes_bytes
         }
+    if case == cases.PING_PONG.name:
+        return {size: seconds_of_round_trips(group, size) for size in cases.PING_PONG.sizes_bytes}
 
     def all_reduce(mine: np.ndarray, total: np.ndarray) -> None:
         group.all_reduce(mine, "float32", "SUM", total, 1.0, *COMPLETE)

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cases, openmpi, perftest
-from benchmarks.cases import ALL_REDUCE, STREAM, Transport
+from benchmarks import cases, openmpi, perftest, perftest_latency
+from benchmarks.cases import ALL_REDUCE, PING_PONG, STREAM, Transport
 
 LIMIT_S = 120.0
 ORDER = ("rocecoll", "other", "other", "rocecoll")
@@ -88,11 +88,25 @@ def openmpi_all_reduce(transport: Transport) -> dict[int, float]:
     return medians(openmpi.seconds_of_calls(transport))
 
 
+def rocecoll_ping_pong(transport: Transport) -> dict[int, float]:
+    first = rocecoll_ranks(PING_PONG.name, transport)[0]
+    return {int(size): statistics.median(seconds) / 2 for size, seconds in first.items()}
+
+
+def perftest_ping_pong(transport: Transport) -> dict[int, float]:
+    return {
+        size: perftest_latency.one_way_seconds(transport, size, cases.ROUND_TRIPS)
+        for size in PING_PONG.sizes_bytes
+    }
+
+
 BLOCKS: dict[tuple[str, str], Block] = {
     (STREAM.name, "rocecoll"): rocecoll_stream,
     (STREAM.name, "other"): perftest_stream,
     (ALL_REDUCE.name, "rocecoll"): rocecoll_all_reduce,
     (ALL_REDUCE.name, "other"): openmpi_all_reduce,
+    (PING_PONG.name, "rocecoll"): rocecoll_ping_pong,
+    (PING_PONG.name, "other"): perftest_ping_pong,
 }
 
 
@@ -100,6 +114,8 @@ def least_bytes(case: str) -> int:
     """What a block has to send at least, both ranks together."""
     if case == STREAM.name:
         return len(STREAM.sizes_bytes) * cases.STREAM_BYTES
+    if case == PING_PONG.name:
+        return sum(2 * size * cases.ROUND_TRIPS for size in PING_PONG.sizes_bytes)
     return sum(2 * size * cases.all_reduce_calls(size) for size in ALL_REDUCE.sizes_bytes)
 
 
@@ -112,11 +128,19 @@ def run_block(case: str, side: str, transport: Transport) -> dict[int, float]:
     return values
 
 
+def cases_here() -> tuple[cases.Case, ...]:
+    if not (reason := perftest_latency.why_not()):
+        return cases.CASES
+    print(f"{PING_PONG.name}: left out: {reason}", file=sys.stderr, flush=True)
+    return tuple(case for case in cases.CASES if case != PING_PONG)
+
+
 def main(transport: Transport, rounds: int) -> None:
+    measured = cases_here()
     with Path(os.environ["SOFTROCE_OUT"], "blocks.jsonl").open("w") as file:
         file.write(json.dumps({"kernel": platform.release()}) + "\n")
         for number in range(rounds):
-            for case in cases.CASES:
+            for case in measured:
                 for side in ORDER:
                     values = run_block(case.name, side, transport)
                     line = {"case": case.name, "side": side, "values": values}

@@ -41,7 +41,7 @@ class Row:
 
 
 def rows(transport: Transport, lines: Iterable[dict]) -> list[Row]:
-    """From the blocks that rounds.py has written."""
+    """From the blocks that rounds.py has written; of the cases that it could measure."""
     values: dict[tuple[str, int, str], list[float]] = defaultdict(list)
     for line in lines:
         for size, value in line["values"].items():
@@ -55,6 +55,7 @@ def rows(transport: Transport, lines: Iterable[dict]) -> list[Row]:
         )
         for case in CASES
         for size in case.sizes_bytes
+        if (case.name, size, "other") in values
     ]
 
 
@@ -74,7 +75,7 @@ def table(title: str, results: Iterable[Row]) -> Table:
             row.other,
             text_of(row.case, row.theirs),
             f"{row.ratio:.2f}",
-            f"{row.case.bar:.1f}",
+            f"{row.case.bar:g}",
             "met" if row.met else "missed",
         )
     return made

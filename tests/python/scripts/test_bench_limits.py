@@ -14,8 +14,8 @@ from launch import ROOT
 
 sys.path.append(str(ROOT / "scripts"))
 
-from benchmarks import cases, openmpi, perftest, rounds, yardsticks
-from benchmarks.cases import ALL_REDUCE, STREAM, Transport
+from benchmarks import cases, openmpi, perftest, perftest_ends, perftest_latency, rounds, yardsticks
+from benchmarks.cases import ALL_REDUCE, PING_PONG, STREAM, Transport
 
 from rocecoll.bench import machine
 
@@ -54,12 +54,38 @@ def test_other_wires_are_noticed() -> None:
 def test_perftest_moves_the_same_bytes(size: int) -> None:
     total = cases.STREAM_BYTES
     for transport in Transport:
-        words = perftest.command(transport, "rxa", "1", size, total)
-        message, count = (int(words[words.index(option) + 1]) for option in ("-s", "-n"))
+        program, message, count = perftest.run_of(transport, size, total)
         assert message * count == total
         # The receiver of messages must sleep: there may be one processor.
-        assert ("-e" in words) == (words[0] == "ib_send_bw")
+        assert ("-e" in program) == (program[0] == "ib_send_bw")
+        words = perftest_ends.command(program, "rxa", "1", message, count)
+        assert [words[words.index(option) + 1] for option in ("-s", "-n")] == [
+            str(message),
+            str(count),
+        ]
     assert message == perftest.PACKET_BYTES  # UD's largest
+
+
+# Its latency.
+
+LATENCY = """\
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]
+ 8       1000          37.62          10160.49     140.25       \t     155.68     1.2
+"""
+
+
+def test_the_median_is_taken() -> None:
+    assert perftest_latency.median_seconds(LATENCY, 8) == pytest.approx(140.25e-6)
+    with pytest.raises(RuntimeError, match="nothing of 16 bytes"):
+        perftest_latency.median_seconds(LATENCY, 16)
+
+
+def test_ends_that_poll_need_a_processor_each(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda thread: {0})
+    assert rounds.cases_here() == (STREAM, ALL_REDUCE)
+    assert "left out: its ends poll" in capfd.readouterr().err
 
 
 # OpenMPI.
@@ -104,6 +130,7 @@ def fake_wire(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sent: int) -> lis
     total, order = [0], []
     monkeypatch.setenv("SOFTROCE_OUT", str(tmp_path))
     monkeypatch.setattr(rounds, "bytes_on_wire", lambda: total[0])
+    monkeypatch.setattr(perftest_latency, "why_not", lambda: "")
 
     def block(case: cases.Case, side: str) -> rounds.Block:
         def run(transport: Transport) -> dict[int, float]:
@@ -131,10 +158,12 @@ def test_blocks_in_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     first, *lines = (tmp_path / "blocks.jsonl").read_text().splitlines()
     assert json.loads(first)["kernel"]
     results = yardsticks.rows(Transport.rc, map(json.loads, lines))
-    assert [row.size_bytes for row in results] == [*STREAM.sizes_bytes, *ALL_REDUCE.sizes_bytes]
+    assert [row.size_bytes for row in results] == [
+        size for case in (STREAM, ALL_REDUCE, PING_PONG) for size in case.sizes_bytes
+    ]
     # Twice the rate is twice as good, twice the time half as good.
-    assert [row.ratio for row in results] == [2] * 2 + [0.5] * 5
-    assert [row.met for row in results] == [True] * 2 + [False] * 5
+    assert [row.ratio for row in results] == [2] * 2 + [0.5] * 6
+    assert [row.met for row in results] == [True] * 2 + [False] * 6
 
 
 def test_a_block_must_take_the_wire(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
