@@ -64,7 +64,7 @@ def running(program: Sequence[str], size_bytes: int, messages: int) -> Iterator[
             process.wait()
 
 
-def text_of(process: subprocess.Popen[str], limit_s: float) -> str:
+def text_of(process: subprocess.Popen[str], limit_s: float = LIMIT_S) -> str:
     """What it has printed, once it has ended well."""
     text = process.communicate(timeout=limit_s)[0]
     if process.returncode != 0:

@@ -45,6 +45,18 @@ def test_control_packets_more_are_no_harm() -> None:
     assert perftest.packet_rate(samples, 100) == pytest.approx(10)
 
 
+def test_packets_that_left_before_the_first_look_count() -> None:
+    # 1000 a second from 0.98 on.
+    later = [(1.5, 527), (1.98, 1007)]
+    samples = [*perftest.from_first_look(7, (1.0, 27)), *later]
+    assert perftest.packet_rate(samples, 1000) == pytest.approx(1000)
+
+
+def test_a_look_that_comes_very_late_is_not_in_our_favour() -> None:
+    samples = [*perftest.from_first_look(0, (1.5, 500)), (2.0, 1000)]  # 1000 a second
+    assert perftest.packet_rate(samples, 1000) > 1000
+
+
 def test_other_wires_are_noticed() -> None:
     with pytest.raises(RuntimeError, match="sent 3 packets, not 1000"):
         perftest.packet_rate([(0.0, 5), (1.0, 8)], 1000)
