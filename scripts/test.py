@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the C++ tests, runs every test, and ends in one summary line."""
+"""Builds the C++ tests, runs every test, says what took how long, and ends in one summary line."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shlex
-import signal
 import subprocess
 import sys
-import time
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
+import test_table
 import typer
-from rich.console import Console
 from test_report import Tally, read_ctest, read_junit
+from test_steps import GRACE_S, GUARD_S, ROOT, Step, console, costs, run_step, take_interrupts
 
-ROOT = Path(__file__).resolve().parent.parent
 # A limit belongs to a single test, so that a busy machine or one hang does not cost the others: here
 # to a case of GoogleTest, in pyproject.toml to a Python test, in softroce_bed/roce.py to a step.
 CPP_CASE_LIMIT_S = 900
@@ -30,11 +27,8 @@ MAX_PYTHON_PROCESSES = 50
 # Those at a time: much of a test is waiting, as for a timeout. Each has ranks of its own, so beyond a
 # few they would only take memory.
 PYTHON_PROCESSES = min(os.cpu_count() or 1, 4)
-# Against a hang of what runs the tests: no working run comes near.
-GUARD_S = 3 * 3600
-GRACE_S = 120  # from the guard on, to report what has finished and what was running
-
-console = Console(highlight=False, soft_wrap=True)
+# How long the swarm looks for bugs with seeds that no run before had.
+FRESH_SECONDS, NIGHTLY_FRESH_SECONDS = 60, 3600
 
 
 class Sanitizer(str, Enum):
@@ -42,37 +36,28 @@ class Sanitizer(str, Enum):
     tsan = "tsan"
 
 
-def take_interrupts() -> None:
-    """What a shell starts in the background ignores SIGINT, and so would all that it starts."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+@dataclass(frozen=True)
+class Choice:
+    """Which tests, and at what numbers."""
+
+    quick: bool = False
+    nightly: bool = False
+    keyword: str = ""
+
+    def environment(self) -> dict[str, str]:
+        """For the tests that have a part of their seeds and sizes, and draw some by a seed of the run."""
+        fresh_seconds = NIGHTLY_FRESH_SECONDS if self.nightly else FRESH_SECONDS
+        found = {"TEST_SEED": str(run_seed()), "TEST_FRESH_SECONDS": str(fresh_seconds)}
+        return found | ({"TEST_NIGHTLY": "1"} if self.nightly else {})
 
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """What a step has left running, too: pytest, interrupted, may leave the process of its tests."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def run_step(title: str, command: list[str], **environment: str) -> int:
-    """Runs one step in a process group of its own and says how long; ends all of it at the guard."""
-    console.print(f"[bold]== {title}[/bold]  {shlex.join(command)}")
-    started = time.monotonic()
-    process = subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **environment}, start_new_session=True
-    )
-    try:
-        status = process.wait(timeout=GUARD_S)
-        note = "" if status == 0 else f", exit status {status}"
-    except subprocess.TimeoutExpired:
-        status, note = 124, f": ended at the guard of {GUARD_S} s"
-        process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=GRACE_S)
-    finally:
-        end_group(process)
-    console.print(f"== {title}: {time.monotonic() - started:.1f} s{note}")
-    return status
+def run_seed() -> int:
+    """Another one at each commit, so that runs differ, and the same one whoever repeats the run."""
+    if given := os.environ.get("TEST_SEED"):
+        return int(given)
+    command = ["git", "rev-parse", "--short=8", "HEAD"]
+    asked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return int(asked.stdout[:8], 16) if asked.returncode == 0 else 1
 
 
 def run_lint() -> Tally:
@@ -89,51 +74,56 @@ def run_documents() -> Tally:
     return Tally(passed=1)
 
 
-def run_cpp(preset: str, quick: bool, keyword: str) -> Tally:
+def run_cpp(preset: str, choice: Choice) -> Tally:
     """Configures, builds and runs every <layer>_test of one CMake preset."""
     build = ROOT / "build" / preset
     jobs = str(os.cpu_count() or 1)
     configure = ["cmake", "-S", str(ROOT / "csrc"), "--preset", preset]
     if run_step(f"C++ configure ({preset})", [*configure, "-DROCECOLL_TEST_CASES=ON"]) != 0:
         return Tally(failures=["C++ configure"])
-    if run_step("C++ build", ["cmake", "--build", str(build), "-j", jobs]) != 0:
+    if run_step(f"C++ build ({preset})", ["cmake", "--build", str(build), "-j", jobs]) != 0:
         return Tally(failures=["C++ build"])
     report = build / "ctest.xml"
     report.unlink(missing_ok=True)
-    command = ctest_command(build, report, jobs)
-    if quick:  # docs/style.md: what takes more than a few seconds is called Slow
-        command += ["--exclude-regex", "Slow"]
-    if keyword:  # Python's names are all_reduce, GoogleTest's AllReduce
-        command += ["--tests-regex", f"{keyword}|{keyword.title().replace('_', '')}"]
+    command = ctest_command(build, report, jobs, choice)
     sanitizer = {"UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
-    status = run_step("C++ tests", command, **sanitizer)
+    status = run_step(f"C++ tests ({preset})", command, **sanitizer, **choice.environment())
     tally = read_ctest(report)
     if status != 0 and not tally.failures:
         tally.failures.append(f"ctest ended with status {status}")
     return tally
 
 
-def ctest_command(build: Path, report: Path, jobs: str) -> list[str]:
+def ctest_command(build: Path, report: Path, jobs: str, choice: Choice) -> list[str]:
     """At the stop time, ctest ends the cases that run, and reports them and those before."""
     stop = datetime.now() + timedelta(seconds=GUARD_S - GRACE_S)
+    limit_s = CPP_CASE_LIMIT_S + (NIGHTLY_FRESH_SECONDS if choice.nightly else 0)
     command = ["ctest", "--test-dir", str(build), "-j", jobs, "--output-on-failure", "--progress"]
-    command += ["--timeout", str(CPP_CASE_LIMIT_S), "--stop-time", f"{stop:%H:%M:%S}"]
+    command += ["--timeout", str(limit_s), "--stop-time", f"{stop:%H:%M:%S}"]
+    if not choice.nightly:  # docs/style.md: what takes more than a few seconds is called ...Slow
+        left_out = "(Slow|Nightly)" if choice.quick else "Nightly"
+        command += ["--exclude-regex", f"{left_out}(/|$)"]
+    if choice.keyword:  # Python's names are all_reduce, GoogleTest's AllReduce
+        camel_case = choice.keyword.title().replace("_", "")
+        command += ["--tests-regex", f"{choice.keyword}|{camel_case}"]
     return [*command, "--no-tests=ignore", "--output-junit", str(report)]
 
 
-def run_python(quick: bool, keyword: str) -> Tally:
+def run_python(choice: Choice) -> Tally:
     fake = [sys.executable, "tests/python/fake_device.py"]
     if run_step("Fake accelerator", fake) != 0:
         return Tally(failures=["tests/fake_device"])
     report = ROOT / "build" / "pytest.xml"
     report.unlink(missing_ok=True)
     command = pytest_command("tests/python", report)
-    if quick:
+    if choice.quick:
         command += ["--quick"]
-    if keyword:
-        command += ["-k", keyword]
-    status = run_step("Python tests", command)
-    if status == 5 and keyword:  # pytest: nothing selected
+    if choice.nightly:
+        command += ["--nightly"]
+    if choice.keyword:
+        command += ["-k", choice.keyword]
+    status = run_step("Python tests", command, **choice.environment())
+    if status == 5 and choice.keyword:  # pytest: nothing selected
         return Tally()
     tally = read_junit(report)
     if status != 0 and not tally.failures:
@@ -143,7 +133,7 @@ def run_python(quick: bool, keyword: str) -> Tally:
 
 def pytest_command(tests: str, report: Path) -> list[str]:
     """The tests run in a few processes, of which each is replaced when a test takes it along."""
-    command = [sys.executable, "-m", "pytest", tests, "-q", "-ra", "--durations=10"]
+    command = [sys.executable, "-m", "pytest", tests, "-q", "-ra"]
     command += [
         f"--numprocesses={PYTHON_PROCESSES}",
         f"--max-worker-restart={MAX_PYTHON_PROCESSES}",
@@ -153,35 +143,67 @@ def pytest_command(tests: str, report: Path) -> list[str]:
     return [*command, f"--junitxml={report}"]
 
 
-def run_softroce() -> Tally:
-    """Makes a bed for Soft-RoCE devices, the first time for minutes, and runs the RoCE tests in it."""
+def run_python_and_softroce(choice: Choice) -> Tally:
+    """The RoCE tests, in a bed that is made first, wait as much as Python's: both at once."""
     program = [sys.executable, "scripts/softroce.py"]
     run_step("Soft-RoCE bed", [*program, "setup"])
     results = ROOT / "build" / "softroce"
-    status = run_step("RoCE tests", [*program, "test", "--results", str(results)])
-    tally = Tally()
+    command = [*program, "test", "--results", str(results)]
+    command += ["--nightly"] if choice.nightly else []
+    output = ROOT / "build" / "softroce.log"
+    with Step("RoCE tests", command, output, **choice.environment()) as roce:
+        tally = run_python(choice)
+        status = roce.end()
+    roce_tally = Tally()
     for report in sorted(results.rglob("*.xml")):
-        tally.add(read_junit(report))
-    if status != 0 and not tally.failures and not tally.skips:
-        tally.failures.append(f"scripts/softroce test ended with status {status}")
+        roce_tally.add(read_junit(report, f"{report.relative_to(results).parent}/"))
+    if status != 0 and not roce_tally.failures and not roce_tally.skips:
+        roce_tally.failures.append(f"scripts/softroce test ended with status {status}")
+    tally.add(roce_tally)
+    return tally
+
+
+def run_torch_suite() -> Tally:
+    """PyTorch's own tests of a backend; a part of them is among the Python tests of any run."""
+    if (
+        run_step("PyTorch's own tests", [sys.executable, "scripts/torch_suite.py", "--nightly"])
+        != 0
+    ):
+        return Tally(failures=["scripts/torch_suite --nightly"])
+    return Tally(passed=1)
+
+
+def run_all(choice: Choice, sanitizer: Sanitizer | None) -> Tally:
+    tally = run_cpp(sanitizer.value if sanitizer else "release", choice)
+    if sanitizer is not None:
+        return tally
+    if not choice.keyword:
+        tally.add(run_lint())
+        tally.add(run_documents())
+    if choice.quick or choice.keyword:
+        tally.add(run_python(choice))
+    else:
+        tally.add(run_python_and_softroce(choice))
+    if choice.nightly and not choice.keyword:
+        tally.add(run_torch_suite())
+        tally.add(run_cpp("asan", Choice()))
     return tally
 
 
 def main(
     quick: Annotated[bool, typer.Option("--quick", help="a part that takes minutes")] = False,
+    nightly: Annotated[bool, typer.Option("--nightly", help="as ./scripts/nightly: hours")] = False,
     sanitizer: Annotated[Sanitizer | None, typer.Option(help="C++ tests only, under it")] = None,
     keyword: Annotated[str, typer.Option("-k", help="only tests whose name contains this")] = "",
 ) -> None:
     """Run every test of the C++ layers, of the Python package, and of RoCE in a bed for it."""
     take_interrupts()
-    tally = run_cpp(sanitizer.value if sanitizer else "release", quick, keyword)
-    if sanitizer is None:
-        if not keyword:
-            tally.add(run_lint())
-            tally.add(run_documents())
-        tally.add(run_python(quick, keyword))
-        if not quick and not keyword:
-            tally.add(run_softroce())
+    if quick and nightly:
+        raise typer.BadParameter("--quick and --nightly exclude each other")
+    earlier_s = float(os.environ.pop("TEST_SETUP_SECONDS", "0"))
+    console.print(f"TEST_SEED={run_seed()} repeats what this run draws")
+    tally = run_all(Choice(quick, nightly, keyword), sanitizer)
+    console.print(test_table.parts(costs, earlier_s), test_table.slowest(tally.seconds), sep="\n")
     for reason, count in sorted(tally.skips.items()):
         console.print(f"skipped {count}: {reason}", markup=False)
     for name in tally.failures:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts what GoogleTest, CTest and pytest wrote as XML."""
+"""Counts what GoogleTest, CTest and pytest wrote as XML, and keeps what each test took."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ class Tally:
     passed: int = 0
     failures: list[str] = field(default_factory=list)
     skips: Counter[str] = field(default_factory=Counter)
+    seconds: list[tuple[float, str]] = field(default_factory=list)  # of each case
 
     def add(self, other: Tally) -> None:
         self.passed += other.passed
         self.failures += other.failures
         self.skips += other.skips
+        self.seconds += other.seconds
 
     def summary(self) -> str:
         skipped = self.skips.total()
         return f"{self.passed} passed, {len(self.failures)} failed, {skipped} skipped"
 
 
-def read_junit(path: Path) -> Tally:
-    """One file of GoogleTest or pytest. A missing or broken file is a failure of its own."""
+def read_junit(path: Path, within: str = "") -> Tally:
+    """One file of GoogleTest or pytest. A missing or broken file is a failure of its own.
+
+    `within` stands before the names of what runs several times, as a suite in different steps.
+    """
     tally = Tally()
     try:
         cases = list(ElementTree.parse(path).iter("testcase"))
@@ -37,7 +42,8 @@ def read_junit(path: Path) -> Tally:
         tally.failures.append(f"{path.name}: no readable report ({error})")
         return tally
     for case in cases:
-        name = f"{case.get('classname', '')}.{case.get('name', '')}"
+        name = f"{within}{case.get('classname', '')}.{case.get('name', '')}"
+        tally.seconds.append((float(case.get("time") or 0), name))
         skipped = case.find("skipped")
         if case.find("failure") is not None or case.find("error") is not None:
             tally.failures.append(name)
@@ -63,6 +69,7 @@ def read_ctest(path: Path) -> Tally:
         return tally
     for case in cases:
         name, failure = case.get("name", ""), case.find("failure")
+        tally.seconds.append((float(case.get("time") or 0), name))
         if case.find("skipped") is not None and case.get("status") == "notrun":
             reason = GTEST_SKIP.search(case.findtext("system-out", ""))
             tally.skips[reason[1].strip() if reason else f"{name} gave no reason"] += 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import psutil
 import pytest
 from launch import ROOT, environment
 from test_report import Tally, read_ctest, read_junit
+from test_steps import GUARD_S, Cost, Step, costs, end_group, run_step, take_interrupts
+from test_table import NO_REASON, parts, read_reasons, reason_of, slowest
 
 DEADLINE_S = 300
 
@@ -30,11 +33,11 @@ def runner() -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in what a shell starts in the background
-    module.take_interrupts()
+    take_interrupts()
     return module
 
 
-def run(runner: ModuleType, command: list[str], directory: Path) -> str:
+def run(command: list[str], directory: Path) -> str:
     """Its output. That what hangs ends is what is tested, not how soon."""
     output = directory / "output"
     with output.open("wb") as file:
@@ -49,7 +52,7 @@ def run(runner: ModuleType, command: list[str], directory: Path) -> str:
     try:
         process.wait(timeout=DEADLINE_S)
     finally:
-        runner.end_group(process)
+        end_group(process)
     return output.read_text("utf8", "replace")
 
 
@@ -77,7 +80,7 @@ def run_pytest(runner: ModuleType, directory: Path, tests: str, *options: str) -
     (directory / "pytest.ini").write_text("[pytest]\n")
     (directory / "test_it.py").write_text(f"import ctypes, time\n{tests}")
     report = directory / "report.xml"
-    output = run(runner, [*runner.pytest_command("test_it.py", report), *options], directory)
+    output = run([*runner.pytest_command("test_it.py", report), *options], directory)
     return read_junit(report), output
 
 
@@ -118,6 +121,29 @@ def test_interrupted_python_tests_are_reported(runner: ModuleType, tmp_path: Pat
     assert "it was running when the tests were ended" in output
 
 
+NAMES = [
+    "rc.SlowCalls.EndsMaySubmitOthers",
+    "rc.RcReturn.AHundredFlapsSlow",
+    "conformance.sim/Transfers.SixtyFourMebibytesSlow/rc",
+    "conformance.sim/Transfers.AllOfThemNightly/rc",
+    "swarm.Swarm.AllSeedsNightly",
+    "base.Nightly.IsOnlyASuite",
+]
+
+
+@pytest.mark.parametrize(
+    ("how", "run_ones"),
+    [({"quick": True}, [0, 5]), ({}, [0, 1, 2, 5]), ({"nightly": True}, [0, 1, 2, 3, 4, 5])],
+)
+def test_what_a_name_leaves_out(
+    runner: ModuleType, tmp_path: Path, how: dict[str, bool], run_ones: list[int]
+) -> None:
+    (tmp_path / "CTestTestfile.cmake").write_text("".join(f"add_test({n} true)\n" for n in NAMES))
+    command = runner.ctest_command(tmp_path, tmp_path / "ctest.xml", "1", runner.Choice(**how))
+    output = run([*command, "--show-only"], tmp_path)
+    assert [name for name in NAMES if f": {name}\n" in output] == [NAMES[i] for i in run_ones]
+
+
 CASES = """
 add_test(quick sh -c "echo fine")
 add_test(hangs sh -c "echo '[ RUN      ] A.Hangs'; exec sleep 600")
@@ -129,7 +155,7 @@ add_test(crashes sh -c "kill -SEGV $$")
 def test_case_of_googletest_that_hangs_fails_alone(runner: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "CTestTestfile.cmake").write_text(CASES)
     report = tmp_path / "ctest.xml"
-    output = run(runner, runner.ctest_command(tmp_path, report, "2"), tmp_path)
+    output = run(runner.ctest_command(tmp_path, report, "2", runner.Choice()), tmp_path)
     tally = read_ctest(report)
     assert tally.summary() == "1 passed, 2 failed, 0 skipped", output
     assert "hangs (Timeout)" in tally.failures
@@ -139,13 +165,14 @@ def test_case_of_googletest_that_hangs_fails_alone(runner: ModuleType, tmp_path:
 def test_no_case_of_googletest_is_no_failure(runner: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "CTestTestfile.cmake").write_text(CASES)
     report = tmp_path / "ctest.xml"
-    run(runner, [*runner.ctest_command(tmp_path, report, "2"), "--tests-regex", "absent"], tmp_path)
+    run(runner.ctest_command(tmp_path, report, "2", runner.Choice(keyword="absent")), tmp_path)
     assert read_ctest(report).summary() == "0 passed, 0 failed, 0 skipped"
 
 
 def test_what_is_ended_at_the_guard_may_report(
-    runner: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    take_interrupts()
     ready, reported, left = (tmp_path / name for name in ("ready", "reported", "left"))
     program = (
         "import pathlib, subprocess, sys, time\n"
@@ -158,7 +185,7 @@ def test_what_is_ended_at_the_guard_may_report(
 
     def wait_until_ready(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
         """The guard, hours away, comes once the program is ready for it."""
-        if timeout != runner.GUARD_S:
+        if timeout != GUARD_S:
             return wait(process, timeout)
         deadline = time.monotonic() + DEADLINE_S
         while not ready.exists():
@@ -168,7 +195,56 @@ def test_what_is_ended_at_the_guard_may_report(
 
     monkeypatch.setattr(subprocess.Popen, "wait", wait_until_ready)
     command = [sys.executable, "-c", program, *map(os.fspath, (ready, reported, left))]
-    assert runner.run_step("it hangs", command) != 0
+    assert run_step("it hangs", command) != 0
     assert reported.exists()
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(int(left.read_text())).wait(DEADLINE_S)
+
+
+def test_a_step_beside_others_is_shown_whole_at_its_end(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    burns = "import time\nwhile time.process_time() < 0.3: pass\nprint('burnt')"
+    with Step("aside", [sys.executable, "-c", burns], tmp_path / "output") as aside:
+        assert run_step("in front", ["echo", "fine"]) == 0
+        assert aside.end() == 0
+    said = capfd.readouterr().out
+    assert said.index("\nfine\n") < said.index("\nburnt\n")
+    front, back = costs[-2:]
+    assert (front.title, back.title) == ("in front", "aside")
+    assert front.processor_s < 0.3 <= back.processor_s
+    assert back.seconds > 0
+
+
+def test_a_step_whose_neighbour_fails_ends_with_it(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ZeroDivisionError),
+        Step("aside", ["sleep", "3600"], tmp_path / "output") as aside,
+    ):
+        raise ZeroDivisionError
+    assert aside.process.returncode == -signal.SIGKILL
+
+
+def test_the_table_names_what_is_slow_and_why() -> None:
+    seconds = [(1.0 * i, f"test_{i}") for i in range(12)] + [(25.0, "new"), (300.0, "rc.Old/2")]
+    table = slowest(seconds).splitlines()[1:]
+    assert [line.split()[1].rstrip(":") for line in table] == [
+        *("rc.Old/2", "new"),
+        *(f"test_{i}" for i in range(11, 3, -1)),
+    ]
+    assert NO_REASON in table[1] and "no reason" not in "".join(table[2:])
+    assert reason_of("rc.Old/2", {"rc.*": "a real wire"}) == "a real wire"
+    text = parts([Cost("C++ build", 61.2, 120.4), Cost("Documents", 9.0, 8.0)], 200.0)
+    assert [line.split()[:2] for line in text.splitlines()[2:4]] == [["61", "120"], ["9", "8"]]
+    assert "200" in text and "128" in text
+
+
+def test_reasons_are_of_tests_that_there_are() -> None:
+    sources = "\n".join(
+        path.read_text("utf8", "replace")
+        for path in [*ROOT.glob("tests/**/*.cc"), *ROOT.glob("tests/**/*.py")]
+    ) + (ROOT / "scripts" / "softroce_bed" / "roce.py").read_text("utf8")
+    for pattern, reason in read_reasons().items():
+        words = re.findall(r"\w{6,}", pattern)
+        assert words and all(word in sources for word in words[-1:]), f"no test: {pattern}"
+        assert len(reason) > 10, pattern

@@ -13,14 +13,14 @@ from launch import ROOT
 pytestmark = pytest.mark.quick
 
 GTEST = """<testsuites><testsuite name="Crc">
-<testcase name="Good" classname="Crc" status="run" result="completed"/>
+<testcase name="Good" classname="Crc" status="run" time="0.25" result="completed"/>
 <testcase name="Off" classname="Crc" status="notrun" result="suppressed"/>
 <testcase name="Bad" classname="Crc" status="run"><failure message="1 != 2"/></testcase>
 <testcase name="Bare" classname="Crc" status="run" result="skipped">
 <skipped message="no offload"/></testcase></testsuite></testsuites>"""
 
 CTEST = """<testsuite>
-<testcase name="base.Crc.Good" status="run"><system-out>ok</system-out></testcase>
+<testcase name="base.Crc.Good" status="run" time="1.5"><system-out>ok</system-out></testcase>
 <testcase name="base.Crc.Bad" status="fail"><failure message=""/></testcase>
 <testcase name="base.Crc.Slow" status="fail"><failure message="Timeout"/></testcase>
 <testcase name="base.Crc.Gone" status="notrun"><failure message="Unable to find it"/></testcase>
@@ -50,6 +50,8 @@ def test_one_file(report, tmp_path: Path) -> None:
     assert tally.summary() == "1 passed, 1 failed, 1 skipped"
     assert tally.failures == ["Crc.Bad"]
     assert dict(tally.skips) == {"no offload": 1}
+    assert tally.seconds[0] == (0.25, "Crc.Good")
+    assert report.read_junit(path, "rc/").seconds[0] == (0.25, "rc/Crc.Good")
 
 
 @pytest.mark.parametrize("text", [None, "<testsuites><testcase"])
@@ -71,6 +73,7 @@ def test_cases_of_ctest(report, tmp_path: Path) -> None:
         "base.Crc.Gone (Unable to find it)",
     ]
     assert dict(tally.skips) == {"no offload": 1}
+    assert tally.seconds[0] == (1.5, "base.Crc.Good")
 
 
 @pytest.mark.parametrize("text", [None, "<testsuite><testcase"])

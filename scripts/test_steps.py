@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the steps of ./scripts/test, each in a process group of its own, and keeps what each took."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+ROOT = Path(__file__).resolve().parent.parent
+# Against a hang of what runs the tests: no working run comes near.
+GUARD_S = 3 * 3600
+GRACE_S = 120  # from the guard on, to report what has finished and what was running
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Cost:
+    title: str
+    seconds: float
+    processor_s: float  # of the step and all that it has waited for
+
+
+costs: list[Cost] = []
+
+
+def take_interrupts() -> None:
+    """What a shell starts in the background ignores SIGINT, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """What a step has left running, too: pytest, interrupted, may leave the process of its tests."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def reaped_s() -> float:
+    """Of children that have been waited for: it grows by the whole of a step when that is."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+class Step:
+    """A command that has begun. With `output` it runs beside others, and what it says goes there."""
+
+    def __init__(
+        self, title: str, command: list[str], output: Path | None = None, **environment: str
+    ) -> None:
+        self.title, self.output = title, output
+        aside = "" if output is None else ", beside the next"
+        console.print(f"[bold]== {title}{aside}[/bold]  {shlex.join(command)}")
+        with contextlib.ExitStack() as files:
+            file = None if output is None else files.enter_context(output.open("wb"))
+            self.started = self.ended = time.monotonic()
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**os.environ, **environment},
+                stdout=file,
+                stderr=None if file is None else subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.watcher = threading.Thread(target=self._note_end, daemon=True)
+        self.watcher.start()
+
+    def __enter__(self) -> Step:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end_group(self.process)
+
+    def _note_end(self) -> None:
+        with contextlib.suppress(ChildProcessError):  # end() was faster
+            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        self.ended = time.monotonic()
+
+    def end(self) -> int:
+        """Waits for it and says how long it took; ends all of it at the guard. Its exit status."""
+        before_s = reaped_s()
+        try:
+            status = self.process.wait(timeout=GUARD_S)
+            note = "" if status == 0 else f", exit status {status}"
+        except subprocess.TimeoutExpired:
+            status, note = 124, f": ended at the guard of {GUARD_S} s"
+            self.process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=GRACE_S)
+        finally:
+            end_group(self.process)
+            self.watcher.join()
+        if self.output is not None:
+            show(self.title, self.output)
+        costs.append(Cost(self.title, self.ended - self.started, reaped_s() - before_s))
+        console.print(f"== {self.title}: {costs[-1].seconds:.1f} s{note}")
+        return status
+
+
+def show(title: str, output: Path) -> None:
+    console.print(f"[bold]== {title}[/bold]")
+    sys.stdout.flush()
+    with output.open("rb") as said:
+        shutil.copyfileobj(said, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+
+
+def run_step(title: str, command: list[str], **environment: str) -> int:
+    return Step(title, command, **environment).end()
