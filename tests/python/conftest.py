@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ import psutil
 import pytest
 import torch
 from harness import TIMEOUT_S, Pool, PoolSpec, fresh_pool
-from launch import ROOT
+from launch import ROOT, forked_programs
 
 sys.path.append(str(ROOT / "scripts"))  # for their tests
 sys.path.append(str(ROOT / "tests"))
@@ -37,10 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--kill-trials", type=int, default=2, help="of each kind in test_kills.py")
     parser.addoption("--quick", action="store_true", help="only what is marked quick, and small")
+    parser.addoption("--nightly", action="store_true", help="what is marked nightly, too")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "quick: runs with --quick too, at small sizes")
+    config.addinivalue_line("markers", "nightly: runs with --nightly only")
     config.addinivalue_line("markers", "lossy: runs a second time with 5 % of the packets lost")
 
 
@@ -63,10 +66,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen = items
     if config.getoption("quick"):
-        dropped = [item for item in items if not is_quick(item)]
-        config.hook.pytest_deselected(items=dropped)
-        items[:] = [item for item in items if is_quick(item)]
+        chosen = [item for item in chosen if is_quick(item)]
+    if not config.getoption("nightly"):
+        chosen = [item for item in chosen if not item.get_closest_marker("nightly")]
+    dropped = set(items).difference(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item in dropped])
+    items[:] = chosen
 
 
 def is_quick(item: pytest.Item) -> bool:
@@ -82,6 +89,12 @@ def is_quick(item: pytest.Item) -> bool:
 @pytest.fixture(scope="session")
 def network(request: pytest.FixtureRequest) -> str:
     return request.param
+
+
+@pytest.fixture(scope="session")
+def nightly() -> bool:
+    """Whether tests that scale themselves have the night for it."""
+    return os.environ.get("TEST_NIGHTLY") == "1"
 
 
 @pytest.fixture(scope="session", params=WORLD_SIZES, ids=lambda size: f"n{size}")
@@ -166,6 +179,7 @@ def nothing_left_behind(pools: harness.Pools) -> Iterator[None]:
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     yield
     pools.close()
+    forked_programs.end()
     own_pid = psutil.Process().pid
     deadline = time.monotonic() + NOTHING_LEFT_LIMIT_S
     while True:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs whole programs: bounded in time, without the caller's options and launcher variables."""
+"""Runs whole programs: bounded in time, without the caller's options and launcher variables.
+
+Python's are forked from a process that has torch, which takes a tenth of an interpreter's time, unless
+they are asked for `fresh`: those about imports, variables that are read early, or the launcher itself.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
+from forked_programs import ForkedPrograms
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -55,17 +60,33 @@ def free_port() -> int:
             return port
 
 
+forked_programs = ForkedPrograms()
+STARTERS = (sys.executable, "mpirun", "ip")  # not those that limit what a program may do
+
+
+def start(
+    command: Sequence[str], environment_: dict[str, str], fresh: bool = False
+) -> subprocess.Popen[str]:
+    """With the output in a pipe."""
+    if not fresh and command[0] in STARTERS and sys.executable in command:
+        python = forked_programs.python(environment())
+        command = [python if word == sys.executable else word for word in command]
+        environment_ = {**environment_, "PYTHON_EXEC": python}
+    return subprocess.Popen(
+        command, env=environment_, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
 def run_programs(
     commands: Sequence[Sequence[str]],
     environments: Sequence[dict[str, str]],
     limit_s: float = LIMIT_S,
+    fresh: bool = False,
 ) -> list[subprocess.CompletedProcess[str]]:
     """Starts all commands at once; ends them and their children at the limit, with their stacks."""
     processes = [
-        subprocess.Popen(
-            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        for command, env in zip(commands, environments, strict=True)
+        start(command, environment_, fresh)
+        for command, environment_ in zip(commands, environments, strict=True)
     ]
     results, deadline = [], time.monotonic() + limit_s
     try:
@@ -84,32 +105,32 @@ def run_programs(
 def end_tree(process: subprocess.Popen[str]) -> str:
     """What it has written, in the end the stacks of the programs that are Python's."""
     root = psutil.Process(process.pid)
-    for program in [*root.children(recursive=True), root]:
+    for program in [*forked_programs.descendants(root), root]:
         # Those that others wait for would end them, too.
         with contextlib.suppress(psutil.NoSuchProcess):
-            if not program.children() and "python" in program.name():
+            if not forked_programs.descendants(program) and "python" in program.name():
                 program.send_signal(signal.SIGABRT)  # environment() has faulthandler write them
     try:
         output, _ = process.communicate(timeout=STACKS_LIMIT_S)
     except subprocess.TimeoutExpired:
         with contextlib.suppress(psutil.NoSuchProcess):
-            for program in [*root.children(recursive=True), root]:
+            for program in [*forked_programs.descendants(root), root]:
                 program.kill()
         output, _ = process.communicate()
     return output
 
 
-def run_program(command: Sequence[str], **extra: str) -> str:
+def run_program(command: Sequence[str], fresh: bool = False, **extra: str) -> str:
     """The output of one program, which must succeed."""
-    [result] = run_programs([command], [environment(**extra)])
+    [result] = run_programs([command], [environment(**extra)], fresh=fresh)
     assert result.returncode == 0, f"{command}\n{result.stdout}"
     return result.stdout
 
 
-def torchrun(ranks: int, script: Path, *arguments: str, **extra: str) -> str:
+def torchrun(ranks: int, script: Path, *arguments: str, fresh: bool = False, **extra: str) -> str:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(ranks), str(script), *arguments]
-    return run_program(command, **extra)
+    return run_program(command, fresh, **extra)
 
 
 def without_numpy(directory: Path) -> dict[str, str]:

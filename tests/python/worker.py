@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import os
 import signal
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 from launch import OPTIONS
+from program_server import enter_namespace
 
 if TYPE_CHECKING:
     from harness import PoolSpec
@@ -53,8 +53,7 @@ def main(rank: int, spec: PoolSpec, rendezvous: str, output: str, pipe: Connecti
 
 def enter_network(name: str) -> None:
     with Path("/var/run/netns", name).open() as namespace:
-        if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0) != 0:
-            raise OSError(ctypes.get_errno(), f"setns to {name}")
+        enter_namespace(namespace.fileno(), name)
 
 
 def join_group(rank: int, spec: PoolSpec, rendezvous: str) -> None:

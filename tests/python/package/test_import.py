@@ -28,8 +28,9 @@ sys.meta_path[:] = [one for one in sys.meta_path if "__editable__" not in one.__
 """
 
 
-def run_python(code: str, *options: str, **extra: str) -> str:
-    return run_program([sys.executable, *options, "-c", code], **extra)
+def run_python(code: str, **extra: str) -> str:
+    """Where nothing has been imported."""
+    return run_program([sys.executable, "-c", code], fresh=True, **extra)
 
 
 def test_without_torch_first() -> None:
@@ -73,7 +74,8 @@ def test_torch_later_without_autoload() -> None:
 )
 def test_what_needs_torch_imports_it(use: str, tmp_path: Path) -> None:
     code = f"import rocecoll, sys\n{use}\nprint('torch' in sys.modules)"
-    assert run_program([sys.executable, "-c", code, str(tmp_path / "dump")]) == "True\n"
+    command = [sys.executable, "-c", code, str(tmp_path / "dump")]
+    assert run_program(command, fresh=True) == "True\n"
 
 
 def test_a_source_tree_that_hides_an_installation_says_so(tmp_path: Path) -> None:
@@ -89,7 +91,7 @@ def test_a_source_tree_that_hides_an_installation_says_so(tmp_path: Path) -> Non
     for program, begin in ((ALONE, "rocecoll is not built: "), (command_line, "was not built: ")):
         (tmp_path / "program.py").write_text(NOT_EDITABLE + program)
         command = [sys.executable, str(tmp_path / "program.py"), "doctor"]
-        [result] = run_programs([command], [environment()])
+        [result] = run_programs([command], [environment()], fresh=True)
         assert result.returncode == 1
         assert begin + told in result.stdout, result.stdout
 
@@ -175,7 +177,8 @@ def test_exit_without_destroy() -> None:
 
 def test_exception_ends_the_process() -> None:
     code = ALONE.replace("print(tensor.tolist())", "raise SystemExit(7)")
-    [result] = run_programs([[sys.executable, "-c", "import rocecoll" + code]], [environment()])
+    command = [sys.executable, "-c", "import rocecoll" + code]
+    [result] = run_programs([command], [environment()], fresh=True)
     assert result.returncode == 7, result.stdout
 
 
@@ -191,7 +194,7 @@ dist.all_reduce(tensor, group=group)
 dist.destroy_process_group()
 print(tensor.tolist())
 """
-    assert run_python(code) == "[1.0, 1.0]\n"
+    assert run_program([sys.executable, "-c", code]) == "[1.0, 1.0]\n"
 
 
 def test_program_prints_only_its_own(tmp_path) -> None:

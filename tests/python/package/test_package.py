@@ -91,7 +91,7 @@ def test_a_broken_package_does_not_break_torch() -> None:
         "import sys\nsys.modules['rocecoll'] = None\nimport torch.distributed as dist\n"
         "print('rocecoll' in dist.Backend.backend_list)"
     )
-    assert run_program([sys.executable, "-c", code]) == "True\n"
+    assert run_program([sys.executable, "-c", code], fresh=True) == "True\n"
 
 
 @pytest.mark.quick
