@@ -27,6 +27,7 @@ import weakref
 from pathlib import Path
 from types import ModuleType
 
+import torch
 from stand_in import NAMESPACES, NUMBER_BYTES, STREAMS
 
 PRELOADED = (
@@ -41,7 +42,7 @@ PRELOADED = (
 # Variables that are read when an interpreter starts or torch is imported: a program that has others
 # needs an interpreter of its own. Not those that torchrun sets, and what is read later.
 READ_EARLY = ("PYTHON", "LD_", "OMP_", "KMP_", "MKL_", "TORCH_")
-READ_LATE = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_ASYNC_ERROR_HANDLING")
+READ_LATE = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_DISTRIBUTED_DEBUG")
 REQUEST_LIMIT_S = 60
 
 
@@ -141,6 +142,7 @@ def become(given: list[int], variables: dict[str, str], directory: str) -> None:
         os.close(descriptor)
     os.environ.clear()
     os.environ.update(variables)
+    torch.distributed.set_debug_level_from_env()  # as at its import
     os.chdir(directory)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

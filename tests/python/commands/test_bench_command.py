@@ -44,7 +44,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 # On ranks of its own.
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.nightly)])
 def test_every_operation_on_this_host(ranks: int, tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     sizes = ["-b", "1", "-e", "1001", "-f", "1001"]  # less than an element for each, and odd
@@ -62,6 +62,7 @@ def test_every_operation_on_this_host(ranks: int, tmp_path: Path) -> None:
         assert set(row["peers"]) == {"rocecoll", "gloo"}
 
 
+@pytest.mark.nightly
 def test_torch_without_numpy_will_do(tmp_path: Path) -> None:
     output = run_program([*BENCH, *SHORT, "--json"], **without_numpy(tmp_path))
     written = json.loads(output[output.index("{\n") :])  # torch warns of it
@@ -81,6 +82,7 @@ def test_without_a_peer_and_json_in_place_of_the_table(tmp_path: Path) -> None:
     assert {"processor", "kernel", "torch", "rocecoll"} <= set(written["machine"])
 
 
+@pytest.mark.nightly
 def test_a_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     picture = tmp_path / "out.svg"
@@ -89,6 +91,7 @@ def test_a_picture(tmp_path: Path) -> None:
     assert "1 rank, all_reduce, float32 sum, in place" in picture.read_text()
 
 
+@pytest.mark.nightly
 def test_ranks_import_what_the_command_does(tmp_path: Path) -> None:
     """Not what lies in the current directory, where the installed command does not look either."""
     here, program = tmp_path / "here" / "rocecoll", tmp_path / "program.py"
@@ -135,7 +138,9 @@ def test_a_rank_that_is_killed_is_named() -> None:
     assert output.splitlines()[-1] == "rocecoll bench: rank 1 was killed by SIGKILL"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)]
+)
 def test_an_interrupted_run_ends_its_ranks(number: signal.Signals) -> None:
     with long_run(2) as (process, _):
         process.send_signal(number)
@@ -184,6 +189,7 @@ def test_under_mpirun() -> None:
     assert "2 ranks on one host" in run_program([*launcher, *AS_MODULE, *SHORT, "--vs", "none"])
 
 
+@pytest.mark.nightly
 def test_two_hosts_under_torchrun(hosts: tuple[Host, ...], tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     meeting = ["--master-addr", hosts[0].ipv4, "--master-port", "29500"]
@@ -215,7 +221,7 @@ runpy.run_module("rocecoll.bench", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("versus", ["none", "gloo"])
+@pytest.mark.parametrize("versus", ["none", pytest.param("gloo", marks=pytest.mark.nightly)])
 def test_ranks_that_are_left_name_the_one_that_died(versus: str) -> None:
     options = [*SHORT, "--vs", versus]
     left, dead = by_hand([*AS_MODULE, *options], [sys.executable, "-c", DIES, *options])
@@ -224,6 +230,7 @@ def test_ranks_that_are_left_name_the_one_that_died(versus: str) -> None:
     assert "lost rank 1 (" in left.stdout
 
 
+@pytest.mark.nightly
 def test_a_rank_with_other_arguments_is_named() -> None:
     results = by_hand([*AS_MODULE, *SHORT], [*AS_MODULE, *SHORT], [*AS_MODULE, *SHORT, "-e", "64"])
     assert [result.returncode for result in results] == [2, 2, 2]
@@ -231,6 +238,7 @@ def test_a_rank_with_other_arguments_is_named() -> None:
     assert "rank 2" not in results[1].stdout
 
 
+@pytest.mark.nightly
 def test_what_rank_0_cannot_write_ends_all_ranks() -> None:
     command = [*AS_MODULE, *SHORT, "--output", "/no/such/rows.json"]
     first, second = by_hand(command, command)

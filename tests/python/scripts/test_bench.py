@@ -109,6 +109,7 @@ def test_one_core_has_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
 # Real runs.
 
 
+@pytest.mark.nightly
 def test_every_operation_runs_and_is_right(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     options = ["--all", "-b", "8", "-e", "4K", "-f", "512", "--place", "in", "--place", "out"]
@@ -127,6 +128,7 @@ def test_every_operation_runs_and_is_right(tmp_path: Path) -> None:
             assert len(peer["block_medians_us"]) == 2
 
 
+@pytest.mark.nightly
 def test_types_and_reductions_and_three_ranks(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     options = ["-b", "1000", "-e", "1000", "--rounds", "1", "--block-s", "0.01", "--ranks", "3"]
@@ -145,6 +147,7 @@ def test_types_and_reductions_and_three_ranks(tmp_path: Path) -> None:
         assert all(peer["wrong"] == 0 for peer in row["peers"].values())
 
 
+@pytest.mark.nightly
 def test_openmpi_and_the_core_take_turns_in_the_same_processes(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     options = [
@@ -182,6 +185,7 @@ def openmpi_has_ucx() -> bool:
     ("where", "carried_by"),
     [("host", r"tag\((posix|sysv)/memory"), ("host:udp", r"tag\(tcp/lo")],
 )
+@pytest.mark.nightly
 def test_ucx_carries_what_openmpi_hands_it(where: str, carried_by: str, tmp_path: Path) -> None:
     if not openmpi_has_ucx():
         pytest.skip("this OpenMPI was built without UCX")
@@ -201,6 +205,7 @@ def test_ucx_carries_what_openmpi_hands_it(where: str, carried_by: str, tmp_path
     assert all(re.match(carried_by, way) for way in to_peers), to_peers
 
 
+@pytest.mark.nightly
 def test_the_limit_program_sums(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     options = ["--op", "all_reduce", "--op", "broadcast", "-b", "4", "-e", "4M", "-f", "32"]
@@ -213,6 +218,7 @@ def test_the_limit_program_sums(tmp_path: Path) -> None:
         assert all(peer["wrong"] == 0 and not peer["gave_up"] for peer in row["peers"].values())
 
 
+@pytest.mark.nightly
 def test_a_sweep_measures_every_algorithm(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     options = ["--sweep", "--op", "all_reduce", "--op", "send_recv", "-b", "4K", "-e", "4K"]

@@ -163,6 +163,7 @@ def end(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.usefixtures("can_make_networks")
+@pytest.mark.nightly
 def test_blocks_run_on_every_network_and_drops_are_counted(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     names = ("veth:loss=5", "veth:rate=20mbit,buffer=16kb", "veth:rate=20mbit,buffer=32kb,mark=on")
@@ -190,6 +191,7 @@ def test_blocks_run_on_every_network_and_drops_are_counted(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("can_make_networks")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.nightly
 def test_an_interrupted_run_leaves_nothing_behind(number: signal.Signals) -> None:
     process = start("--network", "veth:rate=1gbit", "--rounds", "1000")
     try:

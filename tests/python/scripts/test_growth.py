@@ -13,7 +13,7 @@ SCRIPT = str(ROOT / "scripts" / "growth.py")
 LIMIT_S = 240
 
 
-@pytest.mark.quick
+@pytest.mark.nightly
 def test_two_and_three_ranks() -> None:
     command = [sys.executable, SCRIPT, "--ranks", "2,3", "--rounds", "1"]
     env = environment(PYTHONPATH=str(ROOT))
