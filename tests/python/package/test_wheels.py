@@ -21,7 +21,7 @@ import build_wheels
 import pytest
 import torch
 from elftools.elf.elffile import ELFFile
-from launch import PROGRAMS, environment, run_program, run_programs
+from launch import PROGRAMS, environment, free_port, run_program, run_programs
 
 import rocecoll
 from rocecoll import _build_info
@@ -81,9 +81,14 @@ class Installed:
 
     def sums(self, **variables: str) -> str:
         """Of two ranks."""
-        command = [self.python, "-m", "torch.distributed.run", "--standalone"]
-        command += ["--nproc-per-node", "2", str(PROGRAMS / "wheel_smoke.py")]
-        return run_program(command, **{"PYTHONPATH": "", **variables})
+        command = [self.python, str(PROGRAMS / "wheel_smoke.py")]
+        common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        common |= {"PYTHONPATH": "", **variables}
+        places = [environment(RANK=str(rank), **common) for rank in range(2)]
+        results = run_programs([command] * 2, places)
+        output = "".join(result.stdout for result in results)
+        assert [result.returncode for result in results] == [0, 0], output
+        return output
 
 
 @pytest.fixture(scope="module")
