@@ -189,7 +189,6 @@ def test_under_mpirun() -> None:
     assert "2 ranks on one host" in run_program([*launcher, *AS_MODULE, *SHORT, "--vs", "none"])
 
 
-@pytest.mark.nightly
 def test_two_hosts_under_torchrun(hosts: tuple[Host, ...], tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
     meeting = ["--master-addr", hosts[0].ipv4, "--master-port", "29500"]
@@ -230,7 +229,6 @@ def test_ranks_that_are_left_name_the_one_that_died(versus: str) -> None:
     assert "lost rank 1 (" in left.stdout
 
 
-@pytest.mark.nightly
 def test_a_rank_with_other_arguments_is_named() -> None:
     results = by_hand([*AS_MODULE, *SHORT], [*AS_MODULE, *SHORT], [*AS_MODULE, *SHORT, "-e", "64"])
     assert [result.returncode for result in results] == [2, 2, 2]
@@ -238,7 +236,6 @@ def test_a_rank_with_other_arguments_is_named() -> None:
     assert "rank 2" not in results[1].stdout
 
 
-@pytest.mark.nightly
 def test_what_rank_0_cannot_write_ends_all_ranks() -> None:
     command = [*AS_MODULE, *SHORT, "--output", "/no/such/rows.json"]
     first, second = by_hand(command, command)
@@ -356,7 +353,7 @@ def test_a_file_that_cannot_be_written_costs_no_figures(
 @pytest.mark.quick
 def test_the_command_line_does_not_load_torch() -> None:
     code = "import sys, rocecoll.cli.app; print('torch' in sys.modules)"
-    assert run_program([sys.executable, "-c", code]) == "False\n"
+    assert run_program([sys.executable, "-c", code], fresh=True) == "False\n"
 
 
 @pytest.mark.quick
