@@ -57,8 +57,11 @@ OPERATIONS = ("all_reduce", "large all_reduce", "barrier", "all_gather", "all_to
 
 @pytest.mark.lossy
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("size", [2, 4])
-@pytest.mark.parametrize("warm", [True, False], ids=["links open", "first operation"])
+@pytest.mark.parametrize(
+    ("warm", "size"),
+    [(True, 2), (True, 4), pytest.param(False, 2, marks=pytest.mark.nightly), (False, 4)],
+    ids=["links open-2", "links open-4", "first operation-2", "first operation-4"],
+)
 def test_absent_rank(own_pool, name: str, size: int, warm: bool) -> None:
     """The last rank is alive but never calls: a timeout that names it."""
     absent = size - 1
