@@ -15,7 +15,6 @@ from launch import ROOT, run_program, torchrun, without_numpy
 EXAMPLES = ROOT / "examples"
 
 
-@pytest.mark.quick
 def test_train_digits(backend: str) -> None:
     output = torchrun(2, EXAMPLES / "train_digits.py", "--backend", backend, "--epochs", "1")
     assert '"epoch": 1' in output
