@@ -92,9 +92,9 @@ def network(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def nightly() -> bool:
+def nightly(request: pytest.FixtureRequest) -> bool:
     """Whether tests that scale themselves have the night for it."""
-    return os.environ.get("TEST_NIGHTLY") == "1"
+    return request.config.getoption("nightly") or os.environ.get("TEST_NIGHTLY") == "1"
 
 
 @pytest.fixture(scope="session", params=WORLD_SIZES, ids=lambda size: f"n{size}")
