@@ -18,7 +18,7 @@ import sys
 STREAMS = (0, 1, 2)
 NAMESPACES = ("/proc/self/ns/net", "/proc/self/ns/mnt")
 NUMBER_BYTES = 4
-MODULES = ("rocecoll.bench", "torch.distributed.run")  # others mostly need no torch
+MODULES = ("rocecoll", "rocecoll.bench", "torch.distributed.run")  # others mostly need no torch
 HANDED_ON = (
     signal.SIGABRT,
     signal.SIGHUP,

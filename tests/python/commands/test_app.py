@@ -27,7 +27,8 @@ finally:
 
 def loaded_by(*arguments: str) -> set[str]:
     """The modules, when it has done what it was asked."""
-    [shown] = run_programs([[sys.executable, "-c", PROGRAM, *arguments]], [environment()])
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    [shown] = run_programs([command], [environment()], fresh=True)
     assert shown.returncode in (0, 1), shown.stdout
     return set(ast.literal_eval(shown.stdout.rpartition("loaded ")[2]))
 
