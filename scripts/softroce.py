@@ -86,6 +86,9 @@ def test(
     bed: BedOption = beds.Name.auto,
     keyword: Annotated[str, typer.Option("-k", help="only tests whose name contains this")] = "",
     results: Annotated[Path, typer.Option(help="gets JUnit XML")] = ROOT / "build" / "softroce",
+    nightly: Annotated[
+        bool, typer.Option("--nightly", help="at the full numbers: an hour")
+    ] = False,
 ) -> None:
     """Run the RoCE tests, each on a freshly booted guest, as many at once as there is room for."""
     step_runner.empty(results)
@@ -95,9 +98,10 @@ def test(
         step_runner.write_cases([step_runner.skipped("every test", str(error))], results)
     else:
         roce.build_cpp_tests()
-        step_runner.run_tests(
-            chosen, [step for step in roce.STEPS if keyword in step.name], results
-        )
+        steps = roce.NIGHTLY_STEPS if nightly else roce.STEPS
+        if nightly:
+            os.environ["TEST_NIGHTLY"] = "1"  # guests have it from here
+        step_runner.run_tests(chosen, [step for step in steps if keyword in step.name], results)
     tally = Tally()
     for path in sorted(results.rglob("*.xml")):
         tally.add(read_junit(path))

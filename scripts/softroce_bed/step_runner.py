@@ -11,6 +11,7 @@ import ctypes
 import multiprocessing
 import os
 import re
+import resource
 import shutil
 import signal
 import sys
@@ -53,13 +54,11 @@ def skipped(name: str, reason: str) -> ElementTree.Element:
     return case
 
 
-def case_of(bed: Bed, step: Step) -> ElementTree.Element:
-    return ElementTree.Element("testcase", classname=f"softroce.{bed.name}", name=step.name)
-
-
-def failed(bed: Bed, step: Step, problem: str) -> ElementTree.Element:
-    case = case_of(bed, step)
-    ElementTree.SubElement(case, "failure", message=problem)
+def case_of(bed: Bed, step: Step, seconds: float, problem: str = "") -> ElementTree.Element:
+    names = {"classname": f"softroce.{bed.name}", "name": step.name}
+    case = ElementTree.Element("testcase", names, time=f"{seconds:.3f}")
+    if problem:
+        ElementTree.SubElement(case, "failure", message=problem)
     return case
 
 
@@ -78,21 +77,25 @@ class Running:
         self.process.start()
         answer.close()
 
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
     def end(self) -> str:
         """Waits for it, and shows what it has said. What is wrong with it, or ""."""
         self.process.join(END_LIMIT_S)
         self.process.kill()
         self.process.join()
+        problem, processor_s = "", 0.0
         try:
-            problem = str(self.answer.recv())
+            problem, processor_s = self.answer.recv()
         except EOFError:
             problem = f"its process ended with status {self.process.exitcode}"
         self.answer.close()
         if said := self.output.read_text(errors="replace").strip("\n"):
             print(f"{self.title} says:\n{said}")
         verdict = f"FAILED: {problem}" if problem else "passed"
-        seconds = time.monotonic() - self.started
-        print(f"{self.title}: {verdict} ({seconds:.1f} s)", flush=True)
+        took = f"{self.seconds():.1f} s, {processor_s:.1f} s of a processor"
+        print(f"{self.title}: {verdict} ({took})", flush=True)
         return problem
 
 
@@ -110,23 +113,25 @@ def run_tests(bed: Bed, steps: Iterable[Step], results: Path) -> None:
             waiting.append(step)
     running: list[Running] = []
 
-    def report(*unfinished: Step) -> None:
-        write_cases([*cases, *(failed(bed, step, UNFINISHED) for step in unfinished)], results)
+    def report(*beginning: Step) -> None:
+        """Should it be the last one, those that run have failed."""
+        unfinished = [(run.step, run.seconds()) for run in running]
+        unfinished += [(step, 0.0) for step in beginning]
+        write_cases([*cases, *(case_of(bed, *one, UNFINISHED) for one in unfinished)], results)
 
     room = bed.room()
     try:
         while waiting or running:
             while waiting and fits(waiting[0], running, room):
-                report(*(run.step for run in running), waiting[0])
+                report(waiting[0])
                 running.append(Running(bed, waiting.pop(0), results))
             ended = wait([run.process.sentinel for run in running])
             for run in [run for run in running if run.process.sentinel in ended]:
                 running.remove(run)
-                if problem := run.end():
-                    cases.append(failed(bed, run.step, problem))
-                elif not run.step.cases:
-                    cases.append(case_of(bed, run.step))
-            report(*(run.step for run in running))
+                problem = run.end()
+                if problem or not run.step.cases:
+                    cases.append(case_of(bed, run.step, run.seconds(), problem))
+            report()
     finally:
         for run in running:
             run.process.terminate()
@@ -156,9 +161,16 @@ def answer_problem(
     os.dup2(descriptor, 2)
     sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
     try:
-        answer.send(run_step(bed, step, results))
+        problem = run_step(bed, step, results)
+        answer.send((problem, processor_seconds()))
     except StoppedError as stopped:
         print(stopped)
+
+
+def processor_seconds() -> float:
+    """Of the guests: the warden has waited for all that they were."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def run_step(bed: Bed, step: Step, results: Path) -> str:

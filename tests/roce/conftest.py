@@ -15,8 +15,9 @@ pytest_plugins = ["running"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kills", type=int, default=50, help="ranks to kill on each transport")
-    parser.addoption("--cycles", type=int, default=1000, help="links to open, use and close")
+    kills, cycles = (50, 1000) if bed.NIGHTLY else (6, 100)  # each rank of two and of three
+    parser.addoption("--kills", type=int, default=kills, help="ranks to kill on each transport")
+    parser.addoption("--cycles", type=int, default=cycles, help="links to open, use and close")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

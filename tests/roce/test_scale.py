@@ -13,7 +13,7 @@ from core_alone import core
 from job import Job, Rank
 from sums import add_up
 
-RANKS = 64
+RANKS = 64 if bed.NIGHTLY else 32
 BLOCK = 1000  # of int32 for each rank in all_to_all, too much to go by way of others
 LIMIT_S = 600.0
 # A process of many may get no processor for longer than the 4 s after which a rank counts as lost. And

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -70,6 +71,36 @@ def test_steps_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         assert run.exit_code == 1
         assert "otherwise: FAILED: exit status 3, not 0" in run.stdout
         assert run.stdout.endswith("1 passed, 1 failed, 1 skipped\n")
+
+
+def test_steps_say_what_they_took(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of time, as others do, and of a processor in their guests."""
+    busy = "import time\nwhile time.process_time() < 0.3: pass"
+    steps = [roce.Step("busy", f"{sys.executable} -c '{busy}'"), roce.Step("bad", "exit 1")]
+    step_runner.run_tests(FakeRoom(1), steps, tmp_path)
+    (shown,) = re.findall(r"busy: passed \((.+) s, (.+) s of a processor\)", capfd.readouterr().out)
+    assert all(float(took_s) >= 0.3 for took_s in shown)
+    taken = {name: took_s for took_s, name in read_junit(tmp_path / "bed.xml").seconds}
+    assert taken["softroce.uml.busy"] >= 0.3 and taken["softroce.uml.bad"] > 0
+
+
+@pytest.mark.parametrize(("option", "ran"), [([], "few None"), (["--nightly"], "all 1")])
+def test_nightly_steps_are_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: list[str], ran: str
+) -> None:
+    seen = tmp_path / "seen"
+
+    class Bed(FakeRoom):
+        def run(self, job: Job) -> int:
+            seen.write_text(f"{job.command[-1]} {job.environment.get('TEST_NIGHTLY')}")
+            return 0
+
+    monkeypatch.setattr(beds, "all_beds", lambda: [Bed(1)])
+    monkeypatch.setattr(roce, "STEPS", [roce.Step("normal", "few")])
+    monkeypatch.setattr(roce, "NIGHTLY_STEPS", [roce.Step("nightly", "all")])
+    line = ["test", *option, "--results", str(tmp_path / "r")]
+    CliRunner().invoke(softroce.application, line, env={"TEST_NIGHTLY": None})
+    assert seen.read_text() == ran
 
 
 def test_step_that_hangs_is_named_and_those_before_are_counted(tmp_path: Path) -> None:

@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank that trains the handwritten digits over several networks, one after the other.
-
-    python digits.py REPORT PORT...    one port for each of NETWORKS; rank and size from the environment
-
-Rank 0 leaves a JSON object at REPORT: by network the loss after each epoch, the bytes that it sent and
-received, and the packets that the RoCE devices of this guest sent meanwhile.
-"""
+"""A rank that trains the handwritten digits over several networks, one after the other."""
 
 from __future__ import annotations
 
@@ -14,11 +8,10 @@ import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "examples"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 
 import train_digits
 
-EPOCHS = 2
 NETWORKS = ("gloo", "default", "rc", "ud")
 
 
@@ -28,13 +21,13 @@ def packets_sent() -> int:
     return sum(int(counter.read_text()) for counter in counters)
 
 
-def train(network: str, report: Path) -> dict[str, object]:
+def train(network: str, epochs: int, report: Path) -> dict[str, object]:
     os.environ.pop("ROCECOLL_TRANSPORT", None)
     if network in ("rc", "ud"):
         os.environ["ROCECOLL_TRANSPORT"] = network
     packets = packets_sent()
     backend = "gloo" if network == "gloo" else "rocecoll"
-    train_digits.main(backend=backend, epochs=EPOCHS, report=report)
+    train_digits.main(backend=backend, epochs=epochs, report=report)
     lines = report.read_text().splitlines() if report.exists() else []  # rank 0 alone reports
     rows = [json.loads(line) for line in lines]
     return {
@@ -44,15 +37,18 @@ def train(network: str, report: Path) -> dict[str, object]:
     }
 
 
-def main(report: Path, ports: list[str]) -> None:
-    rank = int(os.environ["RANK"])
+def train_over_each(report: Path, epochs: int, ports: list[int], own: dict[str, str]) -> None:
+    """Of a process that is a rank: `ports` are one for each of NETWORKS, `own` its variables.
+
+    Rank 0 leaves a JSON object at `report`: by network the loss after each epoch, the bytes that it
+    sent and received, and the packets that the RoCE devices of this guest sent meanwhile.
+    """
+    os.environ.update(own)
     results = {}
     for network, port in zip(NETWORKS, ports, strict=True):
-        os.environ["MASTER_PORT"] = port
-        results[network] = train(network, report.with_suffix(f".{network}.{rank}"))
-    if rank == 0:
+        os.environ["MASTER_PORT"] = str(port)
+        results[network] = train(
+            network, epochs, report.with_suffix(f".{network}.{os.environ['RANK']}")
+        )
+    if os.environ["RANK"] == "0":
         report.write_text(json.dumps(results))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
