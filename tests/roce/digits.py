@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 
+import torch._dynamo  # noqa: F401  (which the first optimizer would import, in each rank)
 import train_digits
 
 NETWORKS = ("gloo", "default", "rc", "ud")

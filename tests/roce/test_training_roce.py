@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import multiprocessing
 import os
@@ -20,6 +21,7 @@ END_S = 60
 # The sums are equal but for the order of additions.
 LOSS_BAR = 1e-9
 MTU_BYTES = 4096
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _fork = multiprocessing.get_context("fork")
 
 
@@ -33,6 +35,12 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def keep_memory() -> None:
+    """What is freed is used again: each page that is touched first takes User-Mode Linux long."""
+    for setting in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+        assert ctypes.CDLL(None).mallopt(setting, 1 << 30) == 1
+
+
 @pytest.fixture(scope="module")
 def trainings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Each rank has a device of its own: one device does not send to itself over the wire.
@@ -43,6 +51,7 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     common["ROCECOLL_FAILOVER"] = "0"  # or UDP would do instead
     common["ROCECOLL_SHM"] = "0"  # or memory would
     os.environ.update(common)
+    keep_memory()
     import digits
 
     report = tmp_path_factory.mktemp("digits") / "report"
