@@ -52,9 +52,9 @@ class Rank:
         """To the test, which asks for it by Job.told()."""
         self._test.send(("told", what))
 
-    def asked(self) -> bool:
-        """True once the test has called Job.ask()."""
-        return self._test.poll()
+    def asked(self, wait_s: float = 0.0) -> bool:
+        """True once the test has called Job.ask(), which may be waited for."""
+        return self._test.poll(wait_s)
 
     def leave(self) -> None:
         """Ends group and runtime and gives up what they hold."""
@@ -80,6 +80,15 @@ class Outcome:
     def said(self, severity: str, *parts: str) -> bool:
         """There is an entry of the log that has all these parts."""
         return any(level == severity and all(p in text for p in parts) for level, text in self.log)
+
+    def warnings(self) -> list[str]:
+        return warnings_of(self.log)
+
+
+def warnings_of(log: Sequence[tuple[str, str]]) -> list[str]:
+    """A busy machine may keep a rank silent for a second, which its peers say: that does not count."""
+    texts = [text for severity, text in log if severity == "warning"]
+    return [text for text in texts if "nothing heard" not in text]
 
 
 Body = Callable[[Rank], object]

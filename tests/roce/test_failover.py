@@ -105,7 +105,7 @@ def test_mixed_job() -> None:
     for outcome in (outcomes[0], outcomes[2], outcomes[3]):
         assert outcome.said("info", "RoCE"), outcome.log
     for outcome in outcomes:
-        assert not any(severity == "warning" for severity, _ in outcome.log), outcome.log
+        assert not outcome.warnings(), outcome.log
 
 
 def test_a_path_that_never_works_is_said_once_for_a_pair() -> None:
@@ -118,5 +118,5 @@ def test_a_path_that_never_works_is_said_once_for_a_pair() -> None:
     with bed.netem("loss 100%"), Job(2, body, "rc") as job:
         job.values()
         for outcome in job.outcomes():
-            [text] = [text for severity, text in outcome.log if severity == "warning"]
+            [text] = outcome.warnings()
             assert "UDP: " in text and "ranks" in text

@@ -26,8 +26,7 @@ REPETITIONS = ("duplicate_request", "out_of_seq_request", "rcvd_seq_err", "compl
 def is_carried_by_roce(outcome: Outcome, transport: str) -> bool:
     """It was said that RoCE carries a pair of ranks, and of none that it does not."""
     words = {"rc": "RoCE, reliable connection", "ud": "RoCE carries the traffic"}[transport]
-    warned = any(severity == "warning" for severity, _ in outcome.log)
-    return outcome.said("info", words) and not warned
+    return outcome.said("info", words) and not outcome.warnings()
 
 
 def run_matrix(ranks: int, transport: str, sizes: tuple[int, ...]) -> list[Outcome]:

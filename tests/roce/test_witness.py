@@ -17,6 +17,8 @@ from job import Job, Rank
 from rocecoll.diagnosis.rdma_ports import read_ports
 from rocecoll.port_counters import Sign, signs
 
+PAUSE_S = 0.01  # after each round, so that the wire is seen faster than it is filled
+
 
 @pytest.fixture
 def pyverbs() -> None:
@@ -179,7 +181,7 @@ def test_forged_datagrams_change_nothing(pyverbs: None) -> None:
         rank.tell("begin")
         while not stop[0]:
             add_up(rank, 10 + 997 * (rounds % 5))
-            stop[0] = rank.asked()
+            stop[0] = rank.asked(PAUSE_S)
             rank.group.all_reduce(stop, "int32", "MAX").wait()
             rounds += 1
         return rounds
@@ -201,12 +203,11 @@ def test_forged_datagrams_change_nothing(pyverbs: None) -> None:
         forged = forgeries(seen, random.Random(1))
         tap.take()
         witness.apart(witness.send_datagrams, there, forged)
-        passed = tap.take()
-        assert all(datagram in passed for datagram in forged), "they did not take the wire"
+        assert set(forged) <= set(tap.take()), "they did not take the wire"
         job.ask()
         assert min(job.values()) > 0
     for outcome in job.outcomes():
-        assert not any(severity == "warning" for severity, _ in outcome.log), outcome.log
+        assert not outcome.warnings(), outcome.log
 
 
 def forgeries(seen: list[witness.Datagram], source: random.Random) -> list[witness.Datagram]:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from collectives import check_blocks_of_different_sizes, check_every_collective
 from core_alone import core
-from job import Rank, drain_log, settings_of
+from job import Rank, drain_log, settings_of, warnings_of
 
 PORT = 29500
 LIMIT_S = 300.0
@@ -82,7 +82,7 @@ def together(number: int, transports: list[str], wire: Wire) -> None:
         check_blocks_of_different_sizes(rank)
         log = drain_log()
         assert any(severity == "info" and "RoCE" in text for severity, text in log), log
-        assert not any(severity == "warning" for severity, _ in log), log
+        assert not warnings_of(log), log
         wire.swap("done")
         rank.leave()
         print(f"{transport}: {time.monotonic() - started:.1f} s", flush=True)
