@@ -141,8 +141,12 @@ def test_key_follows_version_and_configuration() -> None:
     directory = uml_kernel.kernel_directory
     one = directory("6.12.1", "CONFIG_A=y\nCONFIG_B=y\n")
     assert one == directory("6.12.1", "# why\nCONFIG_B=y\n\nCONFIG_A=y\n")
-    others = {directory("6.12.2", "CONFIG_A=y\nCONFIG_B=y\n"), directory("6.12.1", "CONFIG_A=y\n")}
-    assert one not in others and len(others) == 2
+    others = {
+        directory("6.12.2", "CONFIG_A=y\nCONFIG_B=y\n"),
+        directory("6.12.1", "CONFIG_A=y\n"),
+        directory("6.12.1", "CONFIG_A=y\nCONFIG_B=y\n# CONFIG_C is not set\n"),
+    }
+    assert one not in others and len(others) == 3
     assert cache.short_hash("ab", "c") != cache.short_hash("a", "bc")
 
 
@@ -170,6 +174,8 @@ def test_lost_configuration_is_an_error() -> None:
     uml_kernel.check_config(wanted, "CONFIG_B=y\nCONFIG_A=y\n")
     with pytest.raises(BedError, match="CONFIG_A=y"):
         uml_kernel.check_config(wanted, "# CONFIG_A is not set\nCONFIG_B=y\n")
+    with pytest.raises(BedError, match="# CONFIG_A is not set"):
+        uml_kernel.check_config("# CONFIG_A is not set\n", "CONFIG_A=y\n")
 
 
 def test_old_sources_are_edited_as_a_whole_or_refused(tmp_path: Path) -> None:
@@ -184,6 +190,22 @@ def test_old_sources_are_edited_as_a_whole_or_refused(tmp_path: Path) -> None:
     (tmp_path / uml_kernel.EDITS[0][0]).write_text("other")
     with pytest.raises(BedError, match="not known"):
         uml_kernel.keep_all_registers(tmp_path)
+
+
+def test_what_the_kernel_does_without_is_not_unpacked(tmp_path: Path) -> None:
+    needed = {"net/core/a.c", "drivers/gpu/drm/Kconfig", "arch/Kconfig", "arch/arm/Kconfig"}
+    source, tree = tmp_path / "linux-source-6.12", tmp_path / "tree"
+    for name in (*needed, "drivers/gpu/drm/a.c", "arch/arm/mm/a.S", "Documentation/mm/a.rst"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).touch()
+    archive = tmp_path / "linux-source-6.12.tar.gz"
+    command = ["tar", "-C", tmp_path, "-czf", archive, source.name]
+    subprocess.run(command, check=True, timeout=DEADLINE_S)
+    tree.mkdir()
+    with (tmp_path / "log").open("w") as log:
+        uml_kernel.unpack(log, tree, archive)
+    files = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()}
+    assert files == needed
 
 
 FAKE_MAKEFILE = """
