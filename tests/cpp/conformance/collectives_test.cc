@@ -90,7 +90,7 @@ TEST_P(Collectives, WhatLinksHaveToSurviveChangesNoResult) {
   }
 }
 
-TEST_P(Collectives, SlowSixtyFourMebibytes) {
+TEST_P(Collectives, SixtyFourMebibytesSlow) {
   WorldCluster cluster(make(2));
   RunCall(cluster, {.collective = Collective::kAllreduce, .elements = 16u << 20});
 }

@@ -106,7 +106,7 @@ void SendAndCheck(RoceRanks& ranks, size_t bytes, uint64_t step_bytes) {
 
 // At 1 ms for each MiB, what is registered between two looks at the links takes 9 ms: heartbeats,
 // and whatever else is due, wait no longer than that.
-TEST(Registration, SlowAMessageOfGigabytesIsRegisteredInBoundedPieces) {
+TEST(Registration, AMessageOfGigabytesIsRegisteredInBoundedPiecesSlow) {
   RcWorldOptions options;
   options.rdma.bytes_per_second = 10e9;
   RoceRanks ranks(options);

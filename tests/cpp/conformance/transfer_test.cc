@@ -122,7 +122,7 @@ TEST_P(Transfers, TheSmallestQueuesAndOneCreditAreEnough) {
 }
 
 void SurviveDisturbances(const WorldKind& kind, uint64_t seed) {
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  SCOPED_TRACE(Replay(seed));
   const auto world = kind.make({.nodes = 3, .seed = seed});
   ExchangeAll(*world, {.write_sizes = {1, 100000, 300000, 2000000},
                        .frames = 500,
@@ -132,19 +132,21 @@ void SurviveDisturbances(const WorldKind& kind, uint64_t seed) {
 }
 
 TEST_P(Transfers, WhatLinksHaveToSurviveLosesNothing) {
-  for (uint64_t seed = 1; seed <= (GetParam().seeded ? 8 : 1); ++seed) {
+  if (!GetParam().seeded) return SurviveDisturbances(GetParam(), 1);
+  for (const uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8, 103}) {  // the last one has failed once
     SurviveDisturbances(GetParam(), seed);
   }
 }
 
-TEST_P(Transfers, SlowlyManyMoreDisturbancesLoseNothing) {
+TEST_P(Transfers, ManyMoreDisturbancesLoseNothingSlow) {
   if (!GetParam().seeded) GTEST_SKIP() << "in real time, seeds do not repeat anything";
-  for (uint64_t seed = 100; seed < 160 && !HasFailure(); ++seed) {
+  for (const uint64_t seed : SeedsOfRun(20, 100, 160)) {
     SurviveDisturbances(GetParam(), seed);
+    if (HasFailure()) return;
   }
 }
 
-TEST_P(Transfers, SlowSixtyFourMebibytes) {
+TEST_P(Transfers, SixtyFourMebibytesSlow) {
   ExchangeAll(*make(2), {.write_sizes = {64u << 20}, .limit = std::chrono::seconds(500)});
 }
 

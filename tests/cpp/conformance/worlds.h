@@ -34,6 +34,18 @@ struct WorldKind {
 // Those that every machine has, and those that the command line adds.
 const std::vector<WorldKind>& AllWorlds();
 
+// What this run takes of the seeds from `first` on and before `last`: `count` of them, at night
+// all, or the only one that the command line names.
+std::vector<uint64_t> SeedsOfRun(uint64_t count, uint64_t first, uint64_t last);
+
+// Which seed failed, and how to see it again.
+inline std::string Replay(uint64_t seed) {
+  const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
+  const std::string number = std::to_string(seed);
+  return "seed " + number + ", alone: conformance_test --seed=" + number +
+         " --gtest_filter=" + test->test_suite_name() + "." + test->name();
+}
+
 class Conformance : public testing::TestWithParam<WorldKind> {
  protected:
   std::unique_ptr<World> make(size_t nodes) const { return GetParam()(nodes); }

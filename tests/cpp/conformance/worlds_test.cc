@@ -2,15 +2,18 @@
 // Which transports and networks there are, and the suite's command line:
 //   --rdma=NAME@ADDRESS,...  runs over these RDMA devices, too; ADDRESS is their interface's
 //   --plugin=PATH            the plug-in to load for them, else the one beside this program
+//   --seed=N                 where a test runs many seeds: this one alone
 #include "conformance/worlds.h"
 
 #include <gtest/gtest.h>
 
+#include <charconv>
 #include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/run_choice.h"
 #include "conformance/device_world.h"
 #include "conformance/sim_transport_world.h"
 #include "datagram/failover_world.h"
@@ -83,6 +86,7 @@ WorldKind OverSharedMemory(const std::string& name, const ShmOptions& options) {
 // By main(), before the tests are made.
 std::vector<NamedDevice> devices;
 std::string plugin;
+uint64_t only_seed = 0;
 
 bool ParseDevices(std::string_view list) {
   while (!list.empty()) {
@@ -93,6 +97,11 @@ bool ParseDevices(std::string_view list) {
     devices.push_back({std::string(one.substr(0, at)), std::string(one.substr(at + 1))});
   }
   return !devices.empty();
+}
+
+bool ParseSeed(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  return std::from_chars(text.data(), end, only_seed).ptr == end && only_seed > 0;
 }
 
 // Takes the flag's value if it is this one.
@@ -160,6 +169,11 @@ const std::vector<WorldKind>& AllWorlds() {
   return worlds;
 }
 
+std::vector<uint64_t> SeedsOfRun(uint64_t count, uint64_t first, uint64_t last) {
+  if (only_seed != 0) return {only_seed};
+  return ChooseForRun(count, first, last);
+}
+
 }  // namespace rocecoll
 
 int main(int argc, char** argv) {
@@ -170,6 +184,10 @@ int main(int argc, char** argv) {
       return 2;
     }
     if (rocecoll::Matches(argv[i], "--plugin=", value)) rocecoll::plugin = value;
+    if (rocecoll::Matches(argv[i], "--seed=", value) && !rocecoll::ParseSeed(value)) {
+      std::fprintf(stderr, "--seed takes a number above 0: %s\n", argv[i]);
+      return 2;
+    }
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
