@@ -110,6 +110,7 @@ TEST(RcConnect, WhateverFailsMeanwhileSlow) {
   for (uint32_t step = 0; step < 12; ++step) {
     RcWorldOptions options = SlowConnects(milliseconds(300 + 150 * step));
     options.rdma.seed = step + 1;
+    SetWires(options);
     options.rc.queue_pairs_per_connection = 1 + step % 2;
     BusyPair pair(options);
     for (int breaks = 0; breaks < 4; ++breaks) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/run_choice.h"
 #include "rc/rc_pair.h"
 
 namespace rocecoll {
@@ -71,6 +72,14 @@ class Flow {
   std::optional<RemoteSlice> slice_;  // exposed, for the next write
   uint64_t told_by_ = 0;
 };
+
+// For traffic without an end: but for the nightly run slow wires, of which a second is soon
+// simulated.
+inline void SetWires(RcWorldOptions& options, double bytes_per_second = 3e7) {
+  options.rdma.bytes_per_second = IsNightly() ? 1e9 : bytes_per_second;
+  options.wire.latency = std::chrono::microseconds(50);
+  options.wire.bytes_per_second = options.rdma.bytes_per_second / 10;
+}
 
 // A pair whose traffic goes on in both directions.
 struct BusyPair : Pair {

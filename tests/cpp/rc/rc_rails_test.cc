@@ -19,8 +19,7 @@ using std::chrono::seconds;
 RcWorldOptions Options(size_t rails, int step = 0) {
   RcWorldOptions options;
   options.rails = rails;
-  options.rdma.bytes_per_second = 1e9;
-  options.wire = {.latency = microseconds(50), .bytes_per_second = 1e8};
+  SetWires(options, 2e8);
   options.rc.queue_pairs_per_connection = 1 + step % 2;
   options.rc.first_number = FirstNumber(step);
   return options;
@@ -250,6 +249,7 @@ TEST(RcRails, WhateverFailsWhenTrafficGoesOnInOrderSlow) {
     const size_t rails = 2 + random.below(3);
     RcWorldOptions options = Options(rails, step);
     options.rdma.seed = static_cast<uint64_t>(step) + 1;
+    SetWires(options);
     if (step % 4 == 3) options.wire.loss = 0.01;
     RailPair pair(options, 50'000 + random.below(500'000));
     pair.work_for(microseconds(random.below(20'000)));
