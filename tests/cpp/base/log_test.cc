@@ -12,7 +12,7 @@
 namespace rocecoll {
 namespace {
 
-constexpr Duration kLong = std::chrono::seconds(60);
+constexpr Duration kPatience = std::chrono::seconds(60);
 
 // What a forked child does: hands entries from one of its threads to another, then stops. Its exit
 // status; alarm() ends it, should a thread hang.
@@ -20,7 +20,7 @@ int UseInChild() {
   alarm(20);
   std::binary_semaphore taken(0);
   std::thread reader([&] {
-    while (TakeLogEntry(kLong).has_value()) taken.release();
+    while (TakeLogEntry(kPatience).has_value()) taken.release();
   });
   for (int i = 0; i < 20; ++i) {
     Log(Severity::kInfo, "the child's");
@@ -37,7 +37,7 @@ TEST(Log, AForkedChildIsNotHeldByThreadsOfItsParent) {
   std::binary_semaphore began(0);
   std::thread waiter([&] {
     began.release();
-    EXPECT_EQ(TakeLogEntry(kLong)->text, "the parent's");
+    EXPECT_EQ(TakeLogEntry(kPatience)->text, "the parent's");
   });
   began.acquire();
   for (int i = 0; i < 50; ++i) {
@@ -65,7 +65,7 @@ TEST(Log, KeepsOrderDropsWhatIsTooMuchAndWakesWhoWaits) {
 
   for (size_t i = 0; i < kMaxLogEntries + 10; ++i) Log(Severity::kInfo, std::to_string(i));
   for (size_t i = 0; i < kMaxLogEntries; ++i) {
-    const auto entry = TakeLogEntry(kLong);
+    const auto entry = TakeLogEntry(kPatience);
     ASSERT_TRUE(entry.has_value());
     ASSERT_EQ(entry->text, std::to_string(i));
   }

@@ -10,7 +10,7 @@ namespace rocecoll {
 namespace {
 
 // Input and output of a rank, of 7: blocks of the caller's buffers / blocks that programs see.
-std::string Blocks(Collective collective, bool is_root) {
+std::string BlockCounts(Collective collective, bool is_root) {
   std::string text;
   for (const Buffer buffer : {Buffer::kInput, Buffer::kOutput}) {
     text += (text.empty() ? "" : " ") +
@@ -22,21 +22,21 @@ std::string Blocks(Collective collective, bool is_root) {
 
 TEST(CollectiveTest, BuffersAreAsManyBlocksAsTheCollectiveHasIt) {
   for (const bool is_root : {true, false}) {
-    EXPECT_EQ(Blocks(Collective::kAllreduce, is_root), "7/7 7/7");
-    EXPECT_EQ(Blocks(Collective::kReduceScatter, is_root), "7/7 1/1");
-    EXPECT_EQ(Blocks(Collective::kBroadcast, is_root), "0/0 7/7");
-    EXPECT_EQ(Blocks(Collective::kAllgather, is_root), "1/1 7/7");
-    EXPECT_EQ(Blocks(Collective::kAlltoall, is_root), "7/7 7/7");
-    EXPECT_EQ(Blocks(Collective::kBarrier, is_root), "0/1 0/1");
-    EXPECT_EQ(Blocks(Collective::kSend, is_root), "1/1 0/0");
-    EXPECT_EQ(Blocks(Collective::kRecv, is_root), "0/0 1/1");
+    EXPECT_EQ(BlockCounts(Collective::kAllreduce, is_root), "7/7 7/7");
+    EXPECT_EQ(BlockCounts(Collective::kReduceScatter, is_root), "7/7 1/1");
+    EXPECT_EQ(BlockCounts(Collective::kBroadcast, is_root), "0/0 7/7");
+    EXPECT_EQ(BlockCounts(Collective::kAllgather, is_root), "1/1 7/7");
+    EXPECT_EQ(BlockCounts(Collective::kAlltoall, is_root), "7/7 7/7");
+    EXPECT_EQ(BlockCounts(Collective::kBarrier, is_root), "0/1 0/1");
+    EXPECT_EQ(BlockCounts(Collective::kSend, is_root), "1/1 0/0");
+    EXPECT_EQ(BlockCounts(Collective::kRecv, is_root), "0/0 1/1");
   }
-  EXPECT_EQ(Blocks(Collective::kReduce, true), "7/7 7/7");
-  EXPECT_EQ(Blocks(Collective::kReduce, false), "7/7 0/7");
-  EXPECT_EQ(Blocks(Collective::kGather, true), "1/1 7/7");
-  EXPECT_EQ(Blocks(Collective::kGather, false), "1/1 0/0");
-  EXPECT_EQ(Blocks(Collective::kScatter, true), "7/7 1/1");
-  EXPECT_EQ(Blocks(Collective::kScatter, false), "0/0 1/1");
+  EXPECT_EQ(BlockCounts(Collective::kReduce, true), "7/7 7/7");
+  EXPECT_EQ(BlockCounts(Collective::kReduce, false), "7/7 0/7");
+  EXPECT_EQ(BlockCounts(Collective::kGather, true), "1/1 7/7");
+  EXPECT_EQ(BlockCounts(Collective::kGather, false), "1/1 0/0");
+  EXPECT_EQ(BlockCounts(Collective::kScatter, true), "7/7 1/1");
+  EXPECT_EQ(BlockCounts(Collective::kScatter, false), "0/0 1/1");
 }
 
 TEST(CollectiveTest, OnlyTheRootOfABroadcastGivesItsOutput) {

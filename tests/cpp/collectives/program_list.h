@@ -15,7 +15,7 @@
 
 namespace rocecoll {
 
-inline constexpr auto kCollectives = [] {
+inline constexpr auto kAllCollectives = [] {
   std::array<Collective, kCollectiveTraits.size()> all;
   std::ranges::transform(kCollectiveTraits, all.begin(), &CollectiveTraits::collective);
   return all;
@@ -49,7 +49,7 @@ inline bool KnowsHosts(std::string_view algorithm) { return algorithm.starts_wit
 // Those that know hosts, or the others.
 inline std::vector<NamedAlgorithm> Algorithms(bool that_know_hosts) {
   std::vector<NamedAlgorithm> all;
-  for (const Collective collective : kCollectives) {
+  for (const Collective collective : kAllCollectives) {
     for (const std::string_view name : AlgorithmNames(collective)) {
       if (KnowsHosts(name) == that_know_hosts) all.push_back({collective, name});
     }

@@ -154,7 +154,7 @@ TEST(Selector, SizesDoNotMatterWhereRanksCannotAgreeOnThem) {
 }
 
 TEST(Selector, AlwaysChoosesSomethingOffered) {
-  for (const Collective collective : kCollectives) {
+  for (const Collective collective : kAllCollectives) {
     const auto names = AlgorithmNames(collective);
     EXPECT_FALSE(names.empty());
     for (const uint32_t ranks : {2u, 3u, 4u, 7u, 8u, 100u, 1024u, 65536u}) {
@@ -171,7 +171,7 @@ TEST(Selector, AlwaysChoosesSomethingOffered) {
 
 // The whole choice is the same whichever the root is: all ranks share nothing else to go by.
 TEST(Selector, TheRootDoesNotMatter) {
-  for (const Collective collective : kCollectives) {
+  for (const Collective collective : kAllCollectives) {
     for (const uint64_t bytes : {uint64_t{1}, 100 * kKiB}) {
       const auto first = MakeProgram({collective, 8, 0, bytes, true});
       const auto last = MakeProgram({collective, 8, 7, bytes, true});
@@ -181,7 +181,7 @@ TEST(Selector, TheRootDoesNotMatter) {
 }
 
 TEST(Selector, OneRankNeedsNoAlgorithm) {
-  for (const Collective collective : kCollectives) {
+  for (const Collective collective : kAllCollectives) {
     if (IsPointToPoint(collective)) {
       EXPECT_FALSE(MakeProgram({.collective = collective}).ok());
       continue;

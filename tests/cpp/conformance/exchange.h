@@ -16,8 +16,8 @@
 namespace rocecoll {
 
 // A write of random bytes over a link, into memory of its own, or for `intake` to take.
-struct Transfer {
-  Transfer(size_t size, uint64_t seed) : source(RandomBytes(size, seed)), target(size) {}
+struct RandomWrite {
+  RandomWrite(size_t size, uint64_t seed) : source(RandomBytes(size, seed)), target(size) {}
 
   // False: the queue of writes is full.
   bool start(Link* out, Link* in, uint32_t token, bool with_intake = false) {
@@ -49,7 +49,7 @@ struct Transfer {
 // Two nodes have links of 20 groups each to a third one; all bring a write and, back, a frame.
 inline void TransferOverLinksOfManyGroups(World& world) {
   std::vector<std::pair<Link*, Link*>> links;
-  std::vector<Transfer> transfers;
+  std::vector<RandomWrite> transfers;
   for (uint64_t group = 1; group <= 20; ++group) {
     links.push_back(world.connect(0, 1, group));
     links.push_back(world.connect(2, 1, group));
@@ -119,7 +119,7 @@ class Exchange {
     ASSERT_TRUE(done) << progress();
     for (const Direction& d : directions_) {
       EXPECT_EQ(world_.record(d.in).frames, d.frames);
-      for (const Transfer& write : d.writes) {
+      for (const RandomWrite& write : d.writes) {
         EXPECT_TRUE(write.source == write.received()) << write.source.size() << " bytes";
       }
       EXPECT_FALSE(world_.is_down(d.in));
@@ -130,7 +130,7 @@ class Exchange {
   struct Direction {
     Link* out = nullptr;
     Link* in = nullptr;
-    std::vector<Transfer> writes;
+    std::vector<RandomWrite> writes;
     std::vector<Bytes> frames;
     size_t frames_sent = 0;
     uint32_t writes_started = 0;

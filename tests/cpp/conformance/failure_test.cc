@@ -33,7 +33,7 @@ class Failures : public Conformance {
 };
 INSTANTIATE_TEST_SUITE_P(All, Failures, testing::ValuesIn(AllWorlds()), NameOf);
 
-bool Contains(const Status& status, const std::string& part) {
+bool Tells(const Status& status, const std::string& part) {
   return status.message().find(part) != std::string::npos;
 }
 
@@ -47,7 +47,7 @@ TEST_P(Failures, AnAbortEndsTheGroupOnEveryRank) {
   ASSERT_TRUE(RunUntilFailed(cluster, {0, 1, 2}));
   for (const Rank rank : {0, 1, 2}) {
     EXPECT_EQ(StatusAt(cluster, rank).code(), StatusCode::kAborted);
-    EXPECT_TRUE(Contains(StatusAt(cluster, rank), "enough of this"));
+    EXPECT_TRUE(Tells(StatusAt(cluster, rank), "enough of this"));
   }
 }
 
@@ -61,8 +61,7 @@ TEST_P(Failures, ADeadRankIsNamedByAllOthers) {
   ASSERT_TRUE(RunUntilFailed(cluster, {0, 2}));
   for (const Rank rank : {0, 2}) {
     EXPECT_EQ(StatusAt(cluster, rank).code(), StatusCode::kPeerLost);
-    EXPECT_TRUE(Contains(StatusAt(cluster, rank), "lost rank 1"))
-        << StatusAt(cluster, rank).message();
+    EXPECT_TRUE(Tells(StatusAt(cluster, rank), "lost rank 1")) << StatusAt(cluster, rank).message();
   }
 }
 
@@ -72,8 +71,7 @@ TEST_P(Failures, AnIdleGroupLearnsOfADeath) {
   cluster.kill(1);
   ASSERT_TRUE(RunUntilFailed(cluster, {0, 2}));
   for (const Rank rank : {0, 2}) {
-    EXPECT_TRUE(Contains(StatusAt(cluster, rank), "lost rank 1"))
-        << StatusAt(cluster, rank).message();
+    EXPECT_TRUE(Tells(StatusAt(cluster, rank), "lost rank 1")) << StatusAt(cluster, rank).message();
   }
 }
 
@@ -91,8 +89,8 @@ TEST_P(Failures, ATimeoutNamesTheRankThatDidNotCall) {
     EXPECT_EQ(StatusAt(cluster, rank).code(), StatusCode::kTimeout);
     const Status status = StatusAt(cluster, rank);
     // In real time it may be too busy to answer in time.
-    EXPECT_TRUE(Contains(status, "not called by rank 2") ||
-                (!GetParam().seeded && Contains(status, "no answer from rank 2")))
+    EXPECT_TRUE(Tells(status, "not called by rank 2") ||
+                (!GetParam().seeded && Tells(status, "no answer from rank 2")))
         << status.message();
   }
 }
@@ -106,8 +104,8 @@ TEST_P(Failures, DifferentCallsNameBoth) {
   ASSERT_TRUE(RunUntilFailed(cluster, {0, 1}));
   for (const Rank rank : {0, 1}) {
     EXPECT_EQ(StatusAt(cluster, rank).code(), StatusCode::kMismatch);
-    EXPECT_TRUE(Contains(StatusAt(cluster, rank), "all_reduce"));
-    EXPECT_TRUE(Contains(StatusAt(cluster, rank), "all_gather"));
+    EXPECT_TRUE(Tells(StatusAt(cluster, rank), "all_reduce"));
+    EXPECT_TRUE(Tells(StatusAt(cluster, rank), "all_gather"));
   }
 }
 

@@ -154,7 +154,7 @@ TEST_P(Lifecycle, NothingIsReadAfterClose) {
     const auto world = make(2);
     const auto [a, b] = world->connect(0, 1);
     world->run_for(milliseconds(20));
-    Transfer write(4 << 20, 1);
+    RandomWrite write(4 << 20, 1);
     const Bytes original = write.source;
     ASSERT_TRUE(write.start(a, b, 1));
     world->run_for(std::chrono::microseconds(delay_us));
@@ -175,7 +175,7 @@ TEST_P(Lifecycle, NothingLandsAfterClose) {
       const auto world = make(2);
       const auto [a, b] = world->connect(0, 1);
       world->run_for(milliseconds(20));
-      Transfer write(4 << 20, 1);
+      RandomWrite write(4 << 20, 1);
       ASSERT_TRUE(write.start(a, b, 1));
       world->run_for(std::chrono::microseconds(delay_us));
       b->close(orderly ? Status() : Status(StatusCode::kAborted, "no more"));
@@ -194,7 +194,7 @@ void CloseAtAnyMoment(const WorldKind& kind, uint64_t seed) {
   const auto world = kind.make({.nodes = 2, .tight = seed % 4 == 0, .seed = seed});
   const auto [a, b] = world->connect(0, 1);
   if (random.chance(0.8)) world->run_for(milliseconds(20));
-  Transfer write(1 + random.below(3 << 20), seed);
+  RandomWrite write(1 + random.below(3 << 20), seed);
   const Bytes original = write.source;
   ASSERT_TRUE(write.start(a, b, 1));
   const uint64_t disturbances = random.below(4);
@@ -231,7 +231,7 @@ TEST_P(Lifecycle, AVanishedPeerIsLostOnEachLinkOnce) {
   const auto [c, back] = world->connect(0, 2);
   ASSERT_TRUE(a->send_frame(Text("x")));
   ASSERT_TRUE(world->run([&, to = to_a] { return world->record(to).frames.size() == 1; }));
-  Transfer write(100000, 1);
+  RandomWrite write(100000, 1);
   ASSERT_TRUE(write.start(other_group, to_other, 1));
   world->kill(1);
   ASSERT_TRUE(a->send_frame(Text("y")));
@@ -268,7 +268,7 @@ TEST_P(Lifecycle, ManyLinksOneAfterTheOther) {
   const auto world = make(2);
   for (uint64_t group = 1; group <= 30; ++group) {
     const auto [a, b] = world->connect(0, 1, group);
-    Transfer write(20000, group);
+    RandomWrite write(20000, group);
     ASSERT_TRUE(write.start(a, b, 1));
     ASSERT_TRUE(world->run([&, out = a, in = b] { return world->transferred(out, in, 1); }));
     EXPECT_EQ(write.source, write.target);

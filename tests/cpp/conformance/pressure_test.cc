@@ -64,7 +64,7 @@ TEST_P(Pressure, AReceiverThatPollsRarelyGetsEverything) {
   const auto world = make(2);
   const auto [a, b] = world->connect(0, 1);
   std::vector<Bytes> frames;
-  std::vector<Transfer> writes;
+  std::vector<RandomWrite> writes;
   for (uint32_t i = 0; i < 300; ++i) frames.push_back(RandomBytes(1 + i * 31 % 700, i));
   for (uint32_t i = 0; i < 20; ++i) writes.emplace_back(1 + i * 4001, i);
   size_t sent = 0;
@@ -81,7 +81,7 @@ TEST_P(Pressure, AReceiverThatPollsRarelyGetsEverything) {
     (*world)[1].poll(world->now(), 1);
   }
   EXPECT_EQ(world->record(b).frames, frames);
-  for (const Transfer& one : writes) EXPECT_EQ(one.source, one.target);
+  for (const RandomWrite& one : writes) EXPECT_EQ(one.source, one.target);
 }
 
 // Others do not wait for the one that does not poll.
@@ -97,7 +97,7 @@ TEST_P(Pressure, ASilentPeerHoldsUpNobodyElse) {
     return false;
   };
   world->run(fill, milliseconds(20), {1});
-  Transfer write(200000, 1);
+  RandomWrite write(200000, 1);
   ASSERT_TRUE(write.start(to_other, other, 1));
   ASSERT_TRUE(to_other->send_frame(frame));
   ASSERT_TRUE(world->run(

@@ -62,7 +62,7 @@ TEST_P(Transfers, ThePathThatIsMeantCarriesTheData) {
   const auto world = make(3);
   for (const auto& [a, b] : {std::pair{0u, 1u}, {0u, 2u}, {1u, 2u}}) {
     const auto [out, in] = world->connect(a, b);
-    Transfer write(100000, 1);
+    RandomWrite write(100000, 1);
     ASSERT_TRUE(write.start(out, in, 1));
     ASSERT_TRUE(world->run([&, from = out, to = in] {
       return world->transferred(from, to, 1) && world->carries(from->id()) &&
@@ -81,7 +81,7 @@ TEST_P(Transfers, ALinkCountsWhatItHasCarriedByItsWays) {
     EXPECT_EQ(ways.size(), 1u);
     return ways.empty() ? PathStats() : ways.front();
   };
-  Transfer write(100000, 1);
+  RandomWrite write(100000, 1);
   ASSERT_TRUE(write.start(a, b, 1));
   ASSERT_TRUE(world->run([&, from = a, to = b] {
     return world->transferred(from, to, 1) && world->carries(from->id()) &&
@@ -155,10 +155,10 @@ TEST_P(Transfers, ManyMebibytesSlow) {
 TEST_P(Transfers, ManyExposuresAreWrittenInAnyOrder) {
   const auto world = make(2);
   const auto [a, b] = world->connect(0, 1);
-  std::vector<Transfer> transfers;
+  std::vector<RandomWrite> transfers;
   const uint32_t count = 200;
   for (uint32_t i = 0; i < count; ++i) {
-    Transfer& one = transfers.emplace_back(1 + i * 37 % 9000, i);
+    RandomWrite& one = transfers.emplace_back(1 + i * 37 % 9000, i);
     one.slice = b->expose({one.target.data(), one.target.size()}, i);
     one.exposed = true;
   }
@@ -171,7 +171,7 @@ TEST_P(Transfers, ManyExposuresAreWrittenInAnyOrder) {
     }
     return world->transferred(out, in, count);
   }));
-  for (const Transfer& one : transfers) EXPECT_EQ(one.source, one.target);
+  for (const RandomWrite& one : transfers) EXPECT_EQ(one.source, one.target);
   // Each token once, on both sides.
   for (std::vector<uint32_t> tokens : {world->record(a).written, world->record(b).landed}) {
     std::ranges::sort(tokens);
@@ -183,7 +183,7 @@ TEST_P(Transfers, TheSourceIsTheOwnersAgainOnceWritten) {
   const auto world = make(2);
   const auto [a, b] = world->connect(0, 1);
   for (uint32_t i = 0; i < 20; ++i) {
-    Transfer one(1 + i * 10007, i);
+    RandomWrite one(1 + i * 10007, i);
     const Bytes original = one.source;
     ASSERT_TRUE(one.start(a, b, i));
     ASSERT_TRUE(world->run([&, from = a] { return world->record(from).written.size() == i + 1; }));

@@ -20,8 +20,8 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // A faulty port and a plain one on a perfect network.
-struct Pair {
-  explicit Pair(const FaultOptions& options) {
+struct FaultyPair {
+  explicit FaultyPair(const FaultOptions& options) {
     receiver = network.add_endpoint({.receive_buffer_bytes = 1 << 26});
     auto inner = network.add_endpoint();
     plain = inner.get();
@@ -72,7 +72,7 @@ std::vector<uint32_t> Numbers(const std::vector<std::vector<std::byte>>& datagra
 }
 
 TEST(FaultPort, WithoutFaultsNothingChanges) {
-  Pair pair({});
+  FaultyPair pair({});
   for (uint32_t i = 0; i < 100; ++i) pair.send(i);
   pair.run(milliseconds(1));
   const auto numbers = Numbers(pair.drain());
@@ -82,7 +82,7 @@ TEST(FaultPort, WithoutFaultsNothingChanges) {
 }
 
 TEST(FaultPort, LosesAndDuplicatesAboutAsOftenAsAsked) {
-  Pair pair({.loss = 0.2, .duplicate = 0.1, .seed = 3});
+  FaultyPair pair({.loss = 0.2, .duplicate = 0.1, .seed = 3});
   for (uint32_t i = 0; i < 20000; ++i) pair.send(i);
   pair.run(milliseconds(1));
   EXPECT_NEAR(static_cast<double>(pair.faulty->counts().lost), 4000, 300);
@@ -92,7 +92,7 @@ TEST(FaultPort, LosesAndDuplicatesAboutAsOftenAsAsked) {
 }
 
 TEST(FaultPort, FlipsExactlyOneBitOfACopy) {
-  Pair pair({.corrupt = 0.25, .seed = 4});
+  FaultyPair pair({.corrupt = 0.25, .seed = 4});
   const uint32_t count = 2000;
   for (uint32_t i = 0; i < count; ++i) pair.send(0);
   pair.run(milliseconds(10));
@@ -116,7 +116,7 @@ TEST(FaultPort, FlipsExactlyOneBitOfACopy) {
 }
 
 TEST(FaultPort, ReorderedDatagramsAreOvertakenByAFewAndNeverStuck) {
-  Pair pair({.reorder = 0.2, .seed = 5});
+  FaultyPair pair({.reorder = 0.2, .seed = 5});
   for (uint32_t i = 0; i < 1000; ++i) pair.send(i);
   pair.run(milliseconds(10));
   auto numbers = Numbers(pair.drain());
@@ -127,7 +127,7 @@ TEST(FaultPort, ReorderedDatagramsAreOvertakenByAFewAndNeverStuck) {
         static_cast<uint32_t>(std::find(numbers.begin(), numbers.end(), i) - numbers.begin());
     EXPECT_LE(at, i + 16);
   }
-  Pair alone({.reorder = 1, .seed = 5});
+  FaultyPair alone({.reorder = 1, .seed = 5});
   alone.send(7);
   EXPECT_NE(alone.faulty->next_deadline(), kNever);
   alone.run(milliseconds(5));
@@ -135,7 +135,7 @@ TEST(FaultPort, ReorderedDatagramsAreOvertakenByAFewAndNeverStuck) {
 }
 
 TEST(FaultPort, DelaysEverythingByTheSameTime) {
-  Pair pair({.delay = milliseconds(3)});
+  FaultyPair pair({.delay = milliseconds(3)});
   for (uint32_t i = 0; i < 10; ++i) pair.send(i);
   EXPECT_EQ(pair.faulty->next_deadline(), Instant(milliseconds(3)));
   pair.run(milliseconds(3));
@@ -147,7 +147,7 @@ TEST(FaultPort, DelaysEverythingByTheSameTime) {
 }
 
 TEST(FaultPort, WhatTheInnerPortRefusesIsSentLater) {
-  Pair pair({.duplicate = 0.5, .seed = 6});
+  FaultyPair pair({.duplicate = 0.5, .seed = 6});
   pair.plain->set_send_room(0);
   for (uint32_t i = 0; i < 50; ++i) pair.send(i);
   pair.plain->set_send_room(SIZE_MAX);
@@ -156,7 +156,7 @@ TEST(FaultPort, WhatTheInnerPortRefusesIsSentLater) {
 }
 
 TEST(FaultPort, HoldsABoundedNumber) {
-  Pair pair({.delay = milliseconds(3)});
+  FaultyPair pair({.delay = milliseconds(3)});
   for (uint32_t i = 0; i < 20000; ++i) pair.send(i);
   pair.run(milliseconds(4));
   const auto got = pair.drain().size();
@@ -166,7 +166,7 @@ TEST(FaultPort, HoldsABoundedNumber) {
 
 TEST(FaultPort, SameSeedSameFaults) {
   const auto run = [](uint64_t seed) {
-    Pair pair({.loss = 0.1, .duplicate = 0.1, .reorder = 0.1, .corrupt = 0.1, .seed = seed});
+    FaultyPair pair({.loss = 0.1, .duplicate = 0.1, .reorder = 0.1, .corrupt = 0.1, .seed = seed});
     for (uint32_t i = 0; i < 500; ++i) pair.send(i);
     pair.run(milliseconds(10));
     return pair.drain();

@@ -38,7 +38,7 @@ struct Pair {
   // How long `bytes` take in each direction.
   Duration transfer(size_t bytes, Duration limit = seconds(20)) {
     const Instant start = world.now();
-    Transfer there(bytes, ++token), back(bytes, ++token);
+    RandomWrite there(bytes, ++token), back(bytes, ++token);
     const size_t done_a = world.record(a).written.size() + 1;
     const size_t done_b = world.record(b).written.size() + 1;
     EXPECT_TRUE(there.start(a, b, token) && back.start(b, a, token));
@@ -113,7 +113,7 @@ TEST(PathMtuTransport, ABlackHoleIsFoundWithASinglePacketAfterAnOutage) {
   SimWire& wire = pair.world.network.wire(1, 0);
   wire.mtu_bytes = kEthernet;
   wire.blocked = true;
-  Transfer transfer(7000, 99);
+  RandomWrite transfer(7000, 99);
   ASSERT_TRUE(transfer.start(pair.b, pair.a, 99));
   pair.world.run_for(seconds(2));
   wire.blocked = false;
@@ -141,7 +141,7 @@ TEST(PathMtuTransport, APathThatShrinksInUseIsBackAtItsSpeedWithinASecond) {
 
 TEST(PathMtuTransport, AnInterfaceThatShrinksAndGrowsIsFollowedInTheMiddleOfATransfer) {
   Pair pair;
-  Transfer transfer(64u << 20, 1);
+  RandomWrite transfer(64u << 20, 1);
   ASSERT_TRUE(transfer.start(pair.a, pair.b, 1));
   pair.world.run_for(milliseconds(10));
   pair.set_mtu(kEthernet);
@@ -179,7 +179,7 @@ TEST(PathMtuTransport, AllConnectionsOfAPathLearnFromOne) {
   constexpr size_t kLinks = 16;
   SimWorld world(2, Wire(kEthernet), 1, kPort);
   std::vector<std::pair<Link*, Link*>> links;
-  std::vector<Transfer> transfers;
+  std::vector<RandomWrite> transfers;
   for (size_t i = 0; i < kLinks; ++i) {
     links.push_back(world.connect(0, 1, i + 1));
     transfers.emplace_back(kBulk / kLinks, i);
@@ -194,12 +194,12 @@ TEST(PathMtuTransport, AllConnectionsOfAPathLearnFromOne) {
     return all;
   }));
   EXPECT_LT(world.now() - start, milliseconds(500));
-  for (const Transfer& transfer : transfers) EXPECT_TRUE(transfer.source == transfer.target);
+  for (const RandomWrite& transfer : transfers) EXPECT_TRUE(transfer.source == transfer.target);
   // A further one starts with what is known: nothing is lost on the way.
   const auto [out, in] = world.connect(0, 1, 99);
   world.run_for(milliseconds(5));
   const uint64_t lost = world[0].transport->stats().packets_retransmitted;
-  Transfer last(kBulk, 99);
+  RandomWrite last(kBulk, 99);
   ASSERT_TRUE(last.start(out, in, 1));
   ASSERT_TRUE(world.run([&, o = out, i = in] { return world.transferred(o, i, 1); }));
   EXPECT_EQ(world[0].transport->stats().packets_retransmitted, lost);
@@ -261,7 +261,7 @@ TEST(PathMtuTransport, AWarningNamesTwoSizesOnlyIfTheyDiffer) {
     SimWorld world(2, wire, seed, kSmallPort);
     const auto [a, b] = world.connect(0, 1);
     for (uint32_t i = 0; i < 20; ++i) {
-      Transfer transfer(20'000, i);
+      RandomWrite transfer(20'000, i);
       ASSERT_TRUE(transfer.start(a, b, i));
       ASSERT_TRUE(world.run([&, a = a, b = b] { return world.transferred(a, b, i + 1); }));
     }
@@ -273,7 +273,7 @@ TEST(PathMtuTransport, AWarningNamesTwoSizesOnlyIfTheyDiffer) {
 
 TEST(PathMtuTransport, APathBelowTheBaseIsReportedInsteadOfSilence) {
   Pair pair(Wire(900));
-  Transfer transfer(kBulk, 1);
+  RandomWrite transfer(kBulk, 1);
   ASSERT_TRUE(transfer.start(pair.a, pair.b, 1));
   ASSERT_TRUE(pair.world.run([&] { return pair.world.is_down(pair.a); }, seconds(30)));
   const Status status = pair.world.record(pair.a).down[0];

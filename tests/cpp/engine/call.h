@@ -27,6 +27,10 @@ struct CallSpec {
   std::function<DeviceScript(Rank)> device = {};  // set: buffers lie on devices that answer so
 };
 
+inline bool MayBeInPlace(Collective collective) {
+  return collective == Collective::kAllreduce || collective == Collective::kReduce;
+}
+
 class Call {
  public:
   Call(EngineCluster& cluster, const CallSpec& spec, GroupId group = 0)

@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr uint32_t kPeers = 4;
+constexpr uint32_t kPoints = 4;
 constexpr Duration kPeerTimeout = seconds(4);
 
 RcWorldOptions SlowConnects(Duration time) {
@@ -24,8 +24,8 @@ RcWorldOptions SlowConnects(Duration time) {
 
 // A rank with links to several peers.
 struct Star : RcWorld {
-  explicit Star(const RcWorldOptions& options) : RcWorld(kPeers + 1, options) {
-    for (uint32_t peer = 1; peer <= kPeers; ++peer) links.push_back(connect(0, peer));
+  explicit Star(const RcWorldOptions& options) : RcWorld(kPoints + 1, options) {
+    for (uint32_t peer = 1; peer <= kPoints; ++peer) links.push_back(connect(0, peer));
   }
   bool none_lost() {
     return std::ranges::none_of(
@@ -55,7 +55,7 @@ TEST(RcConnect, FramesTakeUdpUntilTheWaysAreFound) {
   EXPECT_LT(world.now() - begin, kTime) << "before the first way was found";
   EXPECT_EQ(world.transports[0]->links_on_path(), 0u);
   size_t sent = 1;
-  const auto all = [&] { return world.transports[0]->links_on_path() == kPeers; };
+  const auto all = [&] { return world.transports[0]->links_on_path() == kPoints; };
   while (!all() && world.now() - begin < seconds(60)) {
     world.send_everywhere();
     ++sent;
@@ -76,7 +76,7 @@ TEST(RcConnect, WhatIsFoundSoonIsWaitedFor) {
   Star world(options);
   world.send_everywhere();
   ASSERT_TRUE(world.run([&] { return world.each_has(1); }));
-  EXPECT_EQ(world.transports[0]->links_on_path(), kPeers);
+  EXPECT_EQ(world.transports[0]->links_on_path(), kPoints);
   for (DualTransport* transport : world.transports) {
     EXPECT_EQ(transport->stats().packets_retransmitted, 0u);
   }
@@ -90,7 +90,7 @@ TEST(RcConnect, WithoutFailoverLinksWait) {
   Star world(options);
   world.send_everywhere();
   ASSERT_TRUE(world.run([&] { return world.each_has(1); }));
-  EXPECT_EQ(world.transports[0]->links_on_path(), kPeers);
+  EXPECT_EQ(world.transports[0]->links_on_path(), kPoints);
   EXPECT_TRUE(world.none_lost());
 }
 

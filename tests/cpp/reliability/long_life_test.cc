@@ -15,7 +15,7 @@ using std::chrono::hours;
 using std::chrono::minutes;
 
 // Waits for the peer's opening for as long as a test wants.
-ConnectionOptions Patient() {
+ConnectionOptions EverPatient() {
   ConnectionOptions options;
   options.connect_timeout = hours(24 * 365);
   return options;
@@ -40,7 +40,7 @@ TEST(LongLife, AReceiverAcknowledgesForAsLongAsDataComes) {
 }
 
 TEST(LongLife, APeerThatOpensAfterDaysIsGreetedWithinASecond) {
-  ConnectionPair pair(2, {}, Patient(), false);
+  ConnectionPair pair(2, {}, EverPatient(), false);
   ASSERT_TRUE(pair.at(0).send_frame(TestBytes(1, 1)));
   const Duration waited = hours(24 * 3);
   pair.run_for(waited);
@@ -54,7 +54,7 @@ TEST(LongLife, APeerThatOpensAfterDaysIsGreetedWithinASecond) {
 }
 
 TEST(LongLife, ALostFirstContactIsRepeatedSoonAfterAShortWait) {
-  ConnectionPair pair(3, {}, Patient(), false);
+  ConnectionPair pair(3, {}, EverPatient(), false);
   const Instant start = pair.now;
   Instant last = pair.now;
   pair.on_sent = [&](int, std::span<const std::byte>) {

@@ -18,7 +18,7 @@ namespace {
 constexpr LinkId kLink{{7, 9}, 0, 1};
 constexpr Duration kStep = std::chrono::microseconds(200);
 
-RuntimeOptions Options(const std::string& transport) {
+RuntimeOptions WithoutRoce(const std::string& transport) {
   RuntimeOptions options;
   options.transport = transport;
   options.plugin = FAKE_PLUGINS "fake_good.so";  // which finds no device
@@ -36,7 +36,7 @@ std::unique_ptr<Transport> Open(const RuntimeOptions& options) {
 // Both ends of one link, stepped in turn.
 struct Pair {
   explicit Pair(const std::string& transport)
-      : ends{Open(Options(transport)), Open(Options(transport))} {
+      : ends{Open(WithoutRoce(transport)), Open(WithoutRoce(transport))} {
     for (size_t i = 0; i < 2; ++i) {
       const Address peer = ends[1 - i]->address().with_roce(Roce::kNone);
       links[i] = ends[i]
@@ -95,7 +95,7 @@ TEST(AutoWithoutRoce, SendsThePacketsOfUdp) {
 
 // The limits of a group whose ranks have RoCE or not, as one without a device has them.
 TransportLimits LimitsOf(const std::string& transport, bool shm, const std::vector<Roce>& group) {
-  RuntimeOptions options = Options(transport);
+  RuntimeOptions options = WithoutRoce(transport);
   options.shm = shm;
   const auto opened = Open(options);
   std::vector<Address> addresses;

@@ -16,7 +16,7 @@
 namespace rocecoll {
 namespace {
 
-constexpr Duration kLong = std::chrono::seconds(30);
+constexpr Duration kPatience = std::chrono::seconds(30);
 
 class Gate {
  public:
@@ -27,7 +27,7 @@ class Gate {
   }
   bool wait() {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, 2 * kLong, [this] { return open_; });
+    return changed_.wait_for(lock, 2 * kPatience, [this] { return open_; });
   }
 
  private:
@@ -63,7 +63,7 @@ class Disposal : public testing::Test {
       const auto ended = std::make_shared<Ends>(2);
       start(ended);
       for (auto& end : *ended) {
-        ASSERT_EQ(end.get_future().wait_for(kLong), std::future_status::ready) << round;
+        ASSERT_EQ(end.get_future().wait_for(kPatience), std::future_status::ready) << round;
       }
     }
   }
@@ -76,11 +76,11 @@ class Disposal : public testing::Test {
 TEST_F(Disposal, TheBackgroundThreadGoesOn) { expect_progress(); }
 
 TEST_F(Disposal, ADriverGoesOn) {
-  const auto groups = runtimes_.add_group("other", 2, kLong * 4);
+  const auto groups = runtimes_.add_group("other", 2, kPatience * 4);
   std::vector<int32_t> last(10, 1);
   const auto waited_for = runtimes_.all_reduce(last);
   ASSERT_TRUE(runtimes_[0].submit(groups[0], waited_for, false).ok());
-  std::thread driver([&] { EXPECT_TRUE(runtimes_[0].wait(waited_for, kLong * 4).ok()); });
+  std::thread driver([&] { EXPECT_TRUE(runtimes_[0].wait(waited_for, kPatience * 4).ok()); });
   expect_progress();
   std::vector<int32_t> others(10, 1);
   const auto completing = runtimes_.all_reduce(others);
@@ -101,7 +101,7 @@ TEST(Disposer, LetsGoOnAThreadOfItsOwnAndDrains) {
   EXPECT_TRUE(owners.empty());
   disposer.drain(Duration{0});  // returns, though nothing has gone
   gate.open();
-  disposer.drain(kLong);
+  disposer.drain(kPatience);
   std::future<std::thread::id> by = dropped.get_future();
   ASSERT_EQ(by.wait_for(Duration{0}), std::future_status::ready);
   EXPECT_NE(by.get(), std::this_thread::get_id());
@@ -124,7 +124,7 @@ TEST(Disposer, DrainsWithoutALimit) {
   disposer.let_go(owners);
   disposer.drain(Duration::max());
   drained.set_value();
-  disposer.drain(kLong);
+  disposer.drain(kPatience);
   EXPECT_FALSE(early);
 }
 
@@ -141,7 +141,7 @@ TEST(Disposer, MayEndOnItsOwnThread) {
   owners.push_back(std::make_shared<Tells>(&ended));
   owners.push_back(std::move(disposer));
   used.let_go(owners);
-  EXPECT_EQ(ended.get_future().wait_for(kLong), std::future_status::ready);
+  EXPECT_EQ(ended.get_future().wait_for(kPatience), std::future_status::ready);
 }
 
 }  // namespace

@@ -14,10 +14,9 @@
 namespace rocecoll {
 namespace {
 
-constexpr size_t kMiB = 1 << 20;
 constexpr uint32_t kMostRanks = 16384;
 // Of a rank with as many links as a group of kMostRanks needs.
-constexpr size_t kMostBytes = 8 * kMiB;
+constexpr size_t kMostBytes = 8 << 20;
 constexpr auto kQuiet = std::chrono::milliseconds(200);
 
 class Links : public testing::Test {
@@ -117,7 +116,8 @@ TEST_F(Links, OfTheLargestGroupFitIntoEightMebibytes) {
   TrackedHeap::instance().reset_peak();
   ScaleWorld world(kMostRanks, 1 + peers);
   const size_t start = TrackedHeap::instance().live_bytes() - before;
-  for (const size_t bytes : {size_t{8}, 16 * size_t{1024}, kMiB}) ExchangeWithAll(world, bytes);
+  for (const size_t bytes : {size_t{8}, 16 * size_t{1024}, size_t{1} << 20})
+    ExchangeWithAll(world, bytes);
   const size_t peak = TrackedHeap::instance().peak_bytes() - before;
   std::printf("%u ranks: %zu bytes after the start, at most %zu with links to %u ranks\n",
               kMostRanks, start, peak, peers);

@@ -22,13 +22,13 @@ struct Machine {
 constexpr Machine kNear{microseconds(60), microseconds(50), microseconds(250)};
 constexpr Machine kFar{microseconds(250), microseconds(250), microseconds(280)};
 
-struct Pair {
+struct CopyingPair {
   CopyChoice writer;
   CopyChoice reader;
 };
 
 // So many writes one way; how many were fetched.
-int Write(Pair& pair, const Machine& machine, int writes) {
+int Write(CopyingPair& pair, const Machine& machine, int writes) {
   int fetched = 0;
   for (int i = 0; i < writes; ++i) {
     if (pair.writer.next_is_fetched(pair.reader.fetch_costs_more())) {
@@ -43,19 +43,19 @@ int Write(Pair& pair, const Machine& machine, int writes) {
 }
 
 TEST(CopyChoice, FetchesUntilItKnowsBetter) {
-  Pair pair;
+  CopyingPair pair;
   EXPECT_EQ(Write(pair, kNear, 3), 3);
   EXPECT_LE(Write(pair, kNear, 640), 10) << "now and then, to see";
 }
 
 TEST(CopyChoice, StaysWithWhatTakesLessAndTriesTheOtherNowAndThen) {
-  Pair pair;
+  CopyingPair pair;
   Write(pair, kFar, 64);
   EXPECT_EQ(Write(pair, kFar, 6400), 6300) << "one of 64 goes through the ring";
 }
 
 TEST(CopyChoice, FollowsProcessesThatMove) {
-  Pair pair;
+  CopyingPair pair;
   Write(pair, kFar, 200);
   Write(pair, kNear, 1500);
   EXPECT_LE(Write(pair, kNear, 640), 12);
@@ -64,7 +64,7 @@ TEST(CopyChoice, FollowsProcessesThatMove) {
 }
 
 TEST(CopyChoice, OneLongSampleTurnsNothing) {
-  Pair pair;
+  CopyingPair pair;
   Write(pair, kNear, 200);
   pair.writer.on_copied(Copy::kIntoRing, kBytes, std::chrono::seconds(1));
   EXPECT_LE(Write(pair, kNear, 64), 2);
@@ -72,7 +72,7 @@ TEST(CopyChoice, OneLongSampleTurnsNothing) {
 
 // The first one is all that is known of a way until the next.
 TEST(CopyChoice, OneLongFirstSampleIsForgotten) {
-  Pair pair;
+  CopyingPair pair;
   pair.writer.on_copied(Copy::kIntoRing, kBytes, std::chrono::seconds(1));
   Write(pair, kNear, 500);
   EXPECT_LE(Write(pair, kNear, 640), 12);

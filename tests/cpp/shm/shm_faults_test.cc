@@ -60,8 +60,8 @@ struct Pair {
 void ExpectTraffic(Pair& pair, const std::function<void()>& between) {
   constexpr uint32_t kWrites = 6;
   constexpr size_t kFrames = 200;
-  std::vector<Transfer> there;
-  std::vector<Transfer> back;
+  std::vector<RandomWrite> there;
+  std::vector<RandomWrite> back;
   for (uint32_t i = 0; i < kWrites; ++i) {
     there.emplace_back((9 << 20) + i, i);
     back.emplace_back((5 << 20) + i, 100 + i);
@@ -148,7 +148,7 @@ TEST(ShmFaults, WhereNoGreetingMayBeSentTheNetworkCarriesAndPeopleLearnWhy) {
 // What the sender has in its ring was confirmed before it looks at what became of its write.
 TEST(ShmFaults, AWriteIsConfirmedThoughFramesFollowAtOnce) {
   Pair pair;
-  Transfer write(100000, 1);
+  RandomWrite write(100000, 1);
   ASSERT_TRUE(write.start(pair.a, pair.b, 1));
   pair.world[0].poll(pair.world.now());
   ASSERT_TRUE(pair.world.run([&] { return pair.world.record(pair.b).landed.size() == 1; },
@@ -184,7 +184,7 @@ TEST(ShmFaults, ARingThatNobodyReadsTakesWhatItHoldsAndNoMore) {
 // of its own, which may be anywhere.
 void CloseWhileLent(size_t polls, bool beside) {
   Pair pair;
-  Transfer write(24 << 20, 1);
+  RandomWrite write(24 << 20, 1);
   const Bytes original = write.source;
   ASSERT_TRUE(write.start(pair.a, pair.b, 1));
   const auto read = [&pair] { pair.world[1].poll(pair.world.now()); };

@@ -254,7 +254,7 @@ TEST_F(SimRdmaBandwidthTest, BytesTakeTimeAtThePort) {
 
 // Numbered frames of several queue pairs under jitter: each arrives in order, and one seed gives
 // one trace.
-uint64_t Trace(uint64_t seed) {
+uint64_t RdmaTrace(uint64_t seed) {
   EventQueue queue;
   SimRdmaFabric fabric(queue, {.seed = seed, .max_jitter = microseconds(50)});
   Node a(fabric, SimRdmaFabric::DefaultLimits());
@@ -290,8 +290,8 @@ uint64_t Trace(uint64_t seed) {
 }
 
 TEST(SimRdmaFabric, OneSeedOneTraceInOrder) {
-  EXPECT_EQ(Trace(3), Trace(3));
-  EXPECT_NE(Trace(3), Trace(4));
+  EXPECT_EQ(RdmaTrace(3), RdmaTrace(3));
+  EXPECT_NE(RdmaTrace(3), RdmaTrace(4));
 }
 
 }  // namespace

@@ -11,11 +11,6 @@
 namespace rocecoll {
 namespace {
 
-GidEntry Entry(uint32_t index, const std::string& address, uint32_t interface_index = 0,
-               GidType type = GidType::kRoceV2) {
-  return {index, ParseGid(address).value(), type, interface_index};
-}
-
 DeviceInfo Device(const std::string& name, std::vector<GidEntry> gids) {
   PortInfo port;
   port.state = "ACTIVE";

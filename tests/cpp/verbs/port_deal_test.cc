@@ -14,10 +14,6 @@
 namespace rocecoll {
 namespace {
 
-GidEntry Entry(uint32_t index, const std::string& address, uint32_t interface_index = 0) {
-  return {index, ParseGid(address).value(), GidType::kRoceV2, interface_index};
-}
-
 constexpr uint32_t kHostInterface = 2;
 
 // Eight rails of 400 Gbit/s behind PCI switches, four on each NUMA node, each with an accelerator
@@ -51,14 +47,14 @@ struct RailMachine {
   std::vector<DeviceInfo> devices;
 };
 
-struct Rank {
+struct Process {
   uint32_t local_rank = 0;
   std::string processors = "0-127";
   std::string accelerator = "";
 };
 
-std::string Choose(const SysfsTree& tree, const std::vector<DeviceInfo>& devices, const Rank& rank,
-                   const std::string& hca = "") {
+std::string Choose(const SysfsTree& tree, const std::vector<DeviceInfo>& devices,
+                   const Process& rank, const std::string& hca = "") {
   RdmaOptions options;
   options.hca = hca;
   options.host = "192.0.2.1";
@@ -107,7 +103,7 @@ TEST(PortDeal, AnAcceleratorsOwnRailComesBeforeTheProcessors) {
 
 TEST(PortDeal, TheDevicesThatAreNamedCountAndNotTheHostsAddressOrTheirSpeed) {
   const RailMachine machine;
-  const auto choose = [&](const Rank& rank, const std::string& hca) {
+  const auto choose = [&](const Process& rank, const std::string& hca) {
     return Choose(machine.tree, machine.devices, rank, hca);
   };
   EXPECT_EQ(choose({0}, "mlx5_9,mlx5_0"), "mlx5_9: for local ranks 0, 2, 4, ...");

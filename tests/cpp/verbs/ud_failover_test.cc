@@ -56,7 +56,7 @@ class UdFailoverWorld final : public RealTimeWorld {
     struct Direction {
       Link* out = nullptr;
       Link* in = nullptr;
-      std::vector<Transfer> parts = {};
+      std::vector<RandomWrite> parts = {};
       size_t written = 0;
       size_t landed = 0;
     };
@@ -85,7 +85,7 @@ class UdFailoverWorld final : public RealTimeWorld {
     ASSERT_TRUE(run(done, seconds(90)));
     EXPECT_TRUE(told);
     for (const Direction& d : directions) {
-      for (const Transfer& part : d.parts) EXPECT_EQ(part.target, part.source);
+      for (const RandomWrite& part : d.parts) EXPECT_EQ(part.target, part.source);
     }
   }
 

@@ -6,10 +6,6 @@
 namespace rocecoll {
 namespace {
 
-bool MayBeInPlace(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce;
-}
-
 // Lanes of 4 KiB, frames of 512 bytes: 40000 elements are dozens of lanes of several messages.
 ClusterOptions SmallLanes(uint32_t ranks) {
   ClusterOptions options;

@@ -25,14 +25,10 @@ ClusterOptions On(const HostsOfRanks& hosts) {
   return options;
 }
 
-constexpr Collective kCollectives[] = {Collective::kAllreduce,     Collective::kReduce,
-                                       Collective::kReduceScatter, Collective::kBroadcast,
-                                       Collective::kAllgather,     Collective::kAlltoall,
-                                       Collective::kBarrier};
-
-bool MayBeInPlace(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce;
-}
+constexpr Collective kOfHosts[] = {Collective::kAllreduce,     Collective::kReduce,
+                                   Collective::kReduceScatter, Collective::kBroadcast,
+                                   Collective::kAllgather,     Collective::kAlltoall,
+                                   Collective::kBarrier};
 
 class HostPrograms : public testing::TestWithParam<uint32_t> {};
 
@@ -43,7 +39,7 @@ TEST_P(HostPrograms, AreRightOnAnyLayout) {
     SCOPED_TRACE(Text(hosts));
     const HostLayout layout(hosts);
     Cluster cluster(On(hosts));
-    for (const Collective collective : kCollectives) {
+    for (const Collective collective : kOfHosts) {
       for (const std::string_view name : AlgorithmNames(collective)) {
         if (!name.starts_with("host_")) continue;
         const ProgramRequest request{.collective = collective, .ranks = ranks, .hosts = &layout};

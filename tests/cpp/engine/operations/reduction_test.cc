@@ -111,7 +111,7 @@ struct Large {
   DataType type;
   uint64_t bits;
 };
-constexpr Large kLarge[] = {
+constexpr Large kLargeNumbers[] = {
     {DataType::kFloat8E4m3fn, 0x78},
     {DataType::kFloat8E5m2, 0x78},
     {DataType::kFloat16, 0x7800},
@@ -128,7 +128,7 @@ TEST(Reduction, AveragesWhatHasNoSum) {
          {Collective::kAllreduce, Collective::kReduce, Collective::kReduceScatter}) {
       for (const std::string_view name : AlgorithmNames(collective)) {
         if (!MakeProgram({.collective = collective, .ranks = ranks}, name).ok()) continue;
-        for (const Large& large : kLarge) {
+        for (const Large& large : kLargeNumbers) {
           SCOPED_TRACE(std::string(name) + " of " + std::string(ToString(large.type)) + " at " +
                        std::to_string(ranks));
           const size_t bytes = SizeOf(large.type);

@@ -38,7 +38,7 @@ std::function<DeviceScript(Rank)> Answer(Rank rank, DeviceCall call, uint32_t la
   };
 }
 
-ClusterOptions SmallLanes(uint32_t ranks) {
+ClusterOptions StagedLanes(uint32_t ranks) {
   ClusterOptions options;
   options.ranks = ranks;
   options.engine.lane_bytes = 4096;
@@ -52,7 +52,7 @@ class StagedMemoryOf : public testing::TestWithParam<uint32_t> {};
 
 TEST_P(StagedMemoryOf, EveryCollective) {
   const uint32_t ranks = GetParam();
-  Cluster cluster(SmallLanes(ranks));
+  Cluster cluster(StagedLanes(ranks));
   for (const Collective collective :
        {Collective::kAllreduce, Collective::kReduce, Collective::kReduceScatter,
         Collective::kBroadcast, Collective::kAllgather, Collective::kGather, Collective::kScatter,
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, StagedMemoryOf, testing::Values(1, 2, 3, 5));
 
 // The device of each rank is asked for exactly what the rank reads, and given what it writes.
 TEST(StagedMemory, EachRankMovesOnlyWhatItReadsAndWrites) {
-  Cluster cluster(SmallLanes(3));
+  Cluster cluster(StagedLanes(3));
   const auto calls = [&](Collective collective, Rank rank) {
     Call call(
         cluster,
@@ -108,7 +108,7 @@ TEST(StagedMemory, EachRankMovesOnlyWhatItReadsAndWrites) {
 
 // The fake device checks the bound; here it must also be reached, and copies must overlap.
 TEST(StagedMemory, FetchesAheadWhileEarlierLanesRunAndLeave) {
-  Cluster cluster(SmallLanes(2));
+  Cluster cluster(StagedLanes(2));
   Call call(cluster, {.elements = 40000, .device = RandomDelays(cluster)});
   call.submit_all();
   ASSERT_TRUE(call.run());
@@ -131,7 +131,7 @@ TEST(StagedMemory, FetchesAheadWhileEarlierLanesRunAndLeave) {
 // A lane that does not come holds up those behind it, not those before it, and is asked for now
 // and then: neither late nor so often that it burns a core.
 TEST(StagedMemory, LanesWaitForTheirInput) {
-  Cluster cluster(SmallLanes(2));
+  Cluster cluster(StagedLanes(2));
   bool closed = true;
   Call call(cluster, {.elements = 20000, .device = [&](Rank rank) -> DeviceScript {
                         return [&, rank](DeviceCall made, uint32_t lane) -> Result<bool> {
@@ -156,7 +156,7 @@ TEST(StagedMemory, LanesWaitForTheirInput) {
 }
 
 TEST(StagedMemory, TimeoutSaysThatTheDeviceIsLate) {
-  Cluster cluster(SmallLanes(2));
+  Cluster cluster(StagedLanes(2));
   Call call(cluster, {.elements = 20000, .device = Answer(0, DeviceCall::kFetched, 1, false)});
   call.submit(0);
   ASSERT_TRUE(call.run());
@@ -169,7 +169,7 @@ TEST(StagedMemory, TimeoutSaysThatTheDeviceIsLate) {
 TEST(StagedMemory, ErrorsFailEveryRankAndNameTheirs) {
   for (const uint64_t elements : {100u, 20000u}) {
     for (const DeviceCall call : {DeviceCall::kFetch, DeviceCall::kFetched, DeviceCall::kStore}) {
-      Cluster cluster(SmallLanes(3));
+      Cluster cluster(StagedLanes(3));
       RunCall(cluster, {.elements = 100});
       Call failing(cluster, {.elements = elements,
                              .device = Answer(1, call, elements == 100 ? 0 : 4,
@@ -192,7 +192,7 @@ TEST(StagedMemory, ErrorsFailEveryRankAndNameTheirs) {
 }
 
 TEST(StagedMemory, NothingIsCalledAfterAnAbort) {
-  Cluster cluster(SmallLanes(2));
+  Cluster cluster(StagedLanes(2));
   Call call(cluster, {.elements = 20000, .device = Answer(1, DeviceCall::kFetched, 2, false)});
   call.submit_all();
   cluster.settle(milliseconds(1));
@@ -207,7 +207,7 @@ TEST(StagedMemory, NothingIsCalledAfterAnAbort) {
 
 // Sends wait for the device, too, and several at once do so side by side.
 TEST(StagedMemory, SendAndReceive) {
-  Cluster cluster(SmallLanes(3));
+  Cluster cluster(StagedLanes(3));
   const auto delays = RandomDelays(cluster);
   std::vector<OperationPtr> operations;
   std::vector<std::unique_ptr<FakeDevice>> devices;

@@ -15,7 +15,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-ClusterOptions Ranks(uint32_t ranks, uint64_t first_number = 0) {
+ClusterOptions Crowded(uint32_t ranks, uint64_t first_number = 0) {
   ClusterOptions options;
   options.ranks = ranks;
   options.engine.max_idle_tag_runs = 0;
@@ -56,7 +56,7 @@ class TagRetirementTest : public testing::TestWithParam<uint64_t> {
 // its own pace and the receives at times long before the sends: with equal tags they match in
 // order.
 TEST_P(TagRetirementTest, EqualTagsMatchInOrder) {
-  Cluster cluster(Ranks(3, first_number()));
+  Cluster cluster(Crowded(3, first_number()));
   Random random(GetParam());
   constexpr uint32_t kMessages = 150;
   constexpr uint32_t kTags = 4;
@@ -105,7 +105,7 @@ TEST_P(TagRetirementTest, EqualTagsMatchInOrder) {
 
 // Receives from any source among them: each message is received once.
 TEST_P(TagRetirementTest, AnySourceGetsEveryMessageOnce) {
-  Cluster cluster(Ranks(3, first_number()));
+  Cluster cluster(Crowded(3, first_number()));
   Random random(GetParam() + 50);
   std::vector<OperationPtr> operations;
   std::deque<Letter> letters;
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, TagRetirementTest, testing::Range<uint64_t>(1, 9
 
 // The answer never comes.
 TEST(TagRetirement, AHeldBackSendFailsWhenItsRankLeaves) {
-  Cluster cluster(Ranks(2));
+  Cluster cluster(Crowded(2));
   std::vector<int32_t> sent(1), received(1);
   const OperationPtr send = Post(cluster, 0, Collective::kSend, 1, 5, sent);
   const OperationPtr recv = Post(cluster, 1, Collective::kRecv, 0, 5, received);
