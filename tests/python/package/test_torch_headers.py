@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """csrc/torch compiles against the headers of every torch that is supported, beside the one that this
-package was built with: all of them at night, else one that the commit chooses."""
+package was built with."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -16,8 +15,6 @@ from rocecoll._build_info import TORCH_MINORS, TORCH_VERSION
 SCRIPT = "scripts/check_torch_headers.py"
 UNREACHABLE = 3
 OTHERS = [minor for minor in TORCH_MINORS if not TORCH_VERSION.startswith(f"{minor}.")]
-if os.environ.get("TEST_NIGHTLY") != "1":
-    OTHERS = [OTHERS[int(os.environ.get("TEST_SEED", "1")) % len(OTHERS)]]
 
 
 def check(version: str) -> subprocess.CompletedProcess[str]:
@@ -40,4 +37,4 @@ def test_a_torch_that_is_not_there_is_no_verdict() -> None:
     result = check("1.0.9999")
     assert result.returncode == UNREACHABLE, result.stdout + result.stderr
     assert "torch 1.0.9999: nothing to compile against: " in result.stdout
-    assert "FAILED" not in result.stdout
+    assert "does not compile" not in result.stdout
