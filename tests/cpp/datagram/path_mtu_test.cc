@@ -122,7 +122,7 @@ TEST(PathMtuTransport, ABlackHoleIsFoundWithASinglePacketAfterAnOutage) {
   EXPECT_TRUE(transfer.source == transfer.target);
 }
 
-TEST(PathMtuTransport, APathThatShrinksInUseIsBackAtItsSpeedWithinASecond) {
+TEST(PathMtuTransport, APathThatShrinksInUseIsBackAtItsSpeedWithinASecondSlow) {
   const Duration usual = Pair::Usual(kEthernet);
   for (const bool reported : {true, false}) {
     Pair pair;

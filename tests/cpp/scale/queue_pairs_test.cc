@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/run_choice.h"
 #include "conformance/world_cluster.h"
 #include "engine/call.h"
 #include "rc/rc_world.h"
@@ -104,7 +105,8 @@ void AllToAllWith(size_t queue_pairs, std::string_view algorithm) {
   RcWorld& world = *made;
   for (uint32_t i = 0; i < kRanks; ++i) world.fabric.refusals(i).queue_pairs_beyond = queue_pairs;
   WorldCluster cluster(std::move(made));
-  for (const uint64_t elements : {kRanks * 1, kRanks * 5000, kRanks * 200'000}) {
+  const size_t many = IsNightly() ? 200'000 : 50'000;
+  for (const uint64_t elements : {kRanks * 1, kRanks * 5000, kRanks * many}) {
     RunCall(cluster,
             {.collective = Collective::kAlltoall, .elements = elements, .algorithm = algorithm});
   }
