@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/run_choice.h"
 #include "reliability/connection_pair.h"
 #include "transport/reliability/frame_wire.h"
 
@@ -45,13 +46,13 @@ void ExpectFramesInOrder(uint64_t seed, const ChannelFaults& faults, uint64_t co
 TEST(Frames, ArriveInOrderOnceWithoutLoss) { ExpectFramesInOrder(1, {}, 2000); }
 
 TEST(Frames, ArriveInOrderOnceUnderLoss) {
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
+  for (const uint64_t seed : ChooseForRun(8, 1, 31)) {
     ExpectFramesInOrder(seed, ChannelFaults::Lossy(0.3), 200);
   }
 }
 
 TEST(Frames, ArriveInOrderOnceUnderEveryFault) {
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
+  for (const uint64_t seed : ChooseForRun(8, 1, 31)) {
     ExpectFramesInOrder(seed, ChannelFaults::Everything(0.3), 200);
   }
 }
