@@ -204,6 +204,8 @@ def main(
     console.print(f"TEST_SEED={run_seed()} repeats what this run draws")
     tally = run_all(Choice(quick, nightly, keyword), sanitizer)
     console.print(test_table.parts(costs, earlier_s), test_table.slowest(tally.seconds), sep="\n")
+    for note in tally.notes:
+        console.print(note, markup=False)
     for reason, count in sorted(tally.skips.items()):
         console.print(f"skipped {count}: {reason}", markup=False)
     for name in tally.failures:

@@ -18,12 +18,14 @@ class Tally:
     failures: list[str] = field(default_factory=list)
     skips: Counter[str] = field(default_factory=Counter)
     seconds: list[tuple[float, str]] = field(default_factory=list)  # of each case
+    notes: list[str] = field(default_factory=list)  # what tests that passed have to say
 
     def add(self, other: Tally) -> None:
         self.passed += other.passed
         self.failures += other.failures
         self.skips += other.skips
         self.seconds += other.seconds
+        self.notes += other.notes
 
     def summary(self) -> str:
         skipped = self.skips.total()
@@ -55,6 +57,8 @@ def read_junit(path: Path, within: str = "") -> Tally:
     return tally
 
 
+# Which seeds the swarm tried that no run before had, and how fast.
+NOTE = re.compile(r"^fresh seeds .*", re.MULTILINE)
 # What GTEST_SKIP() << REASON writes.
 GTEST_SKIP = re.compile(r": Skipped\n(.*?)\n+\[  SKIPPED \]", re.DOTALL)
 
@@ -70,6 +74,7 @@ def read_ctest(path: Path) -> Tally:
     for case in cases:
         name, failure = case.get("name", ""), case.find("failure")
         tally.seconds.append((float(case.get("time") or 0), name))
+        tally.notes += NOTE.findall(case.findtext("system-out", ""))
         if case.find("skipped") is not None and case.get("status") == "notrun":
             reason = GTEST_SKIP.search(case.findtext("system-out", ""))
             tally.skips[reason[1].strip() if reason else f"{name} gave no reason"] += 1

@@ -20,7 +20,9 @@ GTEST = """<testsuites><testsuite name="Crc">
 <skipped message="no offload"/></testcase></testsuite></testsuites>"""
 
 CTEST = """<testsuite>
-<testcase name="base.Crc.Good" status="run" time="1.5"><system-out>ok</system-out></testcase>
+<testcase name="base.Crc.Good" status="run" time="1.5"><system-out>
+fresh seeds 8388608 to 8388657: 49 in 5 s, 9.5 a second
+</system-out></testcase>
 <testcase name="base.Crc.Bad" status="fail"><failure message=""/></testcase>
 <testcase name="base.Crc.Slow" status="fail"><failure message="Timeout"/></testcase>
 <testcase name="base.Crc.Gone" status="notrun"><failure message="Unable to find it"/></testcase>
@@ -74,6 +76,7 @@ def test_cases_of_ctest(report, tmp_path: Path) -> None:
     ]
     assert dict(tally.skips) == {"no offload": 1}
     assert tally.seconds[0] == (1.5, "base.Crc.Good")
+    assert tally.notes == ["fresh seeds 8388608 to 8388657: 49 in 5 s, 9.5 a second"]
 
 
 @pytest.mark.parametrize("text", [None, "<testsuite><testcase"])
