@@ -27,6 +27,7 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "scripts"))
+from cpp_build import build_directory  # noqa: E402
 from index_page import HOME_URL, checked_home, long_description, project_urls  # noqa: E402
 
 # Whose c10d interface csrc/torch knows, and that the tests have run with.
@@ -215,8 +216,7 @@ class CMakeBuild(build_ext):
 
         torch = torch_to_build_for()
         cmake = find_tool("cmake")
-        tag = f"{sysconfig.get_config_var('SOABI')}-torch-{torch.version}"
-        build = ROOT / "build" / tag
+        build = build_directory(torch.version)
         in_place = self.inplace or getattr(self, "editable_mode", False)
         package = (ROOT if in_place else Path(self.build_lib).resolve()) / "rocecoll"
         self.call(

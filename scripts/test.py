@@ -14,6 +14,7 @@ from typing import Annotated
 
 import test_table
 import typer
+from cpp_build import build_directory, build_tests, configure_tests
 from test_report import Tally, read_ctest, read_junit
 from test_steps import GRACE_S, GUARD_S, ROOT, Step, console, costs, run_step, take_interrupts
 
@@ -75,13 +76,17 @@ def run_documents() -> Tally:
 
 
 def run_cpp(preset: str, choice: Choice) -> Tally:
-    """Configures, builds and runs every <layer>_test of one CMake preset."""
-    build = ROOT / "build" / preset
+    """Configures, builds and runs every <layer>_test, on the package's core or as a sanitizer's preset."""
     jobs = str(os.cpu_count() or 1)
-    configure = ["cmake", "-S", str(ROOT / "csrc"), "--preset", preset]
-    if run_step(f"C++ configure ({preset})", [*configure, "-DROCECOLL_TEST_CASES=ON"]) != 0:
+    if preset == "release":
+        build, configure = build_directory(), configure_tests()
+    else:
+        build = ROOT / "build" / preset
+        configure = ["cmake", "-S", str(ROOT / "csrc"), "--preset", preset]
+        configure += ["-DROCECOLL_TEST_CASES=ON"]
+    if run_step(f"C++ configure ({preset})", configure) != 0:
         return Tally(failures=["C++ configure"])
-    if run_step(f"C++ build ({preset})", ["cmake", "--build", str(build), "-j", jobs]) != 0:
+    if run_step(f"C++ build ({preset})", build_tests(build)) != 0:
         return Tally(failures=["C++ build"])
     report = build / "ctest.xml"
     report.unlink(missing_ok=True)

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from cpp_build import build_directory, build_tests, configure_tests
 
 from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, BedError
 
@@ -61,7 +62,7 @@ BED_STEPS = (
     ),
 )
 
-CPP_BUILD = ROOT / "build" / "release"
+CPP_BUILD = build_directory()
 
 
 def preloaded(quirks: str) -> str:
@@ -116,11 +117,7 @@ SHORT_CONFORMANCE = RC_CONFORMANCE.replace("*Slow*", "*Slow*:*ThePathThatIsMeant
 
 def build_cpp_tests() -> None:
     """On this machine; the guest sees the result."""
-    jobs = str(os.cpu_count() or 1)
-    for command in (
-        ["cmake", "-S", str(ROOT / "csrc"), "--preset", "release"],
-        ["cmake", "--build", str(CPP_BUILD), "-j", jobs, "--target", *CPP_TARGETS],
-    ):
+    for command in (configure_tests(), build_tests(CPP_BUILD, *CPP_TARGETS)):
         done = subprocess.run(command, capture_output=True, text=True, timeout=CPP_BUILD_LIMIT_S)
         if done.returncode != 0:
             raise BedError(

@@ -13,13 +13,13 @@ namespace rocecoll {
 namespace {
 
 constexpr std::byte kSimFamily{0xf5};  // first byte of our addresses, unlike any real family
-constexpr size_t kAddressBytes = 5;
+constexpr size_t kPortAddressBytes = 5;
 constexpr size_t kMaxHints = 64;
 
 }  // namespace
 
 Address SimAddress(uint32_t endpoint) {
-  std::array<std::byte, kAddressBytes> bytes;
+  std::array<std::byte, kPortAddressBytes> bytes;
   bytes[0] = kSimFamily;
   StoreLe(bytes.data() + 1, endpoint);
   return Address(bytes, "sim:" + std::to_string(endpoint));
@@ -43,7 +43,7 @@ PortLimits SimPort::limits() const {
 
 Result<PeerHandle> SimPort::add_peer(const Address& address) {
   const auto bytes = address.bytes();
-  if (bytes.size() != kAddressBytes || bytes[0] != kSimFamily) {
+  if (bytes.size() != kPortAddressBytes || bytes[0] != kSimFamily) {
     return Status(StatusCode::kInvalidArgument,
                   "not an address of a simulated network: " + address.text());
   }

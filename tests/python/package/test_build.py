@@ -20,6 +20,7 @@ pytestmark = pytest.mark.quick
 
 SOURCES = (
     "setup.py",
+    "scripts/cpp_build.py",
     "scripts/index_page.py",
     "pyproject.toml",
     "README.md",

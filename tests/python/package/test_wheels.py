@@ -151,7 +151,7 @@ def test_sdist_has_what_a_container_needs(distributions: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"setup.py", "pyproject.toml", "README.md", "csrc/CMakeLists.txt"} <= names
-    assert {"scripts/index_page.py", "scripts/system_packages.txt"} <= names
+    assert {"scripts/cpp_build.py", "scripts/index_page.py", "scripts/system_packages.txt"} <= names
     assert "tests/python/programs/wheel_smoke.py" in names
     assert not {name for name in names if name.endswith((".so", "/_build_info.py"))}
 
