@@ -208,7 +208,9 @@ def main(
     earlier_s = float(os.environ.pop("TEST_SETUP_SECONDS", "0"))
     console.print(f"TEST_SEED={run_seed()} repeats what this run draws")
     tally = run_all(Choice(quick, nightly, keyword), sanitizer)
-    console.print(test_table.parts(costs, earlier_s), test_table.slowest(tally.seconds), sep="\n")
+    # Names have parameters in brackets, which are no markup.
+    console.print(test_table.parts(costs, earlier_s), markup=False)
+    console.print(test_table.slowest(tally.seconds), markup=False)
     for note in tally.notes:
         console.print(note, markup=False)
     for reason, count in sorted(tally.skips.items()):
