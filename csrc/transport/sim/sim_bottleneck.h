@@ -12,19 +12,26 @@
 
 namespace rocecoll {
 
+struct SimQueue {
+  static constexpr size_t kMarksNothing = SIZE_MAX;
+  double bytes_per_second = 125e6;
+  size_t buffer_bytes = 64 * 1024;
+  size_t mark_above_bytes = kMarksNothing;
+  size_t burst_bytes = 0;            // of a token bucket; 0: a port, which has none
+  double line_bytes_per_second = 0;  // of what a bucket lets pass; 0: infinitely fast
+};
+
 // The port of a switch, or a shaper, that several senders share: one first-in first-out queue of a
 // fixed size, emptied at a fixed rate, that drops what does not fit. It marks what finds more than
 // so much in the queue (Congestion Experienced, RFC 3168), by the momentary length, as switches do
-// for DCTCP (RFC 8257 section 3.1).
+// for DCTCP (RFC 8257 section 3.1). As a token bucket (tbf(8)) it lets a burst pass at the line's
+// rate after it was idle: the generic cell rate algorithm (ITU-T I.371, annex A).
 class SimBottleneck {
  public:
-  static constexpr size_t kMarksNothing = SIZE_MAX;
-  SimBottleneck(double bytes_per_second, size_t buffer_bytes,
-                size_t mark_above_bytes = kMarksNothing)
-      : bytes_per_second_(bytes_per_second),
-        buffer_bytes_(buffer_bytes),
-        mark_above_bytes_(mark_above_bytes) {
-    ROCECOLL_CHECK(bytes_per_second > 0);
+  explicit SimBottleneck(const SimQueue& queue)
+      : queue_(queue),
+        burst_time_(FromSeconds(static_cast<double>(queue.burst_bytes) / queue.bytes_per_second)) {
+    ROCECOLL_CHECK(queue.bytes_per_second > 0);
   }
 
   struct Passage {
@@ -35,24 +42,34 @@ class SimBottleneck {
   // in the order of `now`.
   std::optional<Passage> admit(uint32_t flow, Instant now, size_t bytes) {
     const Instant start = std::max(free_at_, now);
-    const double waiting_bytes = Seconds(start - now) * bytes_per_second_;
-    if (waiting_bytes + static_cast<double>(bytes) > static_cast<double>(buffer_bytes_)) {
+    const double waiting_bytes =
+        Seconds(std::max(start - burst_time_, now) - now) * queue_.bytes_per_second;
+    if (waiting_bytes + static_cast<double>(bytes) > static_cast<double>(queue_.buffer_bytes)) {
       return std::nullopt;
     }
-    free_at_ = start + FromSeconds(static_cast<double>(bytes) / bytes_per_second_);
+    free_at_ = start + FromSeconds(static_cast<double>(bytes) / queue_.bytes_per_second);
     flows_[flow] += bytes;
     passed_bytes_ += bytes;
-    return Passage{free_at_, waiting_bytes > static_cast<double>(mark_above_bytes_)};
+    const bool marked = waiting_bytes > static_cast<double>(queue_.mark_above_bytes);
+    return Passage{leave(std::max(free_at_ - burst_time_, now), bytes), marked};
   }
   uint64_t passed_bytes(uint32_t flow) { return flows_[flow]; }
   uint64_t passed_bytes() const { return passed_bytes_; }
-  double bytes_per_second() const { return bytes_per_second_; }
+  double bytes_per_second() const { return queue_.bytes_per_second; }
 
  private:
-  const double bytes_per_second_;
-  const size_t buffer_bytes_;
-  const size_t mark_above_bytes_;
-  Instant free_at_{};
+  // Over the line, once there are tokens for it.
+  Instant leave(Instant released_at, size_t bytes) {
+    if (queue_.line_bytes_per_second == 0) return released_at;
+    const Duration time = FromSeconds(static_cast<double>(bytes) / queue_.line_bytes_per_second);
+    line_free_at_ = std::max(line_free_at_, released_at) + time;
+    return line_free_at_;
+  }
+
+  const SimQueue queue_;
+  const Duration burst_time_;  // that the bucket's tokens last, at most
+  Instant free_at_{};          // when the rate will have paid for all that was admitted
+  Instant line_free_at_{};
   uint64_t passed_bytes_ = 0;
   std::map<uint32_t, uint64_t> flows_;  // bytes that have passed
 };

@@ -17,7 +17,7 @@ struct BottleneckCase {
   double gigabits = 1;
   Duration round_trip = std::chrono::microseconds(100);
   size_t buffer_bytes = 64 * 1024;
-  size_t mark_above_bytes = SimBottleneck::kMarksNothing;
+  size_t mark_above_bytes = SimQueue::kMarksNothing;
   uint32_t senders = 1;
   Duration warm_up = std::chrono::milliseconds(100);
   Duration measured = std::chrono::milliseconds(200);
@@ -48,7 +48,7 @@ class BottleneckWorld {
 
   explicit BottleneckWorld(const BottleneckCase& c)
       : case_(c),
-        bottleneck(c.gigabits * 1e9 / 8, c.buffer_bytes, c.mark_above_bytes),
+        bottleneck({c.gigabits * 1e9 / 8, c.buffer_bytes, c.mark_above_bytes}),
         world(c.senders + 1, OpenWire(c), 1, Port(c)),
         source_(kWriteBytes),
         target_(kWriteBytes) {

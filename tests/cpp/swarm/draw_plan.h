@@ -60,8 +60,8 @@ inline SimWire DrawWire(Random& random) {
 }
 
 // Slow and shallow enough to overflow, with and without marks before it does.
-inline SharedQueue DrawQueue(Random& random) {
-  SharedQueue queue;
+inline SimQueue DrawQueue(Random& random) {
+  SimQueue queue;
   queue.bytes_per_second = Between(random, 5e7, 5e9);
   queue.buffer_bytes = static_cast<size_t>(Between(random, 64e3, 2e6));
   if (random.chance(0.3)) queue.mark_above_bytes = queue.buffer_bytes / 4;

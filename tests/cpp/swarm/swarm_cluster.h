@@ -76,9 +76,9 @@ class SwarmCluster final : public EngineCluster {
  private:
   using Kind = SwarmFault::Kind;
 
-  static std::optional<SimBottleneck> MakeQueue(const SharedQueue& queue) {
+  static std::optional<SimBottleneck> MakeQueue(const SimQueue& queue) {
     if (queue.bytes_per_second == 0) return std::nullopt;
-    return SimBottleneck(queue.bytes_per_second, queue.buffer_bytes, queue.mark_above_bytes);
+    return SimBottleneck(queue);
   }
   void make_process(Rank rank, std::unique_ptr<SimPort> port) {
     ports_[rank] = port.get();

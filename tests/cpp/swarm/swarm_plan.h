@@ -57,20 +57,14 @@ struct SwarmJob {
   bool any_source = false;
 };
 
-// One queue that all datagrams of all ranks go through.
-struct SharedQueue {
-  double bytes_per_second = 0;  // 0: there is none
-  size_t buffer_bytes = 0;
-  size_t mark_above_bytes = SimBottleneck::kMarksNothing;
-};
-
 struct SwarmPlan {
   uint64_t seed = 0;
   uint32_t ranks = 2;
   uint32_t groups = 1;
   SimPortOptions port;
   SimWire wire;
-  SharedQueue queue;
+  // That all datagrams of all ranks go through. 0 bytes per second: there is none.
+  SimQueue queue{.bytes_per_second = 0};
   bool report_unreachable = false;
   ConnectionOptions connection;
   EngineOptions engine;
