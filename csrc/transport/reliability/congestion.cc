@@ -25,7 +25,6 @@ constexpr uint32_t kFullRounds = 3;
 constexpr Duration kLeastRound = std::chrono::microseconds(200);
 constexpr uint32_t kCruiseRounds = 6;
 constexpr uint32_t kMostDown = 3;
-constexpr size_t kRecentRounds = 3;
 // A path that holds fewer packets of ours is probed in proportion.
 constexpr double kWholePackets = 16;
 // What queueing is told from, beside the jitter of the hosts and the own bursts.
@@ -37,6 +36,7 @@ constexpr double kMostNoise = 0.25;
 constexpr double kNoisePackets = 256;  // until it is known
 constexpr uint32_t kLossShows = 3;     // rounds after the probe that caused it
 constexpr uint32_t kLeastLosses = 3;   // that prove anything
+constexpr uint64_t kRatePackets = 16;  // that make an average: an acknowledgement names as many
 constexpr double kLossKept = 0.7;      // CUBIC's beta (RFC 9438 section 4.6)
 constexpr double kQueueKept = 0.9;
 // Of the strength of probes and bursts, at an overflow and at each probe.
@@ -71,6 +71,10 @@ uint64_t CongestionController::on_sent(Instant now, uint64_t bytes) {
   const bool waited = held_back_ == HeldBack::kByPacer;
   const Duration late = waited ? now - pacer_.release_at() : Duration{0};
   const bool goes_on = held_back_ == HeldBack::kByWindow || late > kLeastRound;
+  // Since it could have sent.
+  const Instant due = std::max(last_sent_at_, pacer_.release_at());
+  if (last_sent_at_ != Instant{} && now - due > kLeastRound + network_rtt_) rested_ = true;
+  last_sent_at_ = now;
   const bool begins = in_flight_ == 0 && !goes_on;
   held_back_ = HeldBack::kNot;
   in_flight_ += bytes;
@@ -113,8 +117,9 @@ void CongestionController::restart(Instant now) {
   packet_ = 1;
   window_ = std::min(kInitialWindow, max_window_);
   pacer_ = Pacer();
-  rates_.fill(0);
-  full_rate_ = bound_ = drain_window_ = noise_ = 0;
+  catch_up_ = CatchUp();
+  rates_ = {};
+  pace_ = last_pace_ = full_rate_ = bound_ = drain_window_ = noise_ = 0;
   full_rounds_ = stuck_ = 0;
   stuck_lost_ = false;
   probe_ = burst_share_ = 1;
@@ -155,6 +160,7 @@ void CongestionController::take_timing(Instant now, const Timing& timing) {
   base_rtt_ = std::min(base_rtt_, timing.network);
   looked_rtt_ = std::min(looked_rtt_, timing.network);
   round_.least_rtt = std::min(round_.least_rtt, timing.network);
+  round_.most_rtt = std::max(round_.most_rtt, timing.network);
   network_rtt_ += (timing.network - network_rtt_) / 8;
   host_delay_ += (timing.host - host_delay_) / 8;
 }
@@ -170,27 +176,29 @@ void CongestionController::take_busy_time(Duration round_trip, Duration own) {
 
 // Of a whole round: the best of its samples would be above what the path gives, the more so the
 // fewer packets of it are ours.
-void CongestionController::take_rate(double average) {
+void CongestionController::take_rate(double average, bool queued) {
+  const bool steady = phase_ != Phase::kStartup && phase_ != Phase::kContest;
+  if (steady && queued && round_.limited && round_.acked >= kRatePackets * packet_) {
+    rates_.take_queued(average, rested_);
+  }
+  if (queued || marks_.any()) rested_ = false;
+  // What arrives faster than it was paced was late, and passed at once: a token bucket that rested
+  // lets its burst go at the line's rate, which is not the path's. Only from few packets at a time,
+  // as many senders on a short path have, more than was paced is how the smaller ones gain.
+  if (!queued && !marks_.any() && phase_ != Phase::kStartup &&
+      (rested_ || round_.acked > kLeastPackets * packet_)) {
+    average = std::min(average, std::max(pace_, last_pace_) / (1 - noise_));
+  }
+  last_pace_ = pace_;
   // What was sent below the rate says nothing, unless it arrived faster than the model has it.
   if (!round_.limited && average <= delivery_rate()) return;
-  rate_slot_ = (rate_slot_ + 1) % kRateRounds;
-  rates_[rate_slot_] = average;
-}
-
-double CongestionController::delivery_rate() const {
-  return *std::max_element(rates_.begin(), rates_.end());
-}
-
-double CongestionController::recent_rate() const {
-  double most = 0;
-  for (size_t i = 0; i < kRecentRounds; ++i) {
-    most = std::max(most, rates_[(rate_slot_ + kRateRounds - i) % kRateRounds]);
-  }
-  return most;
+  rates_.take(average);
 }
 
 // Of what the path holds without a queue.
-double CongestionController::own_share_bytes() const { return recent_rate() * Seconds(base_rtt_); }
+double CongestionController::own_share_bytes() const {
+  return rates_.recent() * Seconds(base_rtt_);
+}
 
 double CongestionController::rate() const {
   const double best = delivery_rate();
@@ -219,9 +227,11 @@ void CongestionController::end_round(Instant arrived_at) {
   const double average = seconds > 0 ? static_cast<double>(round_.acked) / seconds : 0;
   // Rounds that fill no queue show how much looks like one.
   if (!round_.limited) jitter_ += (std::min(network_rtt_ - base_rtt_, kMostJitter) - jitter_) / 8;
-  take_rate(average);
+  take_rate(average, queued);
+  catch_up_.on_round(pacer_.take_used_up(), overflow, packet_);
   marks_.end_round();
   ++rounds_in_phase_;
+  empty_rounds_ = is_queue(round_.most_rtt) ? 0 : empty_rounds_ + 1;
   ++calm_rounds_;
   switch (phase_) {
     case Phase::kStartup:
@@ -279,10 +289,10 @@ void CongestionController::end_steady_round(bool queued, bool overflow) {
     probe_ = std::max(kLeastProbe, probe_ * kProbeKept);
   } else if ((queued || overflow) && round_.limited) {
     const double least = rate() * (overflow ? kLossKept : kQueueKept);
-    bound_ = std::clamp(recent_rate() * kMargin, least, rate());
+    bound_ = std::clamp(rates_.recent() * kMargin, least, rate());
   }
   if (marks_.any() && !probed) react_to_marks();
-  learn_noise(queued || marks_.any());
+  learn_noise();
   if (queued && round_.limited && ++stuck_ >= kMostStuck && stuck_lost_) {
     contest_window_ = static_cast<double>(in_flight_);
     stuck_ = 0;
@@ -300,9 +310,10 @@ void CongestionController::end_contest_round(bool queued, bool overflow) {
   }
 }
 
-void CongestionController::learn_noise(bool queued) {
-  // What a probe has lost shows for a round trip or two after it.
-  if (queued || calm_rounds_ < kLossShows) return;
+// From what is lost while nothing fills a queue. What a probe has lost, or a queue that was there
+// for a moment, shows for a round trip or two after it.
+void CongestionController::learn_noise() {
+  if (std::min(empty_rounds_, calm_rounds_) < kLossShows || marks_.any()) return;
   const auto total = static_cast<double>(round_.acked + round_.lost);
   if (total == 0) return;
   const double share = static_cast<double>(round_.lost) / total;
@@ -325,10 +336,7 @@ void CongestionController::enter(Phase phase) {
   phase_ = phase;
   rounds_in_phase_ = 0;
   if (phase != Phase::kUp) return;
-  if (bound_by_marks_) {
-    const double most = std::max(bound_, recent_rate());
-    for (double& rate : rates_) rate = std::min(rate, most);
-  }
+  if (bound_by_marks_) rates_.bound(std::max(bound_, rates_.recent()));
   bound_by_marks_ = false;
   bound_ = 0;
   probe_ = std::min(1.0, probe_ * kProbeGrowth);
@@ -421,7 +429,8 @@ void CongestionController::steer(Instant now) {
   const double burst = std::clamp(rate() * Seconds(kBurstTime) * std::min(probe_, burst_share_),
                                   kBurstPackets * packet, kMaxBurstBytes);
   burst_time_ = FromSeconds(burst / rate());
-  pacer_.set_rate(now, paced, static_cast<uint64_t>(burst));
+  pace_ = paced;
+  pacer_.set_rate(now, paced, static_cast<uint64_t>(burst), catch_up_.bytes());
   const double path = path_bytes();
   // Beyond what the path holds the less, the more is marked: with many senders on a short path it
   // is the windows that fill the queue.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 
 #include "base/time.h"
+#include "transport/reliability/catch_up.h"
+#include "transport/reliability/delivery_rate.h"
 #include "transport/reliability/mark_share.h"
 #include "transport/reliability/pacer.h"
 
@@ -81,16 +82,15 @@ class CongestionController {
   // The round trip of an empty path, as far as it was seen.
   Duration base_rtt() const { return base_rtt_; }
   // Bytes per second.
-  double delivery_rate() const;
+  double delivery_rate() const { return rates_.most(); }
 
  private:
   enum class HeldBack : uint8_t { kNot, kByWindow, kByPacer };
   enum class Phase : uint8_t { kStartup, kDrain, kUp, kDown, kCruise, kLookAtBase, kContest };
   static constexpr Duration kUnknown = Duration::max();
-  // Of the model's rate: a cycle is shorter, so that the next probe finds the last one's.
-  static constexpr size_t kRateRounds = 10;
   struct Round {
     Duration least_rtt = kUnknown;
+    Duration most_rtt{};
     Instant began{};
     uint64_t acked = 0;
     uint64_t lost = 0;
@@ -100,7 +100,7 @@ class CongestionController {
 
   void leave_flight(uint64_t bytes);
   void take_busy_time(Duration round_trip, Duration own);
-  void take_rate(double average);
+  void take_rate(double average, bool queued);
   void begin_round(Instant now);
   void end_round(Instant arrived_at);
   void end_startup_round(bool queued, bool overflow);
@@ -108,7 +108,7 @@ class CongestionController {
   void end_contest_round(bool queued, bool overflow);
   bool overflowed() const;
   bool is_queue(Duration rtt) const;
-  void learn_noise(bool queued);
+  void learn_noise();
   void react_to_marks();
   void enter(Phase phase);
   void advance(Instant now);
@@ -116,7 +116,6 @@ class CongestionController {
   void steer(Instant now);
   double gain() const;
   double up_gain() const;
-  double recent_rate() const;
   double own_share_bytes() const;
   double rate() const;
   double path_bytes() const;
@@ -127,12 +126,14 @@ class CongestionController {
   uint64_t in_flight_ = 0;
   uint64_t packet_ = 1;  // bytes of the largest
   Pacer pacer_;
+  CatchUp catch_up_;
   uint64_t delivered_ = 0;
   MarkShare marks_;
 
   Phase phase_ = Phase::kStartup;
   uint32_t rounds_in_phase_ = 0;
-  uint32_t calm_rounds_ = 0;  // since the last probe
+  uint32_t calm_rounds_ = 0;   // since the last probe
+  uint32_t empty_rounds_ = 0;  // since a packet met a queue
   Round round_;
   uint64_t round_ends_at_ = 0;           // delivered
   HeldBack held_back_ = HeldBack::kNot;  // since the last packet
@@ -143,8 +144,11 @@ class CongestionController {
   Instant newest_acked_at_{};
   uint64_t newest_delivered_before_ = 0;
 
-  std::array<double, kRateRounds> rates_{};  // of the last rounds that count
-  size_t rate_slot_ = 0;
+  DeliveryRate rates_;  // of rounds that count
+  Instant last_sent_at_{};
+  bool rested_ = false;   // a token bucket may have filled, and no queue has shown it empty since
+  double pace_ = 0;       // bytes per second, of the pacer
+  double last_pace_ = 0;  // and at the end of the round before
   double full_rate_ = 0;  // in startup
   uint32_t full_rounds_ = 0;
   double bound_ = 0;  // of the rate until the next probe; 0: none

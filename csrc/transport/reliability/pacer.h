@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "base/check.h"
 #include "base/time.h"
@@ -15,13 +16,14 @@ namespace rocecoll {
 class Pacer {
  public:
   // What a sender makes up for that waited for release_at() and got up late: timers come 50 us and
-  // more after their time, and where other processes want the core, whole time slices. Without it
-  // a late sender takes its own lateness for the path's rate, and gets slower and slower.
+  // more after their time, and where other processes want the core, whole time slices.
   static constexpr Duration kMostLate = std::chrono::milliseconds(20);
   static constexpr int kMostLateBursts = 2;  // of others
 
-  // Until the first rate, nothing is paced. What was sent ahead is paid for at the new rate.
-  void set_rate(Instant now, double bytes_per_second, uint64_t burst_bytes) {
+  // Until the first rate, nothing is paced. What was sent ahead is paid for at the new rate. Of
+  // what a late sender makes up for, at most `catch_up_bytes` go at once (catch_up.h).
+  void set_rate(Instant now, double bytes_per_second, uint64_t burst_bytes,
+                uint64_t catch_up_bytes) {
     ROCECOLL_CHECK(bytes_per_second > 0);
     if (paid_at_ > now) {
       const double ahead = Seconds(paid_at_ - now) * rate_;
@@ -31,12 +33,15 @@ class Pacer {
     }
     rate_ = bytes_per_second;
     burst_ = Time(static_cast<double>(burst_bytes));
+    catch_up_ = std::min(kMostLate, Time(static_cast<double>(catch_up_bytes)));
   }
   // When more may be sent; any instant that has passed if it may now.
   Instant release_at() const { return release_at_; }
   bool ready(Instant now) const { return now >= release_at_; }
   // Something else than the rate holds the sender back: it owes nothing for that time.
   void forgive() { behind_ = false; }
+  // Whether there was more to make up for than went at once, since this was asked last.
+  bool take_used_up() { return std::exchange(used_up_, false); }
   // `waited`: for release_at(), since the packet before.
   void on_sent(Instant now, uint64_t bytes, bool waited) {
     if (rate_ == 0) {
@@ -44,7 +49,8 @@ class Pacer {
       return;
     }
     behind_ = (behind_ || waited) && paid_at_ < now;
-    const Duration late = behind_ ? kMostLate : kMostLateBursts * burst_;
+    const Duration late = std::max(behind_ ? catch_up_ : Duration{0}, kMostLateBursts * burst_);
+    used_up_ = used_up_ || (behind_ && paid_at_ < now - late);
     paid_at_ = std::max(paid_at_, now - late) + Time(static_cast<double>(bytes));
     if (paid_at_ - now >= burst_) release_at_ = paid_at_;
   }
@@ -54,6 +60,8 @@ class Pacer {
 
   double rate_ = 0;
   Duration burst_{};
+  Duration catch_up_{};
+  bool used_up_ = false;
   bool behind_ = false;  // still makes up for what it waited too long
   Instant paid_at_{};    // when the rate has paid for all that was sent
   Instant release_at_{};

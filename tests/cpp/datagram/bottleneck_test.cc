@@ -15,8 +15,6 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr size_t kKiB = 1024;
-
 class Bottleneck : public testing::TestWithParam<BottleneckCase> {};
 
 TEST_P(Bottleneck, IsFilledFairlyAndWithLittleLoss) {

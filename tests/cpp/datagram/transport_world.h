@@ -16,6 +16,8 @@
 
 namespace rocecoll {
 
+constexpr size_t kKiB = 1024;
+
 class SimWorld final : public VirtualWorld {
  public:
   explicit SimWorld(size_t count, const SimWire& wire = {}, uint64_t seed = 1,

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace rocecoll {
+
+// How much a sender that got up late may send at once to make up for it. Without any it takes its
+// own lateness for the path's rate, and gets slower and slower; with all, what a host sends after a
+// time slice of others is more than most queues hold. How much they hold only losses tell: as a
+// TCP's window (RFC 5681 section 3.1) it grows quickly until the first, then by a packet a time.
+class CatchUp {
+ public:
+  // A message of segmentation offload, which queues must take anyway.
+  static constexpr uint64_t kLeast = 64 * 1024;
+  static constexpr uint64_t kMost = 64 * 1024 * 1024;
+
+  uint64_t bytes() const { return bytes_; }
+  // Of a round trip: whether more than bytes() was to be made up for, and whether a queue
+  // overflowed, in this one or in the first ones after it, when losses show.
+  void on_round(bool used_up, bool overflow, uint64_t packet_bytes) {
+    if (used_up) rounds_ago_ = 0;
+    if (overflow && rounds_ago_ < kLossShows) {
+      bytes_ = std::max(kLeast, bytes_ / 10 * 7);  // CUBIC's beta (RFC 9438 section 4.6)
+      threshold_ = bytes_;
+      rounds_ago_ = kLossShows;
+    } else if (used_up) {
+      bytes_ = std::min(kMost, bytes_ + (bytes_ < threshold_ ? bytes_ / 4 : packet_bytes));
+    }
+    if (rounds_ago_ < kLossShows) ++rounds_ago_;
+  }
+
+ private:
+  static constexpr uint32_t kLossShows = 3;
+  uint64_t bytes_ = kLeast;
+  uint64_t threshold_ = kMost;  // from which on it grows slowly
+  uint32_t rounds_ago_ = kLossShows;
+};
+
+}  // namespace rocecoll

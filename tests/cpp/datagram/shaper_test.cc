@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the congestion control makes of token buckets between busy hosts, in virtual time. The bars
+// are shares of the packets sent and of the rate: none depends on this machine.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+
+#include "base/run_choice.h"
+#include "datagram/shaper_world.h"
+
+namespace rocecoll {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::array<size_t, 5> kBursts{16 * kKiB, 64 * kKiB, 128 * kKiB, 512 * kKiB, 1024 * kKiB};
+constexpr std::array<size_t, 4> kLimits{50'000, 100'000, 500'000, 2'000'000};
+constexpr uint64_t kCases = kBursts.size() * kLimits.size() * 8;
+
+// The matrix of a rate: bursts, limits, one way or both, one pair of processes or four, hosts that
+// are busy or not.
+ShaperCase CaseOf(double megabits, uint64_t number) {
+  ShaperCase c;
+  c.shaper.bytes_per_second = megabits * 1e6 / 8;
+  c.shaper.line_bytes_per_second = 10e9 / 8;
+  c.busy = number % 2 == 1;
+  c.pairs = number / 2 % 2 == 1 ? 4 : 1;
+  c.both_ways = number / 4 % 2 == 1;
+  c.shaper.buffer_bytes = kLimits[number / 8 % kLimits.size()];
+  c.shaper.burst_bytes = kBursts[number / 8 / kLimits.size()];
+  if (megabits <= 100) {
+    c.write_bytes = 128 * kKiB;
+    c.warm_up = c.measured = milliseconds(1500);
+  }
+  return c;
+}
+
+class TokenBuckets : public testing::TestWithParam<int> {};
+
+TEST_P(TokenBuckets, AreFilledAndHardlyOverrun) {
+  const int megabits = GetParam();
+  for (const uint64_t number : ChooseForRun(6, 0, kCases)) {
+    const ShaperCase c = CaseOf(megabits, number);
+    const ShaperReport report = ShaperWorld(c).measure();
+    // What a time slice of others makes up for is more than the smallest of these hold.
+    const double most_again = c.shaper.buffer_bytes <= 50'000    ? 0.2
+                              : c.shaper.buffer_bytes <= 100'000 ? 0.08
+                                                                 : 0.02;
+    char text[256];
+    std::snprintf(
+        text, sizeof text,
+        "%d Mbit/s %3llu: burst %4zu KiB limit %4zu KB %s x%u %s: goodput %.3f again %.4f "
+        "rtt %5lld us",
+        megabits, static_cast<unsigned long long>(number), c.shaper.burst_bytes / kKiB,
+        c.shaper.buffer_bytes / 1000, c.both_ways ? "both" : "one ", c.pairs,
+        c.busy ? "busy" : "idle", report.goodput, report.retransmitted,
+        static_cast<long long>(report.rtt.count() / 1000));
+    std::puts(text);
+    EXPECT_LE(report.retransmitted, most_again) << text;
+    EXPECT_GE(report.goodput, c.busy ? 0.6 : 0.92) << text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(MegabitsPerSecond, TokenBuckets, testing::Values(100, 1000, 2500),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace rocecoll
