@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -258,12 +259,23 @@ void DatagramTransport::update_path(PeerPath& path) {
   if (raise) port_->look_at_route(path.peer);
   mtu.set_route_limit(port_->peer_limit(path.peer));
   if (raise) mtu.raise(now_);
+  tell_of_loss(path);
   if (!mtu.take_news()) return;
   Log(Severity::kWarning,
       "datagrams to " + path.name + " are " + std::to_string(mtu.size()) + " bytes long, not " +
           std::to_string(mtu.limit()) +
           ": larger ones do not get through, although this host's route takes them and no router "
           "says otherwise; see that the MTUs on the way are equal");
+}
+
+void DatagramTransport::tell_of_loss(PeerPath& path) {
+  CircuitBreaker& breaker = path.path.congestion.breaker();
+  if (!breaker.take_news()) return;
+  const auto percent = static_cast<int>(std::lround(100 * breaker.lost_share()));
+  Log(Severity::kWarning,
+      std::to_string(percent) + " % of what was sent to " + path.name +
+          " in 3 seconds got lost, so less is sent until most of it arrives: see whether a shaper "
+          "or a port on the way drops packets (tc -s qdisc, ethtool -S), or a link is broken");
 }
 
 // The connection has sent all it may: what happens next is a datagram, a command, or its deadline.

@@ -96,6 +96,7 @@ class DatagramTransport final : public Transport {
   void transmit(Urgency least);
   bool transmit_from(Endpoint& endpoint);
   void update_path(PeerPath& path);
+  static void tell_of_loss(PeerPath& path);
   void settle(Endpoint& endpoint);
   void note_finished(Endpoint& endpoint);
   size_t take_events(std::span<Event> events);

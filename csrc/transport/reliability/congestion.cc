@@ -229,6 +229,8 @@ void CongestionController::end_round(Instant arrived_at) {
   if (!round_.limited) jitter_ += (std::min(network_rtt_ - base_rtt_, kMostJitter) - jitter_) / 8;
   take_rate(average, queued);
   catch_up_.on_round(pacer_.take_used_up(), overflow, packet_);
+  breaker_.on_round(arrived_at, round_.acked, round_.lost,
+                    round_.limited && seconds > 0 ? arrived_at - round_.began : Duration{0});
   marks_.end_round();
   ++rounds_in_phase_;
   empty_rounds_ = is_queue(round_.most_rtt) ? 0 : empty_rounds_ + 1;
@@ -425,6 +427,7 @@ void CongestionController::steer(Instant now) {
   if (phase_ == Phase::kContest) {
     paced = std::max(kUpGain * contest_window_ / Seconds(network_rtt_), kLeastRate);
   }
+  if (breaker_.bound() > 0) paced = std::min(paced, std::max(breaker_.bound(), kLeastRate));
   const auto packet = static_cast<double>(packet_);
   const double burst = std::clamp(rate() * Seconds(kBurstTime) * std::min(probe_, burst_share_),
                                   kBurstPackets * packet, kMaxBurstBytes);

@@ -6,6 +6,7 @@
 
 #include "base/time.h"
 #include "transport/reliability/catch_up.h"
+#include "transport/reliability/circuit_breaker.h"
 #include "transport/reliability/delivery_rate.h"
 #include "transport/reliability/mark_share.h"
 #include "transport/reliability/pacer.h"
@@ -79,6 +80,9 @@ class CongestionController {
   // that the way back takes.
   void end_acknowledgement(Instant now, Instant arrived_at, const std::optional<Timing>& timing);
 
+  // Somebody should be told, once, when so much gets lost that it slows down whatever else it
+  // knows.
+  CircuitBreaker& breaker() { return breaker_; }
   // The round trip of an empty path, as far as it was seen.
   Duration base_rtt() const { return base_rtt_; }
   // Bytes per second.
@@ -127,6 +131,7 @@ class CongestionController {
   uint64_t packet_ = 1;  // bytes of the largest
   Pacer pacer_;
   CatchUp catch_up_;
+  CircuitBreaker breaker_;
   uint64_t delivered_ = 0;
   MarkShare marks_;
 

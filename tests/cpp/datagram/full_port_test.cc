@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
+#include "base/take_log.h"
 #include "datagram/transport_world.h"
 
 namespace rocecoll {
@@ -15,13 +15,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-// What is waiting in the log.
-std::vector<LogEntry> TakeLog() {
-  std::vector<LogEntry> entries;
-  while (auto entry = TakeLogEntry(Duration{0})) entries.push_back(std::move(*entry));
-  return entries;
-}
 
 // Runs the world until `done`, at most for `limit`. Returns how often the first node, which does
 // nothing but wait for its transport, was woken.

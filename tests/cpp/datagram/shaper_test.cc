@@ -5,8 +5,10 @@
 
 #include <array>
 #include <cstdio>
+#include <string>
 
 #include "base/run_choice.h"
+#include "base/take_log.h"
 #include "datagram/shaper_world.h"
 
 namespace rocecoll {
@@ -64,6 +66,23 @@ TEST_P(TokenBuckets, AreFilledAndHardlyOverrun) {
 
 INSTANTIATE_TEST_SUITE_P(MegabitsPerSecond, TokenBuckets, testing::Values(100, 1000, 2500),
                          testing::PrintToStringParamName());
+
+// RFC 8084: whatever the model believes, a path that loses this much gets less.
+TEST(CircuitBreakers, SlowDownWhereFarTooMuchGetsLost) {
+  ShaperCase c{.shaper = {.bytes_per_second = 12.5e6, .buffer_bytes = 500'000}, .loss = 0.45};
+  c.warm_up = milliseconds(500);
+  c.measured = milliseconds(2000);
+  const double before = ShaperWorld(c).measure().goodput;
+  c.warm_up = milliseconds(15'000);
+  TakeLog();
+  EXPECT_LT(ShaperWorld(c).measure().goodput, 0.7 * before);
+  const auto log = TakeLog();
+  ASSERT_EQ(log.size(), 1u);
+  EXPECT_EQ(log[0].severity, Severity::kWarning);
+  EXPECT_NE(log[0].text.find("% of what was sent to sim:1 in 3 seconds got lost"),
+            std::string::npos)
+      << log[0].text;
+}
 
 }  // namespace
 }  // namespace rocecoll

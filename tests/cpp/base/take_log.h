@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+
+namespace rocecoll {
+
+// What is waiting in the log.
+inline std::vector<LogEntry> TakeLog() {
+  std::vector<LogEntry> entries;
+  while (auto entry = TakeLogEntry(Duration{0})) entries.push_back(std::move(*entry));
+  return entries;
+}
+
+}  // namespace rocecoll
