@@ -43,8 +43,10 @@ constexpr double kQueueKept = 0.9;
 constexpr double kLeastProbe = 1.0 / 16;
 constexpr double kProbeKept = 0.7;
 constexpr double kProbeGrowth = 1.05;
-// A queue that stands for so many rounds and overflows is others'; when that is tried again.
+// A queue that stands for so many rounds and overflows is others', and after more of them also one
+// that does not; when that is tried again.
 constexpr uint32_t kMostStuck = 6;
+constexpr uint32_t kMostStuckWithoutLoss = 30;
 constexpr uint32_t kContestRounds = 400;
 // Between two looks at the empty round trip, and for how long, at least two round trips.
 constexpr Duration kBaseAge = std::chrono::seconds(5);
@@ -295,7 +297,8 @@ void CongestionController::end_steady_round(bool queued, bool overflow) {
   }
   if (marks_.any() && !probed) react_to_marks();
   learn_noise();
-  if (queued && round_.limited && ++stuck_ >= kMostStuck && stuck_lost_) {
+  const uint32_t most_stuck = stuck_lost_ ? kMostStuck : kMostStuckWithoutLoss;
+  if (queued && round_.limited && ++stuck_ >= most_stuck) {
     contest_window_ = static_cast<double>(in_flight_);
     stuck_ = 0;
     enter(Phase::kContest);
