@@ -237,5 +237,25 @@ TEST(PathMtu, SaysWhenThePathCarriesNotEvenTheBase) {
   EXPECT_FALSE(network.mtu.refuses_base(network.now, seconds(10)));
 }
 
+// In an outage nothing gets through: that small packets are the first to do so afterwards says
+// nothing of the large ones before, nor does what was seen of an earlier one.
+TEST(PathMtu, NoOutageIsAPathThatRefusesTheBase) {
+  Network network(kBase);
+  network.use(3);
+  for (int outage = 0; outage < 2; ++outage) {
+    const Instant end = network.now + seconds(12);
+    while (network.now < end) {
+      network.settle(kBase, network.now, false);
+      network.now += milliseconds(50);
+    }
+    network.settle(100, network.now, true);
+    EXPECT_FALSE(network.mtu.refuses_base(network.now, seconds(10)));
+    // A packet that a full buffer drops long after.
+    network.now += seconds(20);
+    network.settle(kBase, network.now, false);
+    EXPECT_FALSE(network.mtu.refuses_base(network.now, seconds(10)));
+  }
+}
+
 }  // namespace
 }  // namespace rocecoll
