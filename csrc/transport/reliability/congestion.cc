@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 #include "transport/reliability/rtt_estimator.h"
@@ -160,6 +161,9 @@ void CongestionController::take_timing(Instant now, const Timing& timing) {
   if (base_rtt_ == kUnknown) network_rtt_ = timing.network;
   if (base_rtt_ == kUnknown || timing.network <= base_rtt_ + base_rtt_ / 8) base_seen_at_ = now;
   base_rtt_ = std::min(base_rtt_, timing.network);
+  const Duration step = timing.network - std::exchange(latest_rtt_, timing.network);
+  shuffle_ = timing.reorders ? shuffle_ + ((step < Duration{0} ? -step : step) - shuffle_) / 8
+                             : Duration{0};
   looked_rtt_ = std::min(looked_rtt_, timing.network);
   round_.least_rtt = std::min(round_.least_rtt, timing.network);
   round_.most_rtt = std::max(round_.most_rtt, timing.network);
@@ -209,9 +213,11 @@ double CongestionController::rate() const {
 
 double CongestionController::path_bytes() const { return delivery_rate() * Seconds(base_rtt_); }
 
-// Beyond what the hosts' jitter and the own bursts make.
+// Beyond what the hosts' jitter and the own bursts make, and the network's where it reorders, which
+// no queue does. Where each way takes up to a time longer, two round trips differ by nearly half of
+// that, and the average is longer by twice that.
 bool CongestionController::is_queue(Duration rtt) const {
-  const Duration own = burst_time_ + lateness_ + kLeastQueue + 2 * jitter_;
+  const Duration own = burst_time_ + lateness_ + kLeastQueue + 2 * jitter_ + 3 * shuffle_;
   return rtt - base_rtt_ > std::max<Duration>(own, base_rtt_ / 8);
 }
 

@@ -73,6 +73,7 @@ class CongestionController {
   struct Timing {
     Duration network;
     Duration host;
+    bool reorders = false;  // the path lately, so that its times vary without a queue
   };
   // Also of what opens a connection, before anything of ours stands in a queue.
   void take_timing(Instant now, const Timing& timing);
@@ -174,8 +175,10 @@ class CongestionController {
   Duration host_delay_{};   // of acknowledgements, smoothed
   Duration busy_time_{};    // of the peer and ourselves, the longest lately
   Duration jitter_{};       // of the hosts: what rounds that fill no queue show
-  Duration burst_time_{};   // that a burst of ours takes at the bottleneck
-  Duration lateness_{};     // of our timers, smoothed
+  Duration latest_rtt_{};
+  Duration shuffle_{};     // between two round trips of a path that reorders, on average
+  Duration burst_time_{};  // that a burst of ours takes at the bottleneck
+  Duration lateness_{};    // of our timers, smoothed
 };
 
 }  // namespace rocecoll

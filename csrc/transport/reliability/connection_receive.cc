@@ -109,7 +109,7 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
       const Duration sample = std::max(arrived_at - packet.sent_at, Duration{0});
       path.rtt.on_sample(now, sample, ack.delay, packet.asks_at_once);
       const Duration network = path.rtt.network();
-      timing = {network, std::max(sample - network, Duration{0})};
+      timing = {network, std::max(sample - network, Duration{0}), loss_detector.reordering_seen()};
     }
   }
   uint64_t acknowledged_packets = 0;

@@ -67,6 +67,19 @@ TEST_P(TokenBuckets, AreFilledAndHardlyOverrun) {
 INSTANTIATE_TEST_SUITE_P(MegabitsPerSecond, TokenBuckets, testing::Values(100, 1000, 2500),
                          testing::PrintToStringParamName());
 
+// Round trips that vary because packets overtake each other are no queue.
+TEST(Jitter, OfAQuarterOfTheRoundTripIsNoQueue) {
+  ShaperCase c{.shaper = {.bytes_per_second = 125e6, .buffer_bytes = 500'000}};
+  c.shaper.line_bytes_per_second = 10e9 / 8;
+  c.round_trip = milliseconds(5);
+  c.jitter = c.round_trip / 4;
+  c.write_bytes = 500'000;
+  const ShaperReport report = ShaperWorld(c).measure();
+  std::printf("goodput %.3f again %.4f\n", report.goodput, report.retransmitted);
+  EXPECT_GE(report.goodput, 0.85);
+  EXPECT_LE(report.retransmitted, 0.01);
+}
+
 // RFC 8084: whatever the model believes, a path that loses this much gets less.
 TEST(CircuitBreakers, SlowDownWhereFarTooMuchGetsLost) {
   ShaperCase c{.shaper = {.bytes_per_second = 12.5e6, .buffer_bytes = 500'000}, .loss = 0.45};

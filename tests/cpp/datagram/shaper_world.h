@@ -20,7 +20,8 @@ struct ShaperCase {
   uint32_t pairs = 1;
   bool busy = false;
   Duration round_trip = std::chrono::microseconds(60);
-  double loss = 0;  // at random
+  double loss = 0;     // at random
+  Duration jitter{0};  // of each packet and way, at most, so that they overtake each other
   size_t write_bytes = 512 * 1024;
   Duration warm_up = std::chrono::milliseconds(500);
   Duration measured = std::chrono::milliseconds(500);
@@ -100,6 +101,8 @@ class ShaperWorld {
     SimWire wire;
     wire.latency = c.round_trip / 2;
     wire.loss = c.loss;
+    wire.reorder = c.jitter > Duration{0} ? 1 : 0;
+    wire.reorder_delay = c.jitter;
     return wire;
   }
   static SimPortOptions Port() {
