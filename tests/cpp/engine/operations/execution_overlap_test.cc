@@ -8,6 +8,7 @@
 #include "collectives/program_list.h"
 #include "engine/call.h"
 #include "engine/cluster.h"
+#include "engine/many_calls.h"
 
 namespace rocecoll {
 namespace {
