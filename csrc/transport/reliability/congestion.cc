@@ -364,8 +364,10 @@ void CongestionController::advance(Instant now) {
       }
       break;
     case Phase::kUp:
-      if (rounds_in_phase_ > 0 &&
-          (marks_.any() || is_queue(network_rtt_) || flight >= up_gain() * path_bytes())) {
+      // What the first round measures was sent before.
+      if ((rounds_in_phase_ > 0 && marks_.any()) ||
+          (rounds_in_phase_ > 1 &&
+           (is_queue(network_rtt_) || flight >= up_gain() * path_bytes()))) {
         enter(Phase::kDown);
       }
       break;
