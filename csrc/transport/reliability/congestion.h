@@ -93,6 +93,8 @@ class CongestionController {
   enum class HeldBack : uint8_t { kNot, kByWindow, kByPacer };
   enum class Phase : uint8_t { kStartup, kDrain, kUp, kDown, kCruise, kLookAtBase, kContest };
   static constexpr Duration kUnknown = Duration::max();
+  // Of the rate that is used between probes, so that a queue empties.
+  static constexpr double kMargin = 0.99;
   struct Round {
     Duration least_rtt = kUnknown;
     Duration most_rtt{};
