@@ -64,8 +64,7 @@ class BlackHoleDetector {
   // Detected, and large packets were sent in vain over this long, and lately, while small ones got
   // through: what is lost before the first of them may be lost in an outage.
   bool lasts(Instant now, Duration patience) const {
-    return detected() && last_lost_ >= small_since_ && last_lost_ - small_since_ >= patience &&
-           now - last_lost_ < patience;
+    return detected() && last_lost_ - small_since_ >= patience && now - last_lost_ < patience;
   }
   // When the last of those lost was sent. Valid while detected().
   Instant last_lost() const { return last_lost_; }

@@ -57,14 +57,14 @@ uint64_t CongestionController::on_sent(Instant now, uint64_t bytes) {
   const bool waited = held_back_ == HeldBack::kByPacer;
   const Duration late = waited ? now - pacer_.release_at() : Duration{0};
   const bool goes_on = held_back_ == HeldBack::kByWindow || late > kLeastRound;
-  // Since it could have sent.
-  const Instant due = std::max(last_sent_at_, pacer_.release_at());
-  if (last_sent_at_ != Instant{} && now - due > kLeastRound + network_rtt_) rested_ = true;
-  last_sent_at_ = now;
   const bool begins = in_flight_ == 0 && !goes_on;
   held_back_ = HeldBack::kNot;
   in_flight_ += bytes;
   if (!steered_) return 0;
+  // Since it could have sent.
+  const Instant due = std::max(last_sent_at_, pacer_.release_at());
+  if (last_sent_at_ != Instant{} && now - due > kLeastRound + network_rtt_) rested_ = true;
+  last_sent_at_ = now;
   if (bytes > packet_) {
     packet_ = bytes;
     window_ = std::max(window_, std::min(max_window_, kLeastPackets * packet_));
@@ -105,7 +105,7 @@ void CongestionController::restart(Instant now) {
   pacer_ = Pacer();
   catch_up_ = CatchUp();
   rates_ = {};
-  pace_ = last_pace_ = full_rate_ = bound_ = drain_window_ = noise_ = 0;
+  last_pace_ = full_rate_ = bound_ = drain_window_ = noise_ = 0;
   full_rounds_ = stuck_ = 0;
   stuck_lost_ = false;
   probe_ = burst_share_ = 1;
@@ -170,15 +170,16 @@ void CongestionController::take_rate(double average, bool queued) {
   if (steady && queued && round_.limited && round_.acked >= kRatePackets * packet_) {
     rates_.take_queued(average, rested_);
   }
-  if (queued || marks_.any()) rested_ = false;
+  const bool met_queue = queued || marks_.any();
+  if (met_queue) rested_ = false;
   // What arrives faster than it was paced was late, and passed at once: a token bucket that rested
   // lets its burst go at the line's rate, which is not the path's. Only from few packets at a time,
   // as many senders on a short path have, more than was paced is how the smaller ones gain.
-  if (!queued && !marks_.any() && phase_ != Phase::kStartup &&
+  if (!met_queue && phase_ != Phase::kStartup &&
       (rested_ || round_.acked > kLeastPackets * packet_)) {
-    average = std::min(average, std::max(pace_, last_pace_) / (1 - noise_));
+    average = std::min(average, std::max(pacer_.rate(), last_pace_) / (1 - noise_));
   }
-  last_pace_ = pace_;
+  last_pace_ = pacer_.rate();
   // What was sent below the rate says nothing, unless it arrived faster than the model has it.
   if (!round_.limited && average <= delivery_rate()) return;
   rates_.take(average);

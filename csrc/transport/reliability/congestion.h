@@ -155,8 +155,7 @@ class CongestionController {
   DeliveryRate rates_;  // of rounds that count
   Instant last_sent_at_{};
   bool rested_ = false;   // a token bucket may have filled, and no queue has shown it empty since
-  double pace_ = 0;       // bytes per second, of the pacer
-  double last_pace_ = 0;  // and at the end of the round before
+  double last_pace_ = 0;  // the pacer's rate at the end of the round before
   double full_rate_ = 0;  // in startup
   uint32_t full_rounds_ = 0;
   double bound_ = 0;  // of the rate until the next probe; 0: none

@@ -18,8 +18,8 @@ constexpr double kWindowGain = 2;
 // A path that holds fewer packets of ours is probed in proportion.
 constexpr double kWholePackets = 16;
 constexpr Duration kBurstTime = std::chrono::microseconds(50);
-constexpr double kLeastRate = 100'000;        // bytes per second, so that no timer stands still
-constexpr double kMaxBurstBytes = 64 * 1024;  // a message of segmentation offload
+constexpr double kLeastRate = 100'000;  // bytes per second, so that no timer stands still
+constexpr double kMaxBurstBytes = CatchUp::kLeast;
 constexpr double kBurstPackets = 2;
 // That the window takes beyond the path's: acknowledgements come in bursts, too.
 constexpr double kBurstsAhead = 4;
@@ -70,7 +70,6 @@ void CongestionController::steer(Instant now) {
   const double burst = std::clamp(rate() * Seconds(kBurstTime) * std::min(probe_, burst_share_),
                                   kBurstPackets * packet, kMaxBurstBytes);
   burst_time_ = FromSeconds(burst / rate());
-  pace_ = paced;
   pacer_.set_rate(now, paced, static_cast<uint64_t>(burst), catch_up_.bytes());
   const double path = path_bytes();
   // Beyond what the path holds the less, the more is marked: with many senders on a short path it

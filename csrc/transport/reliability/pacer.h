@@ -35,6 +35,8 @@ class Pacer {
     burst_ = Time(static_cast<double>(burst_bytes));
     catch_up_ = std::min(kMostLate, Time(static_cast<double>(catch_up_bytes)));
   }
+  // Bytes per second; 0 until the first.
+  double rate() const { return rate_; }
   // When more may be sent; any instant that has passed if it may now.
   Instant release_at() const { return release_at_; }
   bool ready(Instant now) const { return now >= release_at_; }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
+#include "base/take_log.h"
 #include "datagram/failover_world.h"
 #include "datagram/scripted_peer.h"
 #include "transport/datagram/udp/udp_address.h"
@@ -72,8 +72,7 @@ TEST(FailoverPort, ProbesAPathWithTheLargestDatagramAFewTimes) {
 
 // Neither do probes count, nor is anybody told that the path does not work.
 TEST(FailoverPort, WaysThatTakeSecondsToFindAreWaitedForOverUdp) {
-  while (TakeLogEntry(Duration{0})) {
-  }
+  TakeLog();
   FailoverWorld world({});
   for (SimPort* port : world.ud_ports) port->set_way_time(seconds(5));
   world.open_all();
@@ -82,8 +81,8 @@ TEST(FailoverPort, WaysThatTakeSecondsToFindAreWaitedForOverUdp) {
   EXPECT_FALSE(world.uses_ud(0, 1));
   const auto proven = [&] { return world.uses_ud(0, 1) && world.uses_ud(1, 0); };
   EXPECT_TRUE(world.run(proven, seconds(10)));
-  while (auto entry = TakeLogEntry(Duration{0})) {
-    EXPECT_EQ(entry->severity, Severity::kInfo) << entry->text;
+  for (const LogEntry& entry : TakeLog()) {
+    EXPECT_EQ(entry.severity, Severity::kInfo) << entry.text;
   }
 }
 
@@ -229,18 +228,12 @@ TEST(FailoverPort, LimitsHoldForEitherPath) {
   EXPECT_EQ(make(600, 4096)->limits().min_datagram_bytes, 600u);
 }
 
-std::vector<LogEntry> TakeAllLogEntries() {
-  std::vector<LogEntry> all;
-  while (auto entry = TakeLogEntry(Duration{0})) all.push_back(*entry);
-  return all;
-}
-
 TEST(FailoverPort, SaysOnceWhichPathIsTakenAndWarnsWhenItIsLost) {
-  TakeAllLogEntries();
+  TakeLog();
   FailoverWorld world({.count = 2});
   ASSERT_TRUE(world.prove());
   world.transfer(0, 1, 10'000);
-  auto said = TakeAllLogEntries();
+  auto said = TakeLog();
   ASSERT_EQ(said.size(), 2u);
   EXPECT_EQ(said[0].severity, Severity::kInfo);
   EXPECT_NE(said[0].text.find("RoCE carries the traffic with sim:"), std::string::npos);
@@ -248,7 +241,7 @@ TEST(FailoverPort, SaysOnceWhichPathIsTakenAndWarnsWhenItIsLost) {
   world.transfer(0, 1, 10'000);
   ASSERT_TRUE(world.run([&] { return !world.uses_ud(1, 0); }));
   world.run_for(seconds(30));  // tries again and again
-  said = TakeAllLogEntries();
+  said = TakeLog();
   std::set<std::string> texts;
   for (const LogEntry& entry : said) {
     EXPECT_EQ(entry.severity, Severity::kWarning);

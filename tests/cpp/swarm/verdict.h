@@ -102,12 +102,11 @@ inline std::string Verdicts::objection(Rank rank, const Status& failure, Instant
   const auto blame = swarm::ParseBlame(rank, failure.message());
   if (!blame) return said + " -- which names nobody";
   if (may_lose(*blame, at)) return {};
-  // Contact needs both ways: who has nothing to say yet only answers.
+  // Contact needs both ways: who has nothing to say yet only answers. And who was away so long that
+  // the others gave it up finds that they do not know it any more.
   const bool contact = failure.code() == StatusCode::kNoContact;
-  if (contact && may_lose({blame->lost, blame->observer}, at)) return {};
-  // Who was away so long that the others gave it up finds that they do not know it any more.
   const bool unknown = failure.message().find(swarm::kUnknown) != std::string::npos;
-  if (unknown && may_lose({blame->lost, blame->observer}, at)) return {};
+  if ((contact || unknown) && may_lose({blame->lost, blame->observer}, at)) return {};
   return said + " -- but rank " + std::to_string(blame->lost) + " was within reach of rank " +
          std::to_string(blame->observer);
 }
