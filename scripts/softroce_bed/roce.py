@@ -90,7 +90,7 @@ def roce_step(name: str, *files: str, quirks: str = "") -> Step:
 
 def apart_step(name: str, arguments: str) -> Step:
     """Two ranks, each in a guest of its own."""
-    command = f"PYTHONPATH=.:tests/roce python tests/roce/two_guests.py {arguments}"
+    command = f"PYTHONPATH=.:tests:tests/roce python tests/roce/two_guests.py {arguments}"
     return Step(name, command, guests=2)
 
 

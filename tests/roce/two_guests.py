@@ -21,6 +21,7 @@ import numpy as np
 from collectives import check_blocks_of_different_sizes, check_every_collective
 from core_alone import core
 from job import Rank, drain_log, settings_of, warnings_of
+from word_wire import WordWire
 
 PORT = 29500
 LIMIT_S = 300.0
@@ -28,21 +29,8 @@ NAMED_WITHIN_S = 60.0  # far below the limit of an operation
 SIZES = (0, 1, 511, 30_011)
 
 
-class Wire:
-    """A TCP connection that has what a Rank wants of its test: words sent come out at the peer."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.lines = connection.makefile("rw", encoding="ascii")
-
-    def swap(self, word: str) -> str:
-        """Both ends call it, which makes it a barrier, too."""
-        self.lines.write(word + "\n")
-        self.lines.flush()
-        return self.lines.readline().rstrip("\n")
-
-
 @contextmanager
-def connected(number: int) -> Iterator[Wire]:
+def connected(number: int) -> Iterator[WordWire]:
     host = os.environ["SOFTROCE_ADDRESSES"].split()[0]
     if number == 0:
         with socket.create_server((host, PORT)) as server:
@@ -59,10 +47,10 @@ def connected(number: int) -> Iterator[Wire]:
                 time.sleep(0.05)
     connection.settimeout(LIMIT_S)
     with connection:
-        yield Wire(connection)
+        yield WordWire(connection)
 
 
-def join(number: int, transport: str, wire: Wire) -> Rank:
+def join(number: int, transport: str, wire: WordWire) -> Rank:
     rank = Rank(number, 2)
     rank.runtime = core.Runtime(settings_of(number, 1, {"ROCECOLL_TRANSPORT": transport}))
     own = rank.runtime.address
@@ -73,7 +61,7 @@ def join(number: int, transport: str, wire: Wire) -> Rank:
     return rank
 
 
-def together(number: int, transports: list[str], wire: Wire) -> None:
+def together(number: int, transports: list[str], wire: WordWire) -> None:
     for transport in transports:
         started = time.monotonic()
         rank = join(number, transport, wire)
@@ -88,7 +76,7 @@ def together(number: int, transports: list[str], wire: Wire) -> None:
         print(f"{transport}: {time.monotonic() - started:.1f} s", flush=True)
 
 
-def killed(number: int, transport: str, wire: Wire) -> None:
+def killed(number: int, transport: str, wire: WordWire) -> None:
     rank = join(number, transport, wire)
     kill_at = time.monotonic() + 1.0
     killed_at = 0.0
