@@ -170,10 +170,8 @@ def run_python_and_softroce(choice: Choice) -> Tally:
 
 def run_torch_suite() -> Tally:
     """PyTorch's own tests of a backend; a part of them is among the Python tests of any run."""
-    if (
-        run_step("PyTorch's own tests", [sys.executable, "scripts/torch_suite.py", "--nightly"])
-        != 0
-    ):
+    command = [sys.executable, "scripts/torch_suite.py", "--nightly"]
+    if run_step("PyTorch's own tests", command) != 0:
         return Tally(failures=["scripts/torch_suite --nightly"])
     return Tally(passed=1)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import shlex
 import shutil
 import signal
@@ -16,6 +15,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from processor_time import reaped_s
 from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,12 +46,6 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def reaped_s() -> float:
-    """Of children that have been waited for: it grows by the whole of a step when that is."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 class Step:

@@ -11,7 +11,6 @@ import ctypes
 import multiprocessing
 import os
 import re
-import resource
 import shutil
 import signal
 import sys
@@ -20,6 +19,8 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+
+from processor_time import reaped_s
 
 from softroce_bed.bed import EXIT_LIMIT, Bed, BedError, Job
 from softroce_bed.roce import PYTEST_LIMIT_S, ROOT, Step
@@ -162,15 +163,9 @@ def answer_problem(
     sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
     try:
         problem = run_step(bed, step, results)
-        answer.send((problem, processor_seconds()))
+        answer.send((problem, reaped_s()))  # the warden has waited for all that guests were
     except StoppedError as stopped:
         print(stopped)
-
-
-def processor_seconds() -> float:
-    """Of the guests: the warden has waited for all that they were."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def run_step(bed: Bed, step: Step, results: Path) -> str:
