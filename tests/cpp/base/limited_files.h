@@ -10,6 +10,14 @@
 
 namespace rocecoll {
 
+// The undefined behaviour sanitizer looks through a pipe whether it may read an object, and takes each
+// for a wrong one where there is none. The preset that has it is that of the address sanitizer.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitizerTakesFiles = true;
+#else
+inline constexpr bool kSanitizerTakesFiles = false;
+#endif
+
 // From now on this process can have `count` files open besides those that it has.
 inline void AllowMoreFiles(size_t count) {
   std::vector<int> opened;

@@ -71,6 +71,7 @@ Status StartWithSharedMemory() {
 
 // What would do without shared memory leaves room for others, which then have none.
 TEST(OpenFiles, EveryPlaceThatHasNoneSaysSo) {
+  if (kSanitizerTakesFiles) GTEST_SKIP() << "a sanitizer takes files of its own";
   size_t worked = 0;
   for (size_t count = 0; count < kSteps; ++count) worked += Works(count, OpenPlaceByPlace) ? 1 : 0;
   EXPECT_LT(worked, kSteps - 3);
@@ -98,6 +99,7 @@ TEST(OpenFiles, EachNeighbourNeedsRoom) {
 
 // Links that are opened later go over the network where shared memory takes more than there is.
 TEST(OpenFiles, LinksDoWithoutInARuntimeThatRuns) {
+  if (kSanitizerTakesFiles) GTEST_SKIP() << "a sanitizer takes files of its own";
   for (const size_t count : {0, 1, 2, 3, 4, 5, 6, 8}) {
     EXPECT_TRUE(InChild([count] {
       Runtimes runtimes(2, WithSharedMemory());
