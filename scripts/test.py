@@ -211,7 +211,8 @@ def main(
     tally = run_all(Choice(quick, nightly, keyword), sanitizer)
     # Names have parameters in brackets, which are no markup.
     console.print(test_table.parts(costs, earlier_s), markup=False)
-    console.print(test_table.slowest(tally.seconds), markup=False)
+    ordinary = not nightly and sanitizer is None
+    console.print(test_table.slowest(tally.seconds, ordinary), markup=False)
     for note in tally.notes:
         console.print(note, markup=False)
     for reason, count in sorted(tally.skips.items()):

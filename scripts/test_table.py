@@ -39,14 +39,17 @@ def parts(costs: Sequence[Cost], earlier_s: float) -> str:
     return "\n".join(lines)
 
 
-def slowest(seconds: Sequence[tuple[float, str]]) -> str:
-    """The slowest ten, and whatever else took long enough that it should say why."""
+def slowest(seconds: Sequence[tuple[float, str]], ordinary: bool = True) -> str:
+    """The slowest ten, and whatever else took long enough that it should say why.
+
+    Not `ordinary`: tests run at full numbers or under a sanitizer, which is reason enough.
+    """
     reasons = read_reasons()
     lines = [f"{'seconds':>8}  test"]
     for rank, (took_s, name) in enumerate(sorted(seconds, reverse=True)):
         long = took_s > NEEDS_REASON_S
-        if not long and rank >= SLOWEST:
+        if not (long and ordinary) and rank >= SLOWEST:
             break
-        why = f": {reason_of(name, reasons)}" if long else ""
+        why = f": {reason_of(name, reasons)}" if long and ordinary else ""
         lines.append(f"{took_s:8.1f}  {name}{why}")
     return "\n".join(lines)

@@ -10,8 +10,9 @@
 
 namespace rocecoll {
 
-// The undefined behaviour sanitizer looks through a pipe whether it may read an object, and takes each
-// for a wrong one where there is none. The preset that has it is that of the address sanitizer.
+// The undefined behaviour sanitizer looks through a pipe whether it may read an object, and takes
+// each for a wrong one where there is none. The preset that has it is that of the address
+// sanitizer.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kSanitizerTakesFiles = true;
 #else

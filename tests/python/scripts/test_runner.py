@@ -233,6 +233,8 @@ def test_the_table_names_what_is_slow_and_why() -> None:
         *(f"test_{i}" for i in range(11, 3, -1)),
     ]
     assert NO_REASON in table[1] and "no reason" not in "".join(table[2:])
+    at_full_numbers = slowest([(1.0 * i, f"test_{i}") for i in range(100)], ordinary=False)
+    assert NO_REASON not in at_full_numbers and len(at_full_numbers.splitlines()) == 1 + 10
     assert reason_of("rc.Old/2", {"rc.*": "a real wire"}) == "a real wire"
     text = parts([Cost("C++ build", 61.2, 120.4), Cost("Documents", 9.0, 8.0)], 200.0)
     assert [line.split()[:2] for line in text.splitlines()[2:4]] == [["61", "120"], ["9", "8"]]
