@@ -44,6 +44,7 @@ class Options(torch._C._distributed_c10d.Backend.Options):
         socket_buffer_bytes: int | str = ...,
         dscp: int | str = ...,
         ecn: bool | str = ...,
+        congestion: str | os.PathLike[str] = ...,
         fault: str | os.PathLike[str] = ...,
         peer_timeout: float | str | None = ...,
         spin_us: float | str | None = ...,

@@ -22,6 +22,10 @@ constexpr Duration kRocePeerTimeout = std::chrono::seconds(4);
 constexpr int kLeastHeartbeats = 4;
 constexpr int kMostHeartbeats = 20;
 
+// Names of congestion controls.
+constexpr const char* kModel = "model";
+constexpr const char* kCubic = "cubic";
+
 double NanosecondsIn(const std::string& unit) { return unit == "us" ? 1e3 : 1e9; }
 
 template <typename Field>
@@ -30,6 +34,8 @@ OptionValue Load(const Field& field, const std::string& unit) {
     return static_cast<double>(field.count()) / NanosecondsIn(unit);
   } else if constexpr (std::is_same_v<Field, FaultOptions>) {
     return std::string();
+  } else if constexpr (std::is_same_v<Field, CongestionControl>) {
+    return std::string(field == CongestionControl::kCubic ? kCubic : kModel);
   } else if constexpr (std::is_integral_v<Field> && !std::is_same_v<Field, bool>) {
     return static_cast<uint64_t>(field);
   } else {
@@ -41,6 +47,9 @@ template <typename Field>
 void Store(Field& field, const OptionValue& value, const std::string& unit) {
   if constexpr (std::is_same_v<Field, Duration>) {
     field = Duration(std::llround(std::get<double>(value) * NanosecondsIn(unit)));
+  } else if constexpr (std::is_same_v<Field, CongestionControl>) {
+    field = std::get<std::string>(value) == kCubic ? CongestionControl::kCubic
+                                                   : CongestionControl::kModel;
   } else if constexpr (std::is_same_v<Field, FaultOptions>) {
     field = ParseFaults(std::get<std::string>(value)).value();
   } else if constexpr (std::is_integral_v<Field> && !std::is_same_v<Field, bool>) {
@@ -131,6 +140,10 @@ std::vector<Option> GeneralOptions() {
       Row("ecn", Switch(), ROCECOLL_FIELD(ecn), "",
           "let queues mark UDP packets (ECN) where they would drop them; 0 where a network drops "
           "packets that say so"),
+      Row("congestion", Choice({kModel, kCubic}), ROCECOLL_FIELD(connection.congestion), "",
+          "congestion control of UDP between hosts: model, which keeps queues short and tells "
+          "random "
+          "loss from full queues; or cubic, which takes every loss for a full queue, as most TCP"),
       Row("fault", Faults(), ROCECOLL_FIELD(fault), "",
           "faults to inject into UDP packets (and those of ud), for tests, e.g. loss=0.05,seed=1"),
       AutoRow("peer_timeout", Number(0.1, 86400), ROCECOLL_FIELD(connection.peer_timeout), "s",

@@ -48,8 +48,8 @@ using PathList = IntrusiveList<Endpoint, &Endpoint::path_hook>;
 
 // Outlives its endpoints, within bounds: see EndpointTable.
 struct PeerPath {
-  PeerPath(PeerHandle peer, uint64_t max_window_bytes, bool crosses_network)
-      : peer(peer), path(max_window_bytes, crosses_network) {}
+  PeerPath(PeerHandle peer, uint64_t max_window_bytes, CongestionControl control)
+      : peer(peer), path(max_window_bytes, control) {}
 
   const PeerHandle peer;
   std::string name;  // the peer's address

@@ -35,7 +35,7 @@ std::vector<PathStats> DatagramLink::path_stats() const {
   PathStats stats{transport_.carrier(endpoint_), true, endpoint_.traffic, {}, {}};
   stats.traffic.packets_retransmitted = endpoint_.connection.retransmitted_packets();
   if (path.rtt.has_sample()) stats.rtt = path.rtt.smoothed();
-  stats.congestion_window_bytes = path.congestion.window();
+  stats.congestion_window_bytes = path.congestion->window();
   return {stats};
 }
 

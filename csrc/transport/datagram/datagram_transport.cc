@@ -81,10 +81,10 @@ Result<Link*> DatagramTransport::open(const LinkId& id, const Address& peer,
   options.guaranteed_datagram_bytes = port_->guaranteed_bytes(peer);
   options.connect_timeout = std::min(connect_timeout, kMaxTimeout);
   const bool crosses_network = !port_->on_this_host(handle.value());
-  PeerPath& path = table_.path(
-      handle.value(),
-      crosses_network ? CongestionController::kMaxWindow : port_limits_.receive_buffer_bytes,
-      crosses_network);
+  PeerPath& path = crosses_network ? table_.path(handle.value(), CongestionController::kMaxWindow,
+                                                 options.congestion)
+                                   : table_.path(handle.value(), port_limits_.receive_buffer_bytes,
+                                                 CongestionControl::kNone);
   path.name = peer.text();
   Endpoint& endpoint = table_.add(options, id, path, now_);
   endpoint.process = peer.process();
@@ -269,7 +269,7 @@ void DatagramTransport::update_path(PeerPath& path) {
 }
 
 void DatagramTransport::tell_of_loss(PeerPath& path) {
-  CircuitBreaker& breaker = path.path.congestion.breaker();
+  CircuitBreaker& breaker = path.path.congestion->breaker();
   if (!breaker.take_news()) return;
   const auto percent = static_cast<int>(std::lround(100 * breaker.lost_share()));
   Log(Severity::kWarning,

@@ -17,9 +17,10 @@ auto FindOrNull(const Map& map, const Key& key) {
 
 }  // namespace
 
-PeerPath& EndpointTable::path(PeerHandle peer, uint64_t max_window_bytes, bool crosses_network) {
+PeerPath& EndpointTable::path(PeerHandle peer, uint64_t max_window_bytes,
+                              CongestionControl control) {
   std::unique_ptr<PeerPath>& path = paths_[peer.index];
-  if (path == nullptr) path = std::make_unique<PeerPath>(peer, max_window_bytes, crosses_network);
+  if (path == nullptr) path = std::make_unique<PeerPath>(peer, max_window_bytes, control);
   return *path;
 }
 

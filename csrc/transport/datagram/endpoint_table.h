@@ -19,8 +19,8 @@ class EndpointTable {
   // restart do so under new addresses: of those without endpoints only this many are kept.
   static constexpr size_t kMaxIdlePaths = 1024;
 
-  // The path to the peer, made at first, with this window and steering (see CongestionController).
-  PeerPath& path(PeerHandle peer, uint64_t max_window_bytes, bool crosses_network);
+  // The path to the peer, made at first, with a window of at most this.
+  PeerPath& path(PeerHandle peer, uint64_t max_window_bytes, CongestionControl control);
   // Null if there is none.
   PeerPath* find_path(PeerHandle peer) const;
 

@@ -62,7 +62,7 @@ Connection::Impl::Impl(const ConnectionOptions& options, const LinkId& link, uin
 Connection::Impl::~Impl() { forget_in_flight(); }
 
 void Connection::Impl::forget_in_flight() {
-  path.congestion.on_discarded(sent.bytes_in_flight());
+  path.congestion->on_discarded(sent.bytes_in_flight());
   if (mtu_probe_in_flight) path.mtu.on_probe_abandoned();
   mtu_probe_in_flight = false;
   sent.clear();
@@ -170,7 +170,7 @@ void Connection::Impl::on_replaced() {
 void Connection::Impl::declare_losses(Instant now) {
   loss_detector.detect(now, path.rtt, sent,
                        [&](uint64_t, const SentPacket& packet) { on_lost(now, packet); });
-  if (path.mtu.check(now)) path.congestion.restart(now);
+  if (path.mtu.check(now)) path.congestion->restart(now);
   if (!down && path.mtu.refuses_base(now, options.peer_timeout)) {
     lose_contact({StatusCode::kPeerLost,
                   "small packets get through, but none of " + std::to_string(path.mtu.base()) +
@@ -182,7 +182,7 @@ void Connection::Impl::declare_losses(Instant now) {
 void Connection::Impl::on_lost(Instant now, const SentPacket& packet) {
   if (packet.mtu_probe) {
     mtu_probe_in_flight = false;
-    path.congestion.on_discarded(packet.bytes);
+    path.congestion->on_discarded(packet.bytes);
     path.mtu.on_probe_lost(now, packet.bytes);
     return;
   }
@@ -191,9 +191,9 @@ void Connection::Impl::on_lost(Instant now, const SentPacket& packet) {
   path.mtu.on_lost(packet.bytes, packet.sent_at, path.rtt.smoothed());
   // A packet that was too large for the path says nothing of its queues (RFC 8899 section 3).
   if (path.mtu.carries(packet.bytes)) {
-    path.congestion.on_lost(packet.bytes);
+    path.congestion->on_lost(now, packet.bytes, packet.sent_at);
   } else {
-    path.congestion.on_discarded(packet.bytes);
+    path.congestion->on_discarded(packet.bytes);
   }
   if (packet.frame_count > 0) send_queue.on_lost(packet.frame_first, packet.frame_count);
   if (packet.data_length > 0) {
@@ -298,7 +298,7 @@ Instant Connection::Impl::next_deadline() const {
   at = std::min({at, handshake.deadline(), liveness.deadline(path), loss_detector.deadline()});
   if (!handshake.established()) at = std::min(at, connect_deadline);
   if (handshake.established() && has_content() && window_allows()) {
-    at = std::min(at, path.congestion.release_at());
+    at = std::min(at, path.congestion->release_at());
   }
   if (sent.any_in_flight()) at = std::min(at, probe_deadline());
   return at;

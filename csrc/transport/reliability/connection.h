@@ -39,6 +39,8 @@ struct ConnectionOptions {
   Duration close_timeout = std::chrono::seconds(1);
   size_t frame_queue_bytes = 256 * 1024;  // bound of frames not yet acknowledged
   uint32_t max_pending_writes = 256;
+  // Of paths that cross a network.
+  CongestionControl congestion = CongestionControl::kModel;
   // Of packets, frames, writes, regions and marks, at both ends: the protocol says 0. Tests begin
   // where a long life would lead.
   uint64_t first_number = 0;

@@ -54,7 +54,7 @@ void Connection::Impl::on_init(Instant now, Instant arrived_at, const PacketHead
   if (verdict == Handshake::Verdict::kConfirm && !was_confirmed) {
     if (const auto round_trip = handshake.round_trip(arrived_at)) {
       path.rtt.on_sample(now, *round_trip, Duration{0}, true);
-      path.congestion.take_timing(now, {path.rtt.network(), Duration{0}});
+      path.congestion->take_timing(now, {path.rtt.network(), Duration{0}});
     }
   }
   if (verdict == Handshake::Verdict::kConfirm && !lost_contact()) ping_due = true;
@@ -124,9 +124,9 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
   // No peer makes more of it than it acknowledges.
   const uint64_t marked = std::min<uint64_t>(newly_marked, acknowledged_packets);
   marked_packets += marked;
-  path.congestion.on_marked(marked);
-  path.congestion.end_acknowledgement(now, arrived_at - (timing ? timing->host : Duration{0}),
-                                      timing);
+  path.congestion->on_marked(marked);
+  path.congestion->end_acknowledgement(now, arrived_at - (timing ? timing->host : Duration{0}),
+                                       timing);
   probe_timeout.on_progress();
   closing.progress_at = now;
   declare_losses(now);
@@ -137,7 +137,7 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
 void Connection::Impl::on_acknowledged(Instant now, uint64_t number, const SentPacket& packet) {
   ROCECOLL_CHECK(packet.sent_at <= now);
   if (packet.state == SentPacket::State::kInFlight) {
-    path.congestion.on_acked(packet.bytes, packet.sent_at, packet.delivered_before);
+    path.congestion->on_acked(packet.bytes, packet.sent_at, packet.delivered_before);
   }
   loss_detector.on_acknowledged(now, number, packet, path.rtt);
   if (packet.mtu_probe) {

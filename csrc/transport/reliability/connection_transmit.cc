@@ -34,12 +34,12 @@ bool Connection::Impl::window_allows() const {
   if (!sent.has_room_for_content()) return false;
   if (own == 0) return true;
   if (own + size > peer_window) return false;
-  return own < 2 * size || path.congestion.has_room(size);
+  return own < 2 * size || path.congestion->has_room(size);
 }
 
 // Probes wait for nothing.
 bool Connection::Impl::may_send_content(Instant now) const {
-  return probes_due > 0 || (path.congestion.paced(now) && window_allows());
+  return probes_due > 0 || (path.congestion->paced(now) && window_allows());
 }
 
 // Whether the packet being built is one of the last before a window closes, so that waiting for
@@ -49,8 +49,8 @@ bool Connection::Impl::window_nearly_used() const {
   const uint64_t size = datagram_limit();
   const uint64_t own = sent.bytes_in_flight();
   if (own + 2 * size > peer_window) return true;
-  if (own >= size && !path.congestion.has_room(2 * size)) return true;
-  const uint64_t window = std::min(peer_window, std::max(path.congestion.window(), 2 * size));
+  if (own >= size && !path.congestion->has_room(2 * size)) return true;
+  const uint64_t window = std::min(peer_window, std::max(path.congestion->window(), 2 * size));
   const uint64_t part = window / kPingsPerWindow;
   return part < AckTracker::kBytesPerAck && bytes_since_ping >= part;
 }
@@ -72,7 +72,7 @@ bool Connection::Impl::poll_transmit(Instant now, std::span<std::byte> space, Tx
   const bool content = has_content();
   const bool with_content = content && may_send_content(now);
   if (content && !with_content && sent.bytes_in_flight() + datagram_limit() <= peer_window) {
-    path.congestion.on_held_back(now);
+    path.congestion->on_held_back(now);
   }
   if (!with_content && !ping_due && !ack_tracker.due(now)) return false;
   build_packet(now, with_content, space, out);
@@ -125,7 +125,7 @@ void Connection::Impl::build_mtu_probe(Instant now, std::span<std::byte> space, 
   packet.mtu_probe = packet.asks_at_once = true;
   sent.add(packet);
   mtu_probe_in_flight = true;
-  path.congestion.on_probe_sent(packet.bytes);
+  path.congestion->on_probe_sent(packet.bytes);
   path.mtu.on_probe_sent(datagram.size());
   out.header = datagram;
   out.payload = {};
@@ -193,7 +193,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   packet.bytes = static_cast<uint32_t>(control.size() + payload.size());
   packet.state = elicits ? SentPacket::State::kInFlight : SentPacket::State::kNotTracked;
   packet.asks_at_once = packet.asks_at_once || packet.close || ping;
-  if (elicits) packet.delivered_before = path.congestion.on_sent(now, packet.bytes);
+  if (elicits) packet.delivered_before = path.congestion->on_sent(now, packet.bytes);
   if (elicits) bytes_since_ping = packet.asks_at_once ? 0 : bytes_since_ping + packet.bytes;
   sent.add(packet);
   out.header = control;

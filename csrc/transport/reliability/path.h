@@ -3,22 +3,23 @@
 // datagrams, and when the peer was last heard. Sans-IO.
 #pragma once
 
+#include <memory>
 #include <utility>
 
 #include "base/time.h"
+#include "transport/congestion/congestion_controller.h"
 #include "transport/obstacle.h"
-#include "transport/reliability/congestion.h"
 #include "transport/reliability/path_mtu.h"
 #include "transport/reliability/rtt_estimator.h"
 
 namespace rocecoll {
 
 struct Path {
-  explicit Path(uint64_t max_window_bytes, bool crosses_a_network = true)
-      : congestion(max_window_bytes, crosses_a_network) {}
+  explicit Path(uint64_t max_window_bytes, CongestionControl control = CongestionControl::kModel)
+      : congestion(CongestionController::Make(control, max_window_bytes)) {}
 
   RttEstimator rtt;
-  CongestionController congestion;
+  const std::unique_ptr<CongestionController> congestion;
   PathMtu mtu;
   // What carries packets now delivers none that has changed on its way (DatagramPort).
   bool carrier_checks = false;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/time.h"
+#include "transport/congestion/congestion_controller.h"
 
 namespace rocecoll {
 
@@ -19,10 +20,6 @@ class RttEstimator {
   static constexpr Duration kInitialRtt = std::chrono::milliseconds(1);
   static constexpr Duration kMinRttWindow = std::chrono::seconds(5);
 
-  // Of what a peer says it waited before it acknowledged. More is its process waiting for a core,
-  // which timers have to expect.
-  static constexpr Duration kMostIntended = std::chrono::milliseconds(1);
-
   // `sample`: from sending until this host got the acknowledgement. `ack_delay`: of that, what
   // passed on the peer's host, from the arrival of the packet to the acknowledgement. `asked`: the
   // packet asked for it at once, so that what passed there is its process waiting for a core.
@@ -34,7 +31,7 @@ class RttEstimator {
     if (ack_delay >= sample) ack_delay = Duration{0};  // no clock says that
     network_ = sample - ack_delay;
     update_min(now, network_);
-    latest_ = sample - std::min(ack_delay, kMostIntended);
+    latest_ = sample - std::min(ack_delay, CongestionController::kMostIntended);
     smoothed_ = has_sample_ ? (smoothed_ * 7 + latest_) / 8 : latest_;
     has_sample_ = true;
     if (asked) update_answer(sample);

@@ -23,6 +23,7 @@ struct ShaperCase {
   double loss = 0;     // at random
   Duration jitter{0};  // of each packet and way, at most, so that they overtake each other
   size_t write_bytes = 512 * 1024;
+  CongestionControl control = CongestionControl::kModel;
   Duration warm_up = std::chrono::milliseconds(500);
   Duration measured = std::chrono::milliseconds(500);
 };
@@ -39,7 +40,7 @@ class ShaperWorld {
       : case_(c),
         there_(c.shaper),
         back_(c.shaper),
-        world_(2 * c.pairs, Wire(c), 1, Port()),
+        world_(2 * c.pairs, Wire(c), 1, Port(), Options(c)),
         processes_(2 * c.pairs),
         source_(c.write_bytes),
         target_(c.write_bytes) {
@@ -104,6 +105,11 @@ class ShaperWorld {
     wire.reorder = c.jitter > Duration{0} ? 1 : 0;
     wire.reorder_delay = c.jitter;
     return wire;
+  }
+  static ConnectionOptions Options(const ShaperCase& c) {
+    ConnectionOptions options;
+    options.congestion = c.control;
+    return options;
   }
   static SimPortOptions Port() {
     SimPortOptions port;

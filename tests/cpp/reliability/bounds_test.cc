@@ -46,7 +46,7 @@ TEST(Bounds, NeverMoreInFlightThanTheReceiverAdvertises) {
     ASSERT_TRUE(pair.at(0).write(pair.at(1).expose(SliceOf(target), 1), SliceOf(source), 1));
     uint64_t most = 0;
     ASSERT_TRUE(pair.run_until([&] {
-      most = std::max(most, pair.end(0).path.congestion.bytes_in_flight());
+      most = std::max(most, pair.end(0).path.congestion->bytes_in_flight());
       return pair.end(0).written.size() == 1;
     }));
     EXPECT_LE(most, window);
@@ -63,7 +63,7 @@ TEST(Bounds, AWindowOfNothingStillLetsOnePacketAtATimeThrough) {
   ASSERT_TRUE(pair.at(0).write(pair.at(1).expose(SliceOf(target), 1), SliceOf(source), 1));
   ASSERT_TRUE(pair.run_until([&] {
     // Besides pings, which no window holds back.
-    EXPECT_LE(pair.end(0).path.congestion.bytes_in_flight(), 1452u + 2 * 41);
+    EXPECT_LE(pair.end(0).path.congestion->bytes_in_flight(), 1452u + 2 * 41);
     return pair.end(0).written.size() == 1;
   }));
 }
@@ -71,7 +71,7 @@ TEST(Bounds, AWindowOfNothingStillLetsOnePacketAtATimeThrough) {
 TEST(Bounds, AConnectionMovesThoughOthersUseUpThePath) {
   ConnectionPair pair(1);
   ASSERT_TRUE(pair.establish());
-  auto& congestion = pair.end(0).path.congestion;
+  CongestionController& congestion = *pair.end(0).path.congestion;
   const uint64_t others = congestion.window() * 2;
   congestion.on_sent(pair.now, others);
   auto source = TestBytes(50000, 1);
@@ -172,7 +172,7 @@ TEST(Bounds, SmallFramesInTurnTakeHardlyMoreThanAPacketEach) {
     const uint64_t before = pair.end(0).sent + pair.end(1).sent;
     exchange(kRounds);
     EXPECT_LT(pair.end(0).sent + pair.end(1).sent - before, 2 * kRounds + kRounds / 4)
-        << datagram_bytes << " bytes a datagram, window " << pair.end(0).path.congestion.window();
+        << datagram_bytes << " bytes a datagram, window " << pair.end(0).path.congestion->window();
   }
 }
 

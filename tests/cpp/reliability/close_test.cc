@@ -21,7 +21,7 @@ TEST(Close, InGoodOrderDeliversAllFramesFirst) {
       pair.close(1);
       ASSERT_TRUE(pair.run_until([&] { return pair.at(0).finished() && pair.at(1).finished(); }));
       EXPECT_EQ(pair.end(0).events_after_end + pair.end(1).events_after_end, 0u);
-      EXPECT_EQ(pair.end(0).path.congestion.bytes_in_flight(), 0u);
+      EXPECT_EQ(pair.end(0).path.congestion->bytes_in_flight(), 0u);
     }
   }
 }
@@ -89,8 +89,8 @@ TEST(Close, BothSidesAtOnceUnderLoss) {
     ASSERT_TRUE(pair.run_until([&] { return pair.at(0).finished() && pair.at(1).finished(); },
                                milliseconds(2100)))
         << seed;
-    EXPECT_EQ(pair.end(0).path.congestion.bytes_in_flight(), 0u);
-    EXPECT_EQ(pair.end(1).path.congestion.bytes_in_flight(), 0u);
+    EXPECT_EQ(pair.end(0).path.congestion->bytes_in_flight(), 0u);
+    EXPECT_EQ(pair.end(1).path.congestion->bytes_in_flight(), 0u);
     EXPECT_EQ(pair.at(0).next_deadline(), kNever);
   }
 }

@@ -73,7 +73,7 @@ TEST(Liveness, ASilentPeerIsLostAfterThePeerTimeout) {
     EXPECT_GE(pair.now - start, seconds(10));
     EXPECT_LE(pair.now - start, milliseconds(10100));
     EXPECT_EQ(pair.at(0).next_deadline(), kNever);
-    EXPECT_EQ(pair.end(0).path.congestion.bytes_in_flight(), 0u);
+    EXPECT_EQ(pair.end(0).path.congestion->bytes_in_flight(), 0u);
   }
 }
 

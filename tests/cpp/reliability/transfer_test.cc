@@ -98,7 +98,7 @@ void ExpectWritesBitExact(uint64_t seed, const ChannelFaults& faults, size_t cou
       const Transfer& transfer = transfers[static_cast<size_t>(to)][i];
       ASSERT_TRUE(transfer.source == transfer.target) << seed << " " << i;
     }
-    EXPECT_EQ(end.path.congestion.bytes_in_flight(), 0u);
+    EXPECT_EQ(end.path.congestion->bytes_in_flight(), 0u);
   }
   EXPECT_EQ(pair.at(0).packets_invalid() + pair.at(1).packets_invalid(), 0u);
   pair.run_for(milliseconds(20));  // copies that were held back arrive

@@ -6,6 +6,9 @@
 
 namespace rocecoll {
 
+// Rounds that losses take until they show, counted from the one that caused them.
+inline constexpr uint32_t kLossShows = 3;
+
 // How much a sender that got up late may send at once to make up for it. Without any it takes its
 // own lateness for the path's rate, and gets slower and slower; with all, what a host sends after a
 // time slice of others is more than most queues hold. How much they hold only losses tell: as a
@@ -32,7 +35,6 @@ class CatchUp {
   }
 
  private:
-  static constexpr uint32_t kLossShows = 3;
   uint64_t bytes_ = kLeast;
   uint64_t threshold_ = kMost;  // from which on it grows slowly
   uint32_t rounds_ago_ = kLossShows;

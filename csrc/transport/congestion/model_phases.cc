@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the model of a path goes from one phase to the next, and what a round of each teaches.
+#include <algorithm>
+#include <chrono>
+
+#include "transport/congestion/model.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr uint32_t kCruiseRounds = 6;
+constexpr uint32_t kMostDown = 3;
+// Of the rate that an overflow leaves, and a queue.
+constexpr double kLossKept = Contest::kKept;
+constexpr double kQueueKept = 0.9;
+// A contest is given up after so many rounds, to see whether the others are still there.
+constexpr uint32_t kContestRounds = 400;
+// Between two looks at the empty round trip, and for how long, at least two round trips.
+constexpr Duration kBaseAge = std::chrono::seconds(5);
+constexpr Duration kLookTime = std::chrono::milliseconds(2);
+
+}  // namespace
+
+void ModelController::enter(Phase phase) {
+  if (phase_ == Phase::kUp || phase_ == Phase::kStartup) calm_rounds_ = 0;
+  phase_ = phase;
+  rounds_in_phase_ = 0;
+  if (phase != Phase::kUp) return;
+  if (bound_by_marks_) rates_.bound(std::max(bound_, rates_.recent()));
+  bound_by_marks_ = false;
+  bound_ = 0;
+  strength_.on_probe();
+}
+
+void ModelController::end_round_of_phase(bool queued, bool overflow) {
+  switch (phase_) {
+    case Phase::kStartup:
+      if (startup_.over(delivery_rate(), meter_.round().limited, queued || overflow)) {
+        enter(Phase::kDrain);
+      }
+      break;
+    case Phase::kUp:
+      drain_window_ = queued ? own_share_bytes() : 0;
+      if (queued || overflow || marks_.any()) enter(Phase::kDown);
+      break;
+    case Phase::kDown:
+    case Phase::kCruise:
+      end_steady_round(queued, overflow);
+      break;
+    case Phase::kContest:
+      end_contest_round(queued, overflow);
+      break;
+    case Phase::kDrain:
+    case Phase::kLookAtBase:
+      break;
+  }
+}
+
+// A queue is drained at once, by every sender that sees it, each down to what its own share of the
+// rate needs; overflow that no probe of ours has caused bounds the rate until the next one.
+void ModelController::end_steady_round(bool queued, bool overflow) {
+  const Round& round = meter_.round();
+  const bool drain = queued && round.limited && drain_window_ == 0;
+  drain_window_ = drain ? own_share_bytes() : 0;
+  const bool probed = calm_rounds_ < kLossShows;
+  if (probed && overflow) {
+    strength_.on_overflow();
+  } else if ((queued || overflow) && round.limited) {
+    const double least = rate() * (overflow ? kLossKept : kQueueKept);
+    bound_ = std::clamp(rates_.recent() * kMargin, least, rate());
+  }
+  if (marks_.any() && !probed) react_to_marks();
+  if (!marks_.any()) random_loss_.learn(round, calm_rounds_, packet());
+  const bool drained = own_share_bytes() > static_cast<double>(kLeastPackets * packet());
+  const Duration queue = round.least_rtt - rtts_.base();
+  if (contest_.begins(queued, queue, drained, round.lost > 0, round.limited)) {
+    contest_.begin(static_cast<double>(bytes_in_flight()));
+    enter(Phase::kContest);
+  }
+}
+
+void ModelController::end_contest_round(bool queued, bool overflow) {
+  if (!queued || rounds_in_phase_ >= kContestRounds) return enter(Phase::kCruise);
+  const bool lost = meter_.round().losses > 0 && random_loss_.hardly_any();
+  if (overflow || marks_.any() || lost) {
+    contest_.cut();
+  } else {
+    contest_.grow(static_cast<double>(packet()));
+  }
+}
+
+// Once a cycle, in proportion to how much is marked (RFC 8257 section 3.3). The next probe starts
+// from what that left: the fastest rounds before would soon bring the queue back.
+void ModelController::react_to_marks() {
+  strength_.on_marks(marks_.kept());
+  if (!meter_.round().limited) return;
+  bound_ = std::min(rate(), delivery_rate() * marks_.kept());
+  bound_by_marks_ = true;
+}
+
+void ModelController::advance(Instant now) {
+  const auto flight = static_cast<double>(bytes_in_flight());
+  const bool drained = flight <= path_bytes();
+  switch (phase_) {
+    case Phase::kStartup:
+      if (rounds_in_phase_ > 0 && (is_queue(rtts_.network()) || marks_.any())) {
+        enter(Phase::kDrain);
+      }
+      break;
+    case Phase::kUp:
+      // What the first round measures was sent before.
+      if ((rounds_in_phase_ > 0 && marks_.any()) ||
+          (rounds_in_phase_ > 1 &&
+           (is_queue(rtts_.network()) || flight >= up_gain() * path_bytes()))) {
+        enter(Phase::kDown);
+      }
+      break;
+    case Phase::kDrain:
+    case Phase::kDown:
+      if (drained || rounds_in_phase_ >= kMostDown) enter(Phase::kCruise);
+      break;
+    case Phase::kCruise:
+      if (rounds_in_phase_ >= kCruiseRounds) enter(Phase::kUp);
+      break;
+    case Phase::kContest:
+      break;
+    case Phase::kLookAtBase:
+      if (now >= look_until_ && rounds_in_phase_ >= 2 && rtts_.end_look(now)) {
+        enter(Phase::kCruise);
+      }
+      break;
+  }
+  look_at_base(now);
+}
+
+void ModelController::look_at_base(Instant now) {
+  const bool cycling = phase_ == Phase::kUp || phase_ == Phase::kDown || phase_ == Phase::kCruise;
+  if (!cycling || now - rtts_.base_seen_at() < kBaseAge) return;
+  enter(Phase::kLookAtBase);
+  rtts_.begin_look();
+  look_until_ = now + kLookTime;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "transport/congestion/catch_up.h"
+#include "transport/congestion/round_meter.h"
+
+namespace rocecoll {
+
+// The share of loss that is nobody's fault, from what is lost while nothing fills a queue; more is
+// an overflow.
+class RandomLoss {
+ public:
+  static constexpr double kTolerable = 0.02;  // as BBRv3
+
+  // Whether it is so little that a loss is most likely a queue's.
+  bool hardly_any() const { return share_ < kTolerable / 4; }
+  double share() const { return share_; }
+  bool overflowed(const Round& round) const {
+    return round.losses >= kLeastLosses && round.lost_share() > kTolerable + kScale * share_;
+  }
+  // After each round: whether any packet of it met a queue.
+  void count_round(bool met_queue) { empty_rounds_ = met_queue ? 0 : empty_rounds_ + 1; }
+  // What a probe has lost, so many rounds ago, or a queue that was there for a moment, shows for a
+  // round trip or two after it.
+  void learn(const Round& round, uint32_t rounds_since_probe, uint64_t packet_bytes) {
+    const uint64_t total = round.acked + round.lost;
+    if (std::min(empty_rounds_, rounds_since_probe) < kLossShows || total == 0) return;
+    const double packets = static_cast<double>(total) / static_cast<double>(packet_bytes);
+    double weight = std::min(1.0, packets / kPackets);
+    const double share = round.lost_share();
+    if (share < share_) weight /= 4;
+    share_ = std::min(kMost, share_ + weight * (share - share_));
+  }
+
+ private:
+  static constexpr double kScale = 1.5;
+  static constexpr double kMost = 0.25;
+  static constexpr double kPackets = 256;      // until it is known
+  static constexpr uint32_t kLeastLosses = 3;  // that prove anything
+  double share_ = 0;
+  uint32_t empty_rounds_ = 0;  // since a packet met a queue
+};
+
+}  // namespace rocecoll
