@@ -21,6 +21,7 @@ from benchmarks import (
     machine,
     mpi_peer,
     native,
+    network_spec,
     networks,
     page,
     sweep,
@@ -58,7 +59,7 @@ from rocecoll.cli.bench_options import (
 )
 
 PEERS = ("gloo", *mpi_peer.WAYS, "core")
-TABLE_WIDTH = 200
+TABLE_WIDTH = 220
 
 
 class Limit(str, Enum):
@@ -99,7 +100,7 @@ def worlds(names: list[str], ranks: list[int]) -> list[launcher.World]:
     hosts = len(networks.DATA_ADDRESSES)
     for there in found:
         if there.spec is not None and there.ranks % hosts:
-            raise networks.NetworkError(
+            raise network_spec.NetworkError(
                 f"{there.name}: {there.ranks} ranks are not equally many on {hosts} hosts"
             )
     return found
@@ -131,7 +132,7 @@ def run(plan: launcher.Plan, where: list[launcher.World]) -> tuple[list[Row], st
         if udp_peer.NAME in plan.peers:
             native.build(udp_peer.LIBRARY)
         return measured(plan, where), cache_line.words([before, cache_line.round_trip_ns()])
-    except (BedError, CommandError, networks.NetworkError, local_ranks.RankError) as error:
+    except (BedError, CommandError, network_spec.NetworkError, local_ranks.RankError) as error:
         print(f"bench: {error}", file=sys.stderr)
         raise typer.Exit(EXIT_BROKEN) from error
 
@@ -151,7 +152,9 @@ Versus = Annotated[
 Sweep = Annotated[bool, typer.Option("--sweep", help="against each of rocecoll's own algorithms")]
 Networks = Annotated[
     list[str] | None,
-    typer.Option(help="host, host:udp, veth, or veth: and properties, as veth:mtu=9000,loss=0.1"),
+    typer.Option(
+        help="host, host:udp, veth, or veth: and properties, as veth:rate=1gbit,delay=5ms"
+    ),
 ]
 SocketBuffer = Annotated[int | None, typer.Option(help="bytes, of rocecoll's socket")]
 Tcp = Annotated[str | None, typer.Option(help="gloo's congestion control on networks, e.g. cubic")]
@@ -194,9 +197,12 @@ def main(
     """Compare rocecoll with others, interleaved in one run.
 
     Networks need root: two hosts, half of the ranks on each, joined by veth. Its properties are mtu=BYTES,
-    offload=off, loss=PERCENT of all packets at random and both ways, rate=RATE and buffer=SIZE of a
-    switch's ports in the words of tc, and mark=on to mark (ECN) what finds more than half of a buffer in
-    use. Beside the same network with loss=0, the share of its bandwidth is told.
+    offload=off, loss=PERCENT of all packets at random and both ways; rate=RATE, burst=SIZE and limit=SIZE
+    of a token bucket each way in the words of tc (limit is what may wait there), where=host or router for
+    its place, and mark=on to mark (ECN) what finds more than half of the limit in use; delay=TIME each way,
+    jitter=TIME for up to so much more, reorder=PERCENT that skip it; and beside=tcp:cubic, or
+    beside=4*tcp:cubic, for TCP flows all the time, whose bandwidth is told. Beside the same network with
+    loss=0, the share of its bandwidth is told.
 
     host:udp is this host without its shared memory. mpi is OpenMPI over TCP, mpi-shm over shared memory,
     and if both are named, each where rocecoll does likewise; mpi-ucx is OpenMPI over UCX, which takes
@@ -212,7 +218,7 @@ def main(
         where = worlds(network or [HOST], ranks)
         if plot_path is not None or page_path is not None:
             plot.require(plot_path or page.PICTURE, chosen)
-    except (networks.NetworkError, plot.PlotError) as error:
+    except (network_spec.NetworkError, plot.PlotError) as error:
         raise typer.BadParameter(str(error)) from error
     peers = peers_of(versus or ("none" if sweep_all else "gloo"))
     peers += [udp_peer.NAME] if limit is Limit.udp else []

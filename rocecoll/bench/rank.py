@@ -23,7 +23,7 @@ from rocecoll.bench.local_ranks import LOST_OTHERS
 from rocecoll.bench.peers import Peer, TorchPeer, missing
 from rocecoll.bench.plan import OURS, Plan
 from rocecoll.bench.report import Line, Writer
-from rocecoll.bench.turns import Dropper, LostError, first_line, measure_case, say, told_by_all
+from rocecoll.bench.turns import LostError, Way, first_line, measure_case, say, told_by_all
 
 AGREEMENT_LIMIT_S = 300.0
 REFUSED = 2
@@ -78,7 +78,7 @@ def measure(
     plan: Plan,
     peers: Sequence[Peer],
     tell: Callable[[Line], None],
-    droppers: Sequence[Dropper] = (),
+    way: Way = Way(),  # noqa: B008
     pin: bool = False,
 ) -> None:
     try:
@@ -88,7 +88,7 @@ def measure(
         if pin and dist.get_world_size() <= len(os.sched_getaffinity(0)):
             machine.stay_on_a_core(dist.get_rank())
         for number in range(len(plan.cases)):
-            measure_case(number, plan, peers, tell, droppers)
+            measure_case(number, plan, peers, tell, way)
         tell({"ways": ways()})
     except LostError as error:
         raise LostError(culprit(peers) or str(error)) from error

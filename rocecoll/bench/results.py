@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -31,13 +31,17 @@ class Block:
     sent: int = 0  # rocecoll's
     retransmitted: int = 0
     marked: int = 0
+    rtt_us: float | None = None  # of rocecoll's links at the end, where they measure it
+    window_bytes: int | None = None
+    others: int = 0  # bytes that other programs got over the network
+    lasted_s: float = 0.0  # with what the ranks had to agree on
 
 
 def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def part(some: int, whole: int) -> float:
+def part(some: float, whole: float) -> float:
     return some / whole if whole else 0.0
 
 
@@ -58,6 +62,14 @@ class Figures:
     dropped_share: float
     retransmitted_share: float
     marked_share: float
+    rtt_us: float | None  # the median of the blocks; None: not rocecoll, or not measured
+    window_bytes: float | None
+    others_gb_s: float  # what other programs got over the network meanwhile
+
+
+def median_of(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 def all_times_us(blocks: list[Block]) -> list[float]:
@@ -82,6 +94,9 @@ def figures(blocks: list[Block], case: Case, ranks: int) -> Figures:
         dropped_share=part(sum(b.dropped for b in blocks), sum(b.packets for b in blocks)),
         retransmitted_share=part(sum(b.retransmitted for b in blocks), sum(b.sent for b in blocks)),
         marked_share=part(sum(b.marked for b in blocks), sum(b.sent for b in blocks)),
+        rtt_us=median_of(b.rtt_us for b in blocks),
+        window_bytes=median_of(b.window_bytes for b in blocks),
+        others_gb_s=part(sum(b.others for b in blocks), sum(b.lasted_s for b in blocks)) / 1e9,
     )
 
 

@@ -13,7 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import torch
@@ -22,7 +22,7 @@ import torch.distributed as dist
 import rocecoll
 from rocecoll.bench.buffers import Buffers
 from rocecoll.bench.peers import GIVE_UP_S, Peer
-from rocecoll.bench.plan import Plan
+from rocecoll.bench.plan import OURS, Plan
 from rocecoll.bench.report import Line
 from rocecoll.bench.results import Block
 
@@ -164,22 +164,51 @@ class Dropper(Protocol):
         """All that came so far, and how many of them were dropped."""
 
 
-def counters(droppers: Sequence[Dropper]) -> list[float]:
-    """Of the droppers and of rocecoll, of all ranks."""
-    seen = [dropper.packets() for dropper in droppers]
+class Flow(Protocol):
+    """What others send over the network meanwhile."""
+
+    def received(self) -> int:
+        """Bytes so far."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """What this rank knows of the way to it. No two ranks know the same thing."""
+
+    droppers: Sequence[Dropper] = ()
+    others: Sequence[Flow] = ()
+
+
+def counters(way: Way) -> list[float]:
+    """Of the way and of rocecoll, of all ranks."""
+    seen = [dropper.packets() for dropper in way.droppers]
     came, dropped = max((one[0] for one in seen), default=0), sum(one[1] for one in seen)
     ours = rocecoll.stats()
     names = ("packets_sent", "packets_retransmitted", "packets_marked")
-    return total(came, dropped, *(ours[name] for name in names))
+    others = sum(flow.received() for flow in way.others)
+    return total(came, dropped, *(ours[name] for name in names), others)
 
 
-def counted_block(contender: Contender, droppers: Sequence[Dropper]) -> Block:
-    before = counters(droppers)
+def widest_link() -> tuple[float | None, int | None]:
+    """Round trip and window of rocecoll's links that measure them: the longest, and the largest, of all ranks."""
+    mine = [row for row in rocecoll.peer_stats() if row["in_use"]]
+    measured = (
+        max((row[name] or 0 for row in mine), default=0)
+        for name in ("rtt_us", "congestion_window_bytes")
+    )
+    rtt_us, window = (max(column) for column in zip(*gathered(*measured), strict=True))
+    return rtt_us or None, int(window) or None
+
+
+def counted_block(contender: Contender, way: Way) -> Block:
+    before, started = counters(way), time.perf_counter()
     block = contender.block()
-    after = counters(droppers)
-    block.packets, block.dropped, block.sent, block.retransmitted, block.marked = (
+    after, block.lasted_s = counters(way), time.perf_counter() - started
+    block.packets, block.dropped, block.sent, block.retransmitted, block.marked, block.others = (
         int(new - old) for new, old in zip(after, before, strict=True)
     )
+    if contender.peer.name == OURS:
+        block.rtt_us, block.window_bytes = widest_link()
     return block
 
 
@@ -188,14 +217,14 @@ def measure_case(
     plan: Plan,
     peers: Sequence[Peer],
     tell: Callable[[Line], None],
-    droppers: Sequence[Dropper] = (),
+    way: Way,
 ) -> None:
     case = plan.cases[number]
     buffers = Buffers(case, dist.get_rank(), dist.get_world_size())
     contenders = [Contender(peer, buffers, plan.block_s) for peer in peers if peer.supports(case)]
     for _ in range(plan.rounds):
         for contender in (*contenders, *reversed(contenders)):
-            block = counted_block(contender, droppers)
+            block = counted_block(contender, way)
             tell({"case": number, "peer": contender.peer.name, "block": asdict(block)})
     wrong = {contender.peer.name: contender.finish() for contender in contenders}
     tell({"case": number, "wrong": wrong})

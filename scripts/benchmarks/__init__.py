@@ -7,6 +7,9 @@ sockets (udp_peer.py with udp_limit.cc) and each of rocecoll's algorithms (sweep
 say what comes of it, machine.py and cache_line.py where. native.py builds what is in C++, and
 commands.py runs what has to succeed.
 
+Of a network network_spec.py knows the names, networks.py makes it with the devices of links.py, delay_line.py
+(with delay_line.cc) is what delays there, marker.py what marks, and bulk_flow.py the TCP that goes beside.
+
 Over RoCE, beside others in the same guest: yardsticks.py runs outside and prints the table of cases.py;
 rounds.py runs in the guest and takes the blocks in turn; rocecoll_rank.py and openmpi_rank.py are the
 processes that it times.

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command that has to succeed."""
+"""Runs commands that have to succeed, and programs that go on meanwhile."""
 
 from __future__ import annotations
 
+import select
 import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+READY_LIMIT_S = 60
+ENDING_LIMIT_S = 10
 
 
 class CommandError(Exception):
@@ -19,3 +26,32 @@ def run(*command: str) -> str:
     if done.returncode != 0:
         raise CommandError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()}")
     return done.stdout
+
+
+@contextmanager
+def running(command: Sequence[str]) -> Iterator[str]:
+    """A program that says a line when it is ready, which is yielded, and goes on until the block's end."""
+    with tempfile.TemporaryFile("w+") as complaints:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True)
+
+        def failed(what: str) -> CommandError:
+            complaints.seek(0)
+            return CommandError(f"{' '.join(command)} {what}: {complaints.read().strip()}")
+
+        try:
+            assert process.stdout is not None
+            with process.stdout as said:
+                if not select.select([said], [], [], READY_LIMIT_S)[0]:
+                    raise failed(f"is not ready after {READY_LIMIT_S} s")
+                if not (line := said.readline()):
+                    raise failed("has ended")
+                yield line.strip()
+            if process.poll() is not None:
+                raise failed(f"has ended with status {process.returncode} while it was needed")
+        finally:
+            process.terminate()
+            try:
+                process.wait(ENDING_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

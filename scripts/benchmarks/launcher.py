@@ -12,7 +12,8 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from benchmarks import mpi_peer, networks, udp_peer
+from benchmarks import mpi_peer, network_spec, networks, udp_peer
+from benchmarks.links import in_namespace
 from rocecoll.bench import local_ranks, plan, results
 from rocecoll.bench.report import Collector
 from rocecoll.bench.results import HOST_UDP, Row
@@ -27,7 +28,7 @@ class World:
 
     name: str
     ranks: int
-    spec: networks.Spec | None = None  # of a network
+    spec: network_spec.Spec | None = None  # of a network
 
     @property
     def hosts(self) -> int:
@@ -53,7 +54,7 @@ class World:
 
 def world(name: str, ranks: int) -> World:
     """Raises NetworkError for a name that is none."""
-    return World(name, ranks, networks.parse(name) if networks.is_network(name) else None)
+    return World(name, ranks, network_spec.parse(name) if network_spec.is_network(name) else None)
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Plan(plan.Plan):
         """
         ways = there.openmpi(self.peers)
         lacking = set(mpi_peer.WAYS) - set(ways[:1])
-        if there.ranks != 2 or (there.spec is not None and there.spec.loses):
+        if there.ranks != 2 or (there.spec is not None and not there.spec.is_plain):
             lacking.add(udp_peer.NAME)
         peers = [name for name in self.peers if name not in lacking]
         first = replace(self.on_ranks(there.ranks), peers=peers)
@@ -90,10 +91,11 @@ def environment(plan: Plan, there: World) -> dict[str, str]:
     return made
 
 
-def on_network(rank: int, on_a_host: int) -> dict[str, str]:
+def on_network(rank: int, on_a_host: int, helpers: int) -> dict[str, str]:
     """Of a rank; the first host has the first ones."""
     # These hosts share their processors, which no rank can know.
-    crowded = on_a_host * len(networks.DATA_ADDRESSES) > len(os.sched_getaffinity(0))
+    busy = on_a_host * len(networks.DATA_ADDRESSES) + helpers
+    crowded = busy > len(os.sched_getaffinity(0))
     return ({"ROCECOLL_SPIN_US": "0"} if crowded else {}) | {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank % on_a_host),
@@ -111,10 +113,11 @@ def processes(
     shared, ranks = environment(plan, there), there.ranks
     if network is not None:
         on_a_host = ranks // len(network.namespaces)
+        helpers = there.spec.helpers if there.spec else 0
         return [
             (
-                networks.in_namespace(network.namespaces[rank // on_a_host], *program),
-                shared | on_network(rank, on_a_host),
+                in_namespace(network.namespaces[rank // on_a_host], *program),
+                shared | on_network(rank, on_a_host, helpers),
             )
             for rank in range(ranks)
         ]
@@ -127,12 +130,14 @@ def processes(
 def start(
     plan: Plan, there: World, network: networks.Network | None, report: Path
 ) -> list[subprocess.Popen[bytes]]:
-    droppers: list[tuple[networks.Dropper, ...]] = [()] * there.ranks
+    droppers: list[tuple[networks.OnTheWay, ...]] = [()] * there.ranks
     if network is not None:  # a host's first rank counts for all of them
         droppers[:: there.ranks // len(network.droppers)] = network.droppers
+    flows = network.flows if network else None
     job = {
         "plan": plan.json(),
         "droppers": [[asdict(one) for one in of_rank] for of_rank in droppers],
+        "flows": asdict(flows) if flows else None,
         "control_interface": networks.CONTROL if network else None,
         "data_interface": networks.DATA if network else None,
         "report": str(report),

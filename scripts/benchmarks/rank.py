@@ -14,10 +14,11 @@ from typing import Any
 import torch.distributed as dist
 
 from benchmarks import core_peer, mpi_peer, sweep, udp_peer
-from benchmarks.networks import DATA_ADDRESSES, Dropper
+from benchmarks.networks import DATA_ADDRESSES, Flows, read_dropper
 from rocecoll.bench import rank
 from rocecoll.bench.peers import Peer, TorchPeer
 from rocecoll.bench.plan import Plan
+from rocecoll.bench.turns import Way
 
 
 def made(name: str, interface: str | None) -> Peer:
@@ -39,9 +40,11 @@ def main(job: dict[str, Any]) -> int:
     if mpi_peer.among(plan.peers):
         mpi_peer.take_rank()
     rank.join(job["control_interface"])
-    droppers = [Dropper(**one) for one in job["droppers"][dist.get_rank()]]
+    droppers = [read_dropper(one) for one in job["droppers"][dist.get_rank()]]
+    others = [Flows(**job["flows"])] if job["flows"] and dist.get_rank() == 0 else []
+    way = Way(droppers, others)
     peers = [made(name, job["data_interface"]) for name in plan.contenders]
-    rank.measure(plan, peers, rank.teller(Path(job["report"])), droppers, pin=True)
+    rank.measure(plan, peers, rank.teller(Path(job["report"])), way, pin=True)
     return 0
 
 

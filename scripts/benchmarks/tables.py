@@ -9,7 +9,7 @@ from itertools import groupby
 
 from rich.table import Table
 
-from benchmarks.networks import Spec, is_network, parse
+from benchmarks.network_spec import Spec, is_network, parse
 from rocecoll.bench import sizes
 from rocecoll.bench.operations import Operation
 from rocecoll.bench.plan import OURS
@@ -19,6 +19,7 @@ from rocecoll.bench.tables import bounded, figure_texts, percent, ratio_texts, s
 COLUMNS = ("operation", "size", "type", "place", "peer", "p50 us", "p99 us")
 BANDWIDTHS = ("algbw GB/s", "busbw GB/s", "CPU s/GB", "#wrong")
 OF_NETWORKS = ("of loss=0", "dropped", "sent again", "marked")
+BESIDE = ("TCP GB/s",)  # what the other flows of the network have got meanwhile
 COMPARED = ("time / ours", "rounds")
 
 
@@ -46,8 +47,8 @@ def reference_of(row: Row, all_rows: Iterable[Row]) -> Row | None:
     return None
 
 
-def cells(row: Row, peer: str, reference: Row | None, on_network: bool) -> list[str]:
-    figures, case = row.figures(peer), row.case
+def cells(row: Row, peer: str, reference: Row | None) -> list[str]:
+    figures, case, spec = row.figures(peer), row.case, spec_of(row)
     found = [
         case.operation.value,
         sizes.text(case.bytes(row.ranks)),
@@ -58,10 +59,11 @@ def cells(row: Row, peer: str, reference: Row | None, on_network: bool) -> list[
         "" if figures.cpu_s_per_gb is None else short(figures.cpu_s_per_gb),
         str(row.wrong[peer]),
     ]
-    if on_network:
+    if spec is not None:
         found += [kept_text(row, reference, peer), percent(figures.dropped_share)]
         ours = (figures.retransmitted_share, figures.marked_share)
         found += [percent(share) if peer == OURS else "" for share in ours]
+        found += [short(figures.others_gb_s)] if spec.flows else []
     return found + ratio_texts(row, peer)
 
 
@@ -70,10 +72,6 @@ class Group:
     """The rows of one table."""
 
     rows: list[Row]
-
-    @property
-    def on_network(self) -> bool:
-        return is_network(self.rows[0].network)
 
     @property
     def title(self) -> str:
@@ -85,11 +83,14 @@ class Group:
 
     @property
     def columns(self) -> list[str]:
-        return [*COLUMNS, *BANDWIDTHS, *(OF_NETWORKS if self.on_network else ()), *COMPARED]
+        spec = spec_of(self.rows[0])
+        beside = BESIDE if spec is not None and spec.flows else ()
+        of_network = (*OF_NETWORKS, *beside) if spec is not None else ()
+        return [*COLUMNS, *BANDWIDTHS, *of_network, *COMPARED]
 
     def of_row(self, row: Row, all_rows: list[Row]) -> list[list[str]]:
         reference = reference_of(row, all_rows)
-        return [cells(row, peer, reference, self.on_network) for peer in row.blocks]
+        return [cells(row, peer, reference) for peer in row.blocks]
 
     def lines(self, all_rows: list[Row]) -> list[list[str]]:
         """`all_rows` of the run, where other networks are that this one is compared with."""

@@ -8,10 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from launch import environment, run_programs
+from program_server import enter_namespace
 
 RUNNING_LIMIT_S = 60
 
@@ -72,6 +75,17 @@ def joined_hosts() -> Iterator[tuple[Host, ...]]:
     finally:
         for host in HOSTS:
             ip("netns", "del", host.namespace)
+
+
+@contextmanager
+def inside(namespace: str) -> Iterator[None]:
+    """This thread is there until the end of the block; what it opens stays there."""
+    with open("/proc/self/ns/net") as home, Path("/var/run/netns", namespace).open() as there:
+        enter_namespace(there.fileno(), namespace)
+        try:
+            yield
+        finally:
+            enter_namespace(home.fileno(), "where it was")
 
 
 def forbid_udp(host: Host, how: str, *selector: str) -> None:

@@ -25,6 +25,7 @@ from benchmarks import (
     launcher,
     machine,
     mpi_peer,
+    network_spec,
     networks,
     page,
     sweep,
@@ -260,7 +261,8 @@ def test_peers_stay_where_they_can_run() -> None:
     assert peers("host:udp", 2, "mpi-shm") == ["gloo", "mpi-shm"]
     assert peers("veth:mtu=9000", 2, "mpi", "mpi-shm", "raw-udp") == ["gloo", "raw-udp"]
     assert peers("veth", 4, "raw-udp") == ["gloo"]
-    for name in ("veth:loss=1", "veth:rate=1gbit"):
+    assert peers("veth:delay=5ms", 2, "raw-udp") == ["gloo", "raw-udp"]
+    for name in ("veth:loss=1", "veth:rate=1gbit", "veth:delay=5ms,reorder=1"):
         assert peers(name, 2, "mpi", "raw-udp") == ["gloo"]
     ring = launcher.Plan([case(Operation.send_recv), case()], [], 1, 0.1)
     [two] = ring.on(launcher.world("host", 2))
@@ -305,7 +307,7 @@ def test_each_number_of_ranks_on_each_network() -> None:
         "2 hosts, veth",
         "2 hosts with 2 ranks each, veth",
     ]
-    with pytest.raises(networks.NetworkError, match="3 ranks are not equally many on 2 hosts"):
+    with pytest.raises(network_spec.NetworkError, match="3 ranks are not equally many on 2 hosts"):
         bench.worlds(["veth"], [3])
 
 

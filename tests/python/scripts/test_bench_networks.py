@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./scripts/bench --network: its names, its sums, and one small run between real namespaces."""
+"""./scripts/bench --network: its sums, and small runs between real namespaces."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,11 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 from launch import ROOT, end_tree, environment
+from namespaces import inside
 
 sys.path.append(str(ROOT / "scripts"))
 
 from benchmarks import commands, networks, tables
 from benchmarks.commands import CommandError
+from benchmarks.network_spec import NetworkError, parse
 
 from rocecoll.bench.operations import Case, DataType, Operation, Place, Reduction
 from rocecoll.bench.results import Block, Row, figures
@@ -27,48 +30,6 @@ BENCH = [sys.executable, str(ROOT / "scripts" / "bench.py")]
 LIMIT_S = 300
 MIB = 1 << 20
 CASE = Case(Operation.all_reduce, MIB, DataType.float32, Reduction.sum, Place.in_place)
-
-
-@pytest.mark.quick
-def test_names_of_networks() -> None:
-    assert networks.parse("veth") == networks.Spec("veth")
-    plain = networks.parse("veth:mtu=9000,offload=off")
-    assert (plain.mtu, plain.offload, plain.rate) == (9000, False, "")
-    lossy = networks.parse("veth:loss=0.1")
-    assert (lossy.loss_percent, lossy.offload) == (0.1, False)  # packets are lost one by one
-    shaped = networks.parse("veth:rate=1gbit,buffer=128kb")
-    assert (shaped.bytes_per_s, shaped.buffer_bytes, shaped.burst_bytes) == (
-        125_000_000,
-        131072,
-        15625,
-    )
-    marked = networks.parse("veth:rate=1gbit,mark=on")
-    assert (marked.marks, marked.buffer_bytes) == (True, 65536)
-    assert networks.parse("veth:rate=10mbit").burst_bytes >= 1514  # else nothing would fit
-    assert networks.parse("veth:rate=10mbit,mtu=9000").burst_bytes >= 9014
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "lan",
-        "veth:",
-        "veth:loss",
-        "veth:loss=",
-        "veth:loss=100",
-        "veth:loss=1e1",
-        "veth:loss=1,loss=2",
-        "veth:rate=0gbit",
-        "veth:offload=on",
-        "veth:mark=on",
-        "veth:buffer=64kb",
-    ],
-)
-def test_other_names_are_refused(name: str) -> None:
-    with pytest.raises(networks.NetworkError, match=repr(name)):
-        networks.parse(name)
 
 
 def runs(program: str, random: int) -> int:
@@ -117,14 +78,76 @@ def test_loss_is_compared_with_no_loss() -> None:
     assert tables.kept_text(rows[1], None, "rocecoll") == ""
 
 
+def need(*names: str) -> None:
+    """Skips where such networks cannot be made."""
+    for name in names:
+        try:
+            with networks.made(parse(name)):
+                pass
+        except (CommandError, NetworkError) as error:
+            pytest.skip(f"no such networks here: {error}")
+
+
 @pytest.fixture
 def can_make_networks() -> None:
-    for name in ("veth:loss=1", "veth:rate=1gbit,mark=on"):
-        try:
-            with networks.made(networks.parse(name)):
-                pass
-        except (CommandError, networks.NetworkError) as error:
-            pytest.skip(f"no such networks here: {error}")
+    need("veth:loss=1", "veth:rate=1gbit,mark=on", "veth:delay=1ms,beside=tcp:reno")
+
+
+def bound(network: networks.Network, host: int) -> socket.socket:
+    with inside(network.namespaces[host]):
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.bind((networks.DATA_ADDRESSES[host], 0))
+    made.settimeout(LIMIT_S)
+    return made
+
+
+@pytest.mark.parametrize("where", ["host", "router"])
+def test_packets_take_the_delay_and_full_buckets_drop(where: str) -> None:
+    name = f"veth:rate=1mbit,burst=8kb,limit=16kb,where={where},offload=off,delay=20ms"
+    need(name)
+    with (
+        networks.made(parse(name)) as network,
+        bound(network, 0) as one,
+        bound(network, 1) as other,
+    ):
+        started = time.monotonic()
+        one.sendto(b"there", other.getsockname())
+        assert other.recv(100) == b"there"
+        other.sendto(b"back", one.getsockname())
+        assert one.recv(100) == b"back"
+        assert time.monotonic() - started >= 0.04
+        [bucket, cable] = network.droppers[1]
+        deadline = time.monotonic() + LIMIT_S
+        while bucket.packets()[1] == 0:
+            assert time.monotonic() < deadline
+            one.sendto(bytes(1400), other.getsockname())
+        assert [dropper.packets()[1] for dropper in (cable, *network.droppers[0])] == [0, 0, 0]
+
+
+def test_other_flows_go_on_as_long_as_the_network() -> None:
+    name = "veth:rate=1gbit,beside=2*tcp:reno"
+    need(name)
+    with networks.made(parse(name)) as network:
+        assert network.flows is not None
+        before, deadline = network.flows.received(), time.monotonic() + LIMIT_S
+        while network.flows.received() < before + MIB:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert [child for child in children() if "bulk_flow.py" in " ".join(child.cmdline())] == []
+
+
+def test_flows_that_end_early_are_told() -> None:
+    name = "veth:beside=tcp:reno"
+    need(name)
+    told = pytest.raises(CommandError, match=r"bulk_flow.py send .* while it was needed")
+    with told, networks.made(parse(name)):
+        [sender] = [child for child in children() if "send" in child.cmdline()]
+        sender.kill()
+        sender.wait(LIMIT_S)
+
+
+def children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -166,7 +189,8 @@ def end(process: subprocess.Popen[str]) -> str:
 @pytest.mark.nightly
 def test_blocks_run_on_every_network_and_drops_are_counted(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
-    names = ("veth:loss=5", "veth:rate=20mbit,buffer=16kb", "veth:rate=20mbit,buffer=32kb,mark=on")
+    names = ("veth:loss=5", "veth:rate=20mbit,limit=16kb", "veth:rate=20mbit,limit=32kb,mark=on")
+    names += ("veth:rate=100mbit,where=host,delay=5ms,beside=2*tcp:reno",)
     options = [word for name in names for word in ("--network", name)]
     options += ["-b", "256K", "-e", "256K", "--rounds", "1", "--block-s", "1", "--tcp", "reno"]
     process = start(*options, "--socket-buffer", "212992", "--output", str(report))
@@ -182,11 +206,14 @@ def test_blocks_run_on_every_network_and_drops_are_counted(tmp_path: Path) -> No
             assert peer["wrong"] == 0
             assert len(peer["block_medians_us"]) == 2
         assert row["peers"]["rocecoll"]["operations"] > 0
-    lossy, shaped, marked = (row["peers"]["rocecoll"] for row in written["rows"])
+    lossy, shaped, marked, long = (row["peers"]["rocecoll"] for row in written["rows"])
     assert 0.01 < lossy["dropped_share"] < 0.15  # at least 700 packets, of which 5 % are dropped
     assert lossy["retransmitted_share"] > 0
     assert shaped["marked_share"] == 0
     assert marked["marked_share"] > 0
+    assert shaped["others_gb_s"] == 0 and long["others_gb_s"] > 0
+    assert long["rtt_us"] >= 10_000 and long["window_bytes"] > 0
+    assert "TCP GB/s" in output
 
 
 @pytest.mark.usefixtures("can_make_networks")
