@@ -29,6 +29,7 @@ CONTROL_MTU = 1500
 DATA, CONTROL = "data", "control"  # the devices of each host
 CONTROL_ADDRESSES = ("10.79.1.1", "10.79.1.2")
 DATA_ADDRESSES = ("10.79.0.1", "10.79.0.2")
+DATA_NETWORK = "10.79.0.0/24"
 PORTS, BRIDGES = ("port0", "port1"), ("bridge0", "bridge1")
 MARKER = Path(__file__).with_name("marker.py")
 BULK_FLOW = Path(__file__).with_name("bulk_flow.py")
@@ -157,10 +158,10 @@ def flowing(network: Network, spec: Spec, directory: Path) -> Iterator[Network]:
         yield replace(network, flows=Flows(str(counter)))
 
 
-def set_congestion_control(host: int, namespace: str, name: str) -> None:
-    """Of the TCP connections that the host makes from now on: a namespace may not have a default of its own."""
-    route = ["10.79.0.0/24", "dev", DATA, "src", DATA_ADDRESSES[host]]
-    run("ip", "-n", namespace, "route", "change", *route, "congctl", name)
+def set_congestion_control(name: str, *where: str) -> None:
+    """Of TCP connections that are made from now on, by this host or by another (`where` is for ip): a namespace
+    may not have a default of its own."""
+    run("ip", *where, "route", "change", DATA_NETWORK, "dev", DATA, "congctl", name)
 
 
 @contextmanager
@@ -188,7 +189,7 @@ def made(spec: Spec, tcp: str | None = None) -> Iterator[Network]:
                     run("ip", "-n", host, "addr", "add", address, "dev", device)
                     wait_until_running(host, device)
                 if tcp is not None:
-                    set_congestion_control(index, host, tcp)
+                    set_congestion_control(tcp, "-n", host)
             network = Network(hosts, on_the_way)
             if spec.flows:
                 network = stack.enter_context(flowing(network, spec, Path(name)))

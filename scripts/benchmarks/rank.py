@@ -13,7 +13,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from benchmarks import core_peer, mpi_peer, sweep, udp_peer
+from benchmarks import core_peer, mpi_peer, sweep, tcp_peer, udp_peer
 from benchmarks.networks import DATA_ADDRESSES, Flows, read_dropper
 from rocecoll.bench import rank
 from rocecoll.bench.peers import Peer, TorchPeer
@@ -30,6 +30,8 @@ def made(name: str, interface: str | None) -> Peer:
     if name == udp_peer.NAME:
         address = DATA_ADDRESSES[dist.get_rank()] if interface else "127.0.0.1"
         return udp_peer.UdpPeer(address, interface or "lo")
+    if tcp_peer.SEPARATOR in name:
+        return tcp_peer.TcpPeer(name, interface)
     if sweep.SEPARATOR in name:
         return sweep.AlgorithmPeer(name, interface)
     return TorchPeer(name, interface)

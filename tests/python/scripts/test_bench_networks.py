@@ -19,9 +19,10 @@ from namespaces import inside
 
 sys.path.append(str(ROOT / "scripts"))
 
+from bench_networks import need
 from benchmarks import commands, networks, tables
 from benchmarks.commands import CommandError
-from benchmarks.network_spec import NetworkError, parse
+from benchmarks.network_spec import parse
 
 from rocecoll.bench.operations import Case, DataType, Operation, Place, Reduction
 from rocecoll.bench.results import Block, Row, figures
@@ -76,16 +77,6 @@ def test_loss_is_compared_with_no_loss() -> None:
     assert [tables.reference_of(one, rows) for one in rows] == [None, rows[3], None, None]
     assert tables.kept_text(rows[1], rows[3], "rocecoll") == "0.75"
     assert tables.kept_text(rows[1], None, "rocecoll") == ""
-
-
-def need(*names: str) -> None:
-    """Skips where such networks cannot be made."""
-    for name in names:
-        try:
-            with networks.made(parse(name)):
-                pass
-        except (CommandError, NetworkError) as error:
-            pytest.skip(f"no such networks here: {error}")
 
 
 @pytest.fixture

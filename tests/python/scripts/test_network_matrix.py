@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/network_matrix: its networks, its page, and one small run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import network_matrix
+import pytest
+from bench_networks import need
+from benchmarks import network_page, network_spec
+from benchmarks.network_page import Line
+from benchmarks.network_spec import parse
+from launch import ROOT, environment, run_programs
+from rich.console import Console
+
+from rocecoll.bench.results import Block, Row
+
+SCRIPT = str(ROOT / "scripts" / "network_matrix.py")
+LIMIT_S = 300
+CONTROLS = ("cubic", "bbr")
+
+
+@pytest.fixture
+def every_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    controls = tmp_path / "controls"
+    controls.write_text("reno cubic bbr\n")
+    monkeypatch.setattr(network_spec, "CONTROLS", controls)
+    monkeypatch.setattr(network_matrix, "CONTROLS", controls)
+    return controls
+
+
+def row(one: network_matrix.Measurement) -> Row:
+    """Ours at 4 MiB a second, gloo at a half and a quarter of it."""
+    mib = one.size_bytes / (1 << 20)
+    blocks = {
+        name: [Block([mib * time * 1e6], mib * time, others=50_000_000, lasted_s=1.0)] * 4
+        for name, time in (("rocecoll", 0.25), ("gloo/cubic", 0.5), ("gloo/bbr", 1.0))
+    }
+    for ours in blocks["rocecoll"]:
+        ours.sent, ours.retransmitted, ours.others = 1000, 25, 100_000_000
+        ours.rtt_us, ours.window_bytes = 1500.0, 64_000
+    return Row(one.network, 2, one.case, blocks, dict.fromkeys(blocks, 0), hosts=2)
+
+
+@pytest.mark.quick
+@pytest.mark.usefixtures("every_control")
+def test_every_network_of_the_list_is_one_and_told_apart() -> None:
+    told = set()
+    for one in network_matrix.MATRIX:
+        parse(one.network)
+        told.add((network_page.words(one.network), one.operation, one.size_bytes))
+    assert len(told) == len(network_matrix.MATRIX)
+    assert network_page.words("veth") == "no shaper"
+    assert (
+        network_page.words(
+            "veth:rate=100mbit,burst=32kb,where=host,delay=500us,beside=2*tcp:cubic,offload=off"
+        )
+        == "100 Mbit/s, at the host, burst 32 KB, 500 us each way, singly, beside 2 TCP cubic"
+    )
+
+
+@pytest.mark.quick
+def test_cells_of_a_line() -> None:
+    shaped = network_matrix.Measurement("veth:rate=1gbit")
+    cells = network_page.cells(Line(row(shaped), "model"), CONTROLS)
+    assert cells[:3] == ["1 Gbit/s, at the router", "all_reduce, 4 MiB", "model"]
+    assert cells[3:7] == ["4.19", "2.5 %", "1.5 ms", "64 KB"]
+    assert cells[7:] == ["2.1", "1.05", "2.00", "100, 50, 50"]
+    assert len(cells) == len(network_page.columns(CONTROLS))
+    alone = row(shaped)
+    del alone.blocks["gloo/bbr"]
+    assert network_page.cells(Line(alone, "model"), CONTROLS)[7:9] == ["2.1", ""]
+
+
+@pytest.mark.quick
+def test_a_kernel_without_bbr_leaves_out_what_needs_it(
+    every_control: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every_control.write_text("cubic\n")
+    monkeypatch.setattr(
+        network_matrix, "measured", lambda one, names, _: [Line(row(one), name) for name in names]
+    )
+    matrix = network_matrix.chosen(["beside"])
+    found = network_matrix.lines(matrix, ["model", "cubic"], 1.0, Console(width=1000))
+    assert [line.controller for line in found] == ["model", "cubic"]
+    assert "no congestion control 'bbr'" in capsys.readouterr().out
+    assert network_matrix.tcp_controls() == ["cubic"]
+
+
+@pytest.mark.quick
+def test_only_several_controllers_set_the_variable() -> None:
+    assert network_matrix.variables("model", ["model"]) == {}
+    assert network_matrix.variables("model", ["model", "cubic"]) == {"ROCECOLL_CONGESTION": "model"}
+    assert network_matrix.variables("cubic", ["cubic"]) == {"ROCECOLL_CONGESTION": "cubic"}
+
+
+@pytest.mark.nightly
+def test_a_page_is_made_of_one_run(tmp_path: Path) -> None:
+    wanted = "veth:rate=1gbit,burst=512kb"
+    need(wanted)
+    page = tmp_path / "networks.md"
+    command = [sys.executable, SCRIPT, "--seconds", "0.4", "--only", wanted, "--output", str(page)]
+    env = environment(PYTHONPATH=os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))))
+    [done] = run_programs([command], [env], LIMIT_S)
+    assert done.returncode == 0, done.stdout
+    line = "| 1 Gbit/s, at the router, burst 512 KB, limit 500 KB | all_reduce, 4 MiB | model |"
+    assert line in done.stdout
+    text = page.read_text()
+    assert text.count("Gbit/s, at the router") == 1 and line in text
+    assert f"```\n./scripts/network_matrix --seconds 0.4 --only {wanted}" in text
