@@ -45,14 +45,14 @@ A **token bucket** is how most systems hold a sender to a rate: `tc tbf`, the ba
 machine or of a cloud's instance. Tokens come in at the rate, and a packet that leaves takes its size of them. After a
 pause the bucket is full, and so much (the *burst*) leaves at once, as fast as the line below it goes; then packets wait,
 up to the *limit*, and what comes on top is dropped. So the first packets after a pause tell nothing about the rate, and
-a sender that takes their speed for it loses all that the limit has no room for. Where a *limit* is much smaller than
-what the path holds, rate times round trip, nobody can keep it busy without losses.
+a sender that takes their speed for it loses all that the limit has no room for. Where the limit is much smaller than
+what the path holds, rate times round trip, only who sends evenly keeps the path busy.
 
-A bucket **at the host** itself drops before a packet has left: the kernel tells TCP, which waits, and does not tell who
-sends datagrams. One **at a router** tells nobody.
+A bucket **at the host** itself drops before a packet has left, and the kernel says so to who sends it, TCP or rocecoll.
+One **at a router** tells nobody: its losses are found out a round trip later.
 
-With **offloads** the kernel hands on up to 64 KiB at once, and a bucket that takes them whole drops them whole. `singly`
-is without.
+With offloads the kernel hands on up to 64 KiB at once, and a bucket whose burst is larger takes them whole, and drops
+them whole. `singly` is without offloads, as behind many virtual devices.
 
 **Ask for ECN** where you have a say in the switches: a queue that marks packets before it is full makes senders slow
 down without losing anything, and rocecoll reacts to it without being told ([how](tuning.md#ecn-and-dscp)). It is worth

@@ -326,6 +326,26 @@ def test_ranks_of_a_network_are_dealt_host_by_host() -> None:
 
 
 @pytest.mark.quick
+@pytest.mark.parametrize(
+    ("cores", "name", "spins"),
+    [
+        (2, "veth", True),
+        (2, "veth:delay=1ms", False),
+        (3, "veth:delay=1ms", True),
+        (1, "veth", False),
+    ],
+)
+def test_ranks_leave_processors_to_what_their_network_needs(
+    monkeypatch: pytest.MonkeyPatch, cores: int, name: str, spins: bool
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    network = networks.Network(("a", "b"), ((), ()))
+    plan = launcher.Plan([case()], [], 1, 0.1)
+    started = launcher.processes(plan, launcher.world(name, 2), network, ["program"])
+    assert {env.get("ROCECOLL_SPIN_US") for _, env in started} == {None if spins else "0"}
+
+
+@pytest.mark.quick
 def test_ucx_takes_memory_or_network_as_rocecoll_does() -> None:
     plan = launcher.Plan([case()], ["mpi-ucx"], 1, 0.1)
     for name, ways in (("host", "posix,sysv,cma,self"), ("host:udp", "tcp,self")):
