@@ -39,9 +39,9 @@ uint64_t CongestionController::on_sent(Instant now, uint64_t bytes) {
 }
 
 double CongestionController::burst_bytes(double rate, double strength) const {
-  return std::clamp(rate * Seconds(kBurstTime) * strength,
-                    kBurstPackets * static_cast<double>(packet_),
-                    static_cast<double>(CatchUp::kLeast));
+  const double burst =
+      std::min(rate * Seconds(kBurstTime) * strength, static_cast<double>(CatchUp::kLeast));
+  return std::max(burst, kBurstPackets * static_cast<double>(packet_));
 }
 
 }  // namespace rocecoll

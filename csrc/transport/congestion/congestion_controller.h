@@ -108,6 +108,8 @@ class CongestionController {
   // That go at once at this rate: smaller than a message of segmentation offload where `strength`,
   // up to 1, says so.
   double burst_bytes(double rate, double strength) const;
+  uint64_t max_window() const { return max_window_; }
+  double least_window() const { return static_cast<double>(kLeastPackets * packet_); }
   // Bytes of the largest packet so far.
   uint64_t packet() const { return packet_; }
   Pacer& pacer() { return pacer_; }

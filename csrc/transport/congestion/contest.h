@@ -17,9 +17,9 @@ class Contest {
   static constexpr double kKept = 0.7;  // CUBIC's beta (RFC 9438 section 4.6)
 
   // After each round without a contest: whether one begins. `queue`: how long each of its packets
-  // waited at least. `drained`: we had more in flight than the least window before we drained our
-  // part.
-  bool begins(bool queued, Duration queue, bool drained, bool lost, bool limited) {
+  // waited at least. `drainable`: our share of what the path holds without it is more than the
+  // least window, so that a queue of our making would be gone.
+  bool begins(bool queued, Duration queue, bool drainable, bool lost, bool limited) {
     if (!queued) {
       stuck_ = stands_ = rounds_of_loss_ = 0;
       return false;
@@ -27,7 +27,7 @@ class Contest {
     rounds_of_loss_ = lost ? kOverflows : rounds_of_loss_ - std::min(rounds_of_loss_, 1u);
     if (!limited) return false;
     ++stuck_;
-    stands_ = drained || queue >= kLongQueue ? stands_ + 1 : 0;
+    stands_ = drainable || queue >= kLongQueue ? stands_ + 1 : 0;
     if (stands_ < kStands && !(stuck_ >= kOverflows && rounds_of_loss_ > 0)) return false;
     stuck_ = stands_ = 0;
     return true;

@@ -9,11 +9,12 @@
 
 namespace rocecoll {
 
-// CUBIC (RFC 9438), as most of TCP does it, for comparison and for networks whose other traffic is
-// TCP's: every loss is taken for a full queue, and answered once a round trip.
+// CUBIC (RFC 9438), for comparison and for networks whose other traffic is TCP's: every loss is
+// taken for a full queue, and answered once a round trip.
 //
 // Paced (RFC 9002 section 7.7); marks count as losses that cost less (RFC 8511). Bytes in place of
-// segments.
+// segments. An outage costs a cut as any loss does, and a path that was silent keeps its window:
+// the pace bounds what goes out then.
 class CubicController final : public CongestionController {
  public:
   explicit CubicController(uint64_t max_window_bytes)
@@ -38,14 +39,14 @@ class CubicController final : public CongestionController {
   bool in_slow_start() const { return window_bytes_ < threshold_; }
 
   double window_bytes_ = static_cast<double>(kInitialWindow);
-  double threshold_ = static_cast<double>(kMaxWindow);  // ssthresh
-  double most_ = 0;                                     // W_max, at the last cut
+  double threshold_ = static_cast<double>(kMaxWindow);  // ssthresh, and cwnd_epoch
+  double most_ = 0;                                     // W_max
+  double before_cut_ = 0;                               // cwnd_prior
   double reno_ = 0;                                     // W_est
   Instant grows_since_ = kNever;                        // the epoch's beginning
   Instant cut_at_{};
-  Instant round_trip_taken_at_{};
-  Duration round_trip_{};  // smoothed, with what the peer's host adds
-  // Of the acknowledgement that is being read, and since the one before.
+  Duration round_trip_{};  // smoothed, with what the peer's host adds; zero before the first
+  // Of the acknowledgement that is being read, and what was lost since the one before.
   uint64_t acked_ = 0;
   uint64_t lost_ = 0;
   Instant newest_at_{};
@@ -53,7 +54,7 @@ class CubicController final : public CongestionController {
 
   Instant held_back_at_{};
   bool waited_ = false;  // the next packet, for the pacer
-  Instant acknowledged_at_{};
+  Instant active_at_{};  // the last acknowledgement, or the first packet after silence
 };
 
 }  // namespace rocecoll

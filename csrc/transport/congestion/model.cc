@@ -30,6 +30,7 @@ uint64_t ModelController::take_sent(Instant now, uint64_t bytes) {
   if (waited) {
     lateness_ += (std::clamp(late, Duration{0}, Pacer::kMostLate) - lateness_) / 8;
   }
+  flight_bound_.on_sent(bytes_in_flight());
   pacer().on_sent(now, bytes, waited);
   if (begins) begin_round(now);
   return meter_.delivered();
@@ -48,6 +49,7 @@ void ModelController::restart(Instant now) {
   strength_ = {};
   catch_up_ = {};
   startup_ = {};
+  flight_bound_ = {};
   contest_ = {};
   last_pace_ = bound_ = drain_window_ = 0;
   bound_by_marks_ = false;
@@ -93,6 +95,13 @@ void ModelController::end_round(Instant arrived_at) {
                      round.limited ? round.time(arrived_at) : Duration{0});
   marks_.end_round();
   random_loss_.count_round(is_queue(round.most_rtt));
+  // What queues mark bounds the flight sooner; where packets overtake each other, loss is declared
+  // too soon at first.
+  if (marks_.value() > 0 || rtts_.reorders()) {
+    flight_bound_ = {};
+  } else {
+    flight_bound_.on_round(random_loss_.surely_overflowed(round), packet());
+  }
   ++rounds_in_phase_;
   ++calm_rounds_;
   end_round_of_phase(queued, overflow);

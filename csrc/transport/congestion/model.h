@@ -9,6 +9,7 @@
 #include "transport/congestion/congestion_controller.h"
 #include "transport/congestion/contest.h"
 #include "transport/congestion/delivery_rate.h"
+#include "transport/congestion/flight_bound.h"
 #include "transport/congestion/mark_share.h"
 #include "transport/congestion/probe_strength.h"
 #include "transport/congestion/random_loss.h"
@@ -28,7 +29,8 @@ namespace rocecoll {
 //   below it (down) until the queue is gone; at the rate (cruise), where loss is noise.
 // - A queue beyond the hosts' jitter is drained by all who see it, to what their share needs (FAST
 //   TCP; Copa, NSDI 2018). One that stays and overflows is TCP's, and is competed with as TCP does.
-// - Probes that make a queue overflow become weaker, and the bursts smaller.
+// - Probes that make a queue overflow become weaker, and the bursts smaller; whatever made it
+//   overflow, less is in flight then, and for a while.
 // - Where queues mark packets (ECN), their share bounds rate, bursts and flight (DCTCP, RFC 8257).
 // - Every few seconds the flight shrinks until the empty round trip shows again.
 //
@@ -97,6 +99,7 @@ class ModelController final : public CongestionController {
   ProbeStrength strength_;
   CatchUp catch_up_;
   StartupGrowth startup_;
+  FlightBound flight_bound_;
   Contest contest_;
 
   Phase phase_ = Phase::kStartup;

@@ -71,9 +71,9 @@ void ModelController::end_steady_round(bool queued, bool overflow) {
   }
   if (marks_.any() && !probed) react_to_marks();
   if (!marks_.any()) random_loss_.learn(round, calm_rounds_, packet());
-  const bool drained = own_share_bytes() > static_cast<double>(kLeastPackets * packet());
+  const bool drainable = own_share_bytes() > least_window();
   const Duration queue = round.least_rtt - rtts_.base();
-  if (contest_.begins(queued, queue, drained, round.lost > 0, round.limited)) {
+  if (contest_.begins(queued, queue, drainable, round.lost > 0, round.limited)) {
     contest_.begin(static_cast<double>(bytes_in_flight()));
     enter(Phase::kContest);
   }

@@ -57,11 +57,11 @@ double ModelController::gain() const {
 void ModelController::steer(Instant now) {
   if (delivery_rate() == 0) return;
   double paced = gain() * rate() * kMargin;
-  auto least_window = static_cast<double>(kLeastPackets * packet());
+  double least = least_window();
   if (phase_ == Phase::kStartup) {
     // What little there was to send says nothing of what the path takes.
-    least_window = std::max(least_window, static_cast<double>(kInitialWindow));
-    paced = std::max(paced, kStartupGain * least_window / Seconds(rtts_.base()));
+    least = std::max(least, static_cast<double>(kInitialWindow));
+    paced = std::max(paced, kStartupGain * least / Seconds(rtts_.base()));
   }
   if (phase_ == Phase::kContest) {
     paced = kUpGain * contest_.window() / Seconds(rtts_.network());
@@ -69,7 +69,8 @@ void ModelController::steer(Instant now) {
   const double burst = burst_bytes(rate(), strength_.bursts());
   burst_time_ = FromSeconds(burst / rate());
   set_pace(now, paced, static_cast<uint64_t>(burst), catch_up_.bytes());
-  set_window(std::max(window_of_phase(burst), least_window));
+  const double window = std::min(window_of_phase(burst), flight_bound_.bytes());
+  set_window(std::max(window, least));
 }
 
 double ModelController::window_of_phase(double burst) const {

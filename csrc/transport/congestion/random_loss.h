@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "transport/congestion/catch_up.h"
@@ -20,6 +21,12 @@ class RandomLoss {
   double share() const { return share_; }
   bool overflowed(const Round& round) const {
     return round.losses >= kLeastLosses && round.lost_share() > kTolerable + kScale * share_;
+  }
+  // An overflow that is no accident of a round with few packets: beyond three standard deviations.
+  bool surely_overflowed(const Round& round) const {
+    if (!overflowed(round)) return false;
+    const double usual = round.losses / round.lost_share() * share_;
+    return round.losses > usual + 3 * std::sqrt(usual);
   }
   // After each round: whether any packet of it met a queue.
   void count_round(bool met_queue) { empty_rounds_ = met_queue ? 0 : empty_rounds_ + 1; }

@@ -19,6 +19,8 @@ class RoundTrips {
   Duration host_delay() const { return host_delay_; }
   // The longest lately that the peer or this process had to wait for a core.
   Duration busy_time() const { return busy_time_; }
+  // Packets overtake each other lately, so that times vary without a queue.
+  bool reorders() const { return shuffle_ > Duration{0}; }
   // When it was last near the base.
   Instant base_seen_at() const { return base_seen_at_; }
 

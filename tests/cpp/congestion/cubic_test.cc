@@ -41,6 +41,8 @@ class Flights {
     cubic.on_marked(marked);
     cubic.end_acknowledgement(now_, now_, {{kRoundTrip, Duration{0}}});
   }
+  void rest(Duration duration) { now_ += duration; }
+  Instant now() const { return now_; }
   double window() const { return static_cast<double>(cubic.window()); }
 
   static constexpr Duration kRoundTrip = milliseconds(10);
@@ -102,6 +104,41 @@ TEST(Cubic, WhoSendsLittleLearnsNothing) {
   path.fly(0, 0);
   path.fly(0, 0);
   EXPECT_LT(path.window(), 1.05 * before) << "the time of silence counted";
+}
+
+TEST(Cubic, SilenceIsNoTimeToGrowNorToLose) {
+  Flights path(1e6);
+  path.fly(1, 0);
+  path.fly(0, 0);
+  path.fly(0, 0);
+  const double before = path.window();
+  path.rest(seconds(60));
+  path.fly(0, 0);
+  path.fly(0, 0);
+  EXPECT_LT(path.window(), 1.1 * before);
+}
+
+TEST(Cubic, ManyLossesLeaveAWindowThatGrows) {
+  Flights path(0);
+  for (int i = 0; i < 20; ++i) path.fly(1, 0);
+  const double least = path.window();
+  EXPECT_GE(least, CongestionController::kLeastPackets * kPacketBytes);
+  EXPECT_LT(least, 2 * CongestionController::kLeastPackets * kPacketBytes);
+  for (int i = 0; i < 10; ++i) path.fly(0, 0);
+  EXPECT_GT(path.window(), least + 3 * kPacketBytes);
+}
+
+TEST(Cubic, BeginsAnewAfterARestart) {
+  Flights path(1e6);
+  const Instant before = path.now();
+  const uint64_t stamp = path.cubic.on_sent(before, kPacketBytes);
+  EXPECT_EQ(stamp, 0u);
+  path.rest(milliseconds(1));
+  path.cubic.restart(path.now());
+  EXPECT_EQ(path.window(), CongestionController::kInitialWindow);
+  path.cubic.on_lost(path.now(), kPacketBytes, before);
+  path.fly(0, 0);
+  EXPECT_GE(path.window(), 1.8 * CongestionController::kInitialWindow);
 }
 
 TEST(Cubic, FillsAPathThatHoldsAsMuchInItsQueue) {

@@ -2,9 +2,14 @@
 // The parts of the model's controller, each alone.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "congestion/lone_sender.h"
 #include "transport/congestion/catch_up.h"
+#include "transport/congestion/contest.h"
 #include "transport/congestion/delivery_rate.h"
+#include "transport/congestion/flight_bound.h"
+#include "transport/congestion/random_loss.h"
 
 namespace rocecoll {
 namespace {
@@ -47,6 +52,74 @@ TEST(DeliveryRate, OfABucketIsWhatQueuesPass) {
   EXPECT_EQ(rate.recent(), 125e6);
   for (size_t i = 0; i < DeliveryRate::kRounds; ++i) rate.take(100e6);
   EXPECT_EQ(rate.most(), 100e6);
+}
+
+TEST(FlightBound, IsWhatOverflowedAndGrowsAgain) {
+  FlightBound bound;
+  bound.on_sent(1'000'000);
+  bound.on_round(false, kPacketBytes);
+  EXPECT_TRUE(std::isinf(bound.bytes()));
+  bound.on_sent(500'000);
+  bound.on_round(true, kPacketBytes);
+  EXPECT_EQ(bound.bytes(), 700'000) << "the round before made it overflow";
+  bound.on_round(true, kPacketBytes);
+  EXPECT_EQ(bound.bytes(), 700'000) << "cut twice for one overflow";
+  for (int i = 0; i < 5; ++i) bound.on_round(false, kPacketBytes);
+  EXPECT_EQ(bound.bytes(), 700'000) << "grew although less was in flight";
+  for (int i = 0; i < 12; ++i) {
+    bound.on_sent(static_cast<uint64_t>(bound.bytes()));
+    bound.on_round(false, kPacketBytes);
+  }
+  EXPECT_GT(bound.bytes(), 1'000'000);
+  for (int i = 0; i < 100; ++i) bound.on_round(true, kPacketBytes);
+  EXPECT_EQ(bound.bytes(), 4 * kPacketBytes);
+}
+
+// After how many rounds with a queue a contest begins, up to 100; 0: never.
+int RoundsUntilContest(Duration queue, bool drainable, int lost_in_round) {
+  Contest contest;
+  for (int round = 1; round <= 100; ++round) {
+    if (contest.begins(true, queue, drainable, round == lost_in_round, true)) return round;
+  }
+  return 0;
+}
+
+TEST(Contest, BeginsWhereOthersKeepAQueue) {
+  using std::chrono::microseconds;
+  using std::chrono::milliseconds;
+  EXPECT_EQ(RoundsUntilContest(microseconds(100), true, 0), 30);
+  EXPECT_EQ(RoundsUntilContest(milliseconds(5), false, 0), 30);
+  EXPECT_EQ(RoundsUntilContest(microseconds(100), false, 0), 0) << "what least windows make";
+  EXPECT_EQ(RoundsUntilContest(microseconds(100), false, 50), 50);
+  EXPECT_EQ(RoundsUntilContest(microseconds(100), false, 3), 6);
+  Contest contest;
+  for (int i = 0; i < 29; ++i)
+    EXPECT_FALSE(contest.begins(true, milliseconds(5), true, false, true));
+  EXPECT_FALSE(contest.begins(false, Duration{0}, true, false, true));
+  EXPECT_FALSE(contest.begins(true, milliseconds(5), true, false, true)) << "not in a row";
+}
+
+TEST(RandomLoss, IsWhatGetsLostWithoutAQueue) {
+  RandomLoss loss;
+  Round round;
+  round.acked = 95 * kPacketBytes;
+  round.lost = 5 * kPacketBytes;
+  round.losses = 5;
+  EXPECT_TRUE(loss.overflowed(round));
+  for (int i = 0; i < 50; ++i) {
+    loss.count_round(true);
+    loss.learn(round, 10, kPacketBytes);
+  }
+  EXPECT_EQ(loss.share(), 0) << "what a queue may have lost";
+  for (int i = 0; i < 50; ++i) {
+    loss.count_round(false);
+    loss.learn(round, 10, kPacketBytes);
+  }
+  EXPECT_NEAR(loss.share(), 0.05, 0.005);
+  EXPECT_FALSE(loss.overflowed(round));
+  round.lost = 20 * kPacketBytes;
+  round.losses = 20;
+  EXPECT_TRUE(loss.overflowed(round));
 }
 
 }  // namespace

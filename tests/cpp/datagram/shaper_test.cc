@@ -64,11 +64,16 @@ TEST_P(TokenBuckets, AreFilledAndHardlyOverrun) {
         std::string(name) + ": " + figures(report) + " (cubic " + figures(cubic) + ")";
     std::puts(text.c_str());
     // What a time slice of others makes up for is more than the smallest of these hold.
-    const double most_again = c.shaper.buffer_bytes <= 50'000    ? 0.25
-                              : c.shaper.buffer_bytes <= 100'000 ? 0.08
+    const double most_again = c.shaper.buffer_bytes <= 50'000    ? 0.05
+                              : c.shaper.buffer_bytes <= 100'000 ? 0.03
                                                                  : 0.02;
     EXPECT_LE(report.retransmitted, most_again) << text;
     EXPECT_GE(report.goodput, c.busy ? 0.6 : 0.92) << text;
+    // A queue that one sender of ours makes does not stand, however deep it could be. At 100 Mbit/s
+    // what a busy host sends at once takes that long.
+    if (c.pairs == 1 && megabits >= 1000) {
+      EXPECT_LE(report.rtt, c.round_trip + milliseconds(2)) << text;
+    }
   }
 }
 
