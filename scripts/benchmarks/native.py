@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from benchmarks.commands import run
@@ -27,12 +28,26 @@ def build_program(name: str) -> Path:
     return compiled(name, BUILD / name, [])
 
 
+def is_current(made: Path, listed: Path) -> bool:
+    """Newer than its source and the headers that the compiler has listed."""
+    if not (made.exists() and listed.exists()):
+        return False
+    names = shlex.split(listed.read_text().replace("\\\n", " ").partition(":")[2])
+    sources = [Path(name) for name in names]
+    written = made.stat().st_mtime
+    return all(one.exists() and one.stat().st_mtime < written for one in sources)
+
+
 def compiled(name: str, made: Path, kind: list[str]) -> Path:
-    source = Path(__file__).with_name(f"{name}.cc")
-    if made.exists() and made.stat().st_mtime > source.stat().st_mtime:
+    listed = made.with_suffix(".d")
+    if is_current(made, listed):
         return made
     BUILD.mkdir(parents=True, exist_ok=True)
-    new = made.with_suffix(f".{os.getpid()}")  # somebody may be using the one that is there
+    source = Path(__file__).with_name(f"{name}.cc")
+    # Somebody may be using those that are there.
+    new, new_listed = (path.with_suffix(f".{os.getpid()}{path.suffix}") for path in (made, listed))
     options = ["-std=c++20", "-O3", "-march=native", "-pthread", f"-I{ROOT / 'csrc'}", *kind]
+    options += ["-MMD", "-MF", str(new_listed)]
     run(os.environ.get("CXX", "c++"), *options, str(source), "-o", str(new))
+    new_listed.replace(listed)
     return new.replace(made)
