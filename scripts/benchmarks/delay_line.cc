@@ -5,9 +5,9 @@
 //   DEVICE DEVICE COUNTERS DELAY_US JITTER_US REORDER_PERCENT FRAME_BYTES MOST_FRAMES MOST_BYTES
 //
 // A frame waits DELAY_US and up to JITTER_US more, drawn for it alone, or not at all with a chance
-// of REORDER_PERCENT. So many frames and bytes may wait each way; what finds no room is dropped.
-// The file COUNTERS has two 64-bit numbers for each device, of what came from it: frames, and how
-// many of them were dropped. Says `ready` once it carries frames, and ends with its parent.
+// of REORDER_PERCENT. So many frames, and bytes of memory, may wait each way; what finds no room is
+// dropped. The file COUNTERS has two 64-bit numbers for each device, of what came from it: frames,
+// and how many of them were dropped. Says `ready` once it carries frames, and ends with its parent.
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
@@ -27,8 +27,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <queue>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -71,66 +71,65 @@ struct Counters {
 class Way {
  public:
   Way(int from, int to, const Settings& settings, Counters* counters, uint64_t seed)
-      : from_(from), to_(to), settings_(settings), counters_(counters), random_(seed) {}
+      : from_(from),
+        to_(to),
+        settings_(settings),
+        counters_(counters),
+        random_(seed),
+        buffer_(settings.frame_bytes) {}
 
   // Takes what has come, up to kFramesAtOnce; false once nothing more is there.
   bool Take(int64_t now_ns) {
     for (int count = 0; count < kFramesAtOnce; ++count) {
-      const uint32_t slot = FreeSlot();
-      const ssize_t bytes = read(from_, slots_[slot].data(), settings_.frame_bytes);
+      const ssize_t bytes = read(from_, buffer_.data(), buffer_.size());
       if (bytes <= 0) {
-        free_.push_back(slot);
         if (bytes < 0 && errno != EAGAIN && errno != EINTR) Fail("read");
         return false;
       }
       counters_->came = counters_->came + 1;
-      Keep(slot, static_cast<size_t>(bytes), now_ns);
+      Keep(static_cast<size_t>(bytes), now_ns);
     }
     return true;
   }
 
   // Hands on what is due.
   void Pass(int64_t now_ns) {
-    while (!waiting_.empty() && waiting_.top().due_ns <= now_ns) {
-      const Frame frame = waiting_.top();
-      waiting_.pop();
-      if (write(to_, slots_[frame.slot].data(), frame.bytes) < 0) Drop();
-      bytes_ -= frame.bytes;
-      free_.push_back(frame.slot);
+    while (due_ns() <= now_ns) {
+      std::pop_heap(waiting_.begin(), waiting_.end());
+      const std::vector<char> data = std::move(waiting_.back().data);
+      waiting_.pop_back();
+      if (write(to_, data.data(), data.size()) < 0) Drop();
+      memory_bytes_ -= MemoryBytes(data.size());
     }
   }
 
   // Of the first frame; INT64_MAX without one.
-  int64_t due_ns() const { return waiting_.empty() ? INT64_MAX : waiting_.top().due_ns; }
+  int64_t due_ns() const { return waiting_.empty() ? INT64_MAX : waiting_.front().due_ns; }
 
  private:
   struct Frame {
     int64_t due_ns;
     uint64_t number;
-    uint32_t slot, bytes;
-    bool operator<(const Frame& other) const {  // the top of a heap is the largest
+    std::vector<char> data;
+    bool operator<(const Frame& other) const {  // the first of a heap is the largest
       return due_ns != other.due_ns ? due_ns > other.due_ns : number > other.number;
     }
   };
 
-  uint32_t FreeSlot() {
-    if (free_.empty()) {
-      free_.push_back(static_cast<uint32_t>(slots_.size()));
-      slots_.emplace_back(settings_.frame_bytes);
-    }
-    const uint32_t slot = free_.back();
-    free_.pop_back();
-    return slot;
-  }
+  // Of a frame that waits, with what the heap and the allocator need for it.
+  static size_t MemoryBytes(size_t bytes) { return bytes + sizeof(Frame) + 2 * sizeof(void*); }
 
-  void Keep(uint32_t slot, size_t bytes, int64_t now_ns) {
-    if (waiting_.size() >= settings_.most_frames || bytes_ + bytes > settings_.most_bytes) {
+  // What the buffer begins with.
+  void Keep(size_t bytes, int64_t now_ns) {
+    const size_t memory_bytes = memory_bytes_ + MemoryBytes(bytes);
+    if (waiting_.size() >= settings_.most_frames || memory_bytes > settings_.most_bytes) {
       Drop();
-      free_.push_back(slot);
       return;
     }
-    bytes_ += bytes;
-    waiting_.push({now_ns + DelayNs(), number_++, slot, static_cast<uint32_t>(bytes)});
+    memory_bytes_ = memory_bytes;
+    std::vector<char> data(buffer_.data(), buffer_.data() + bytes);
+    waiting_.push_back({now_ns + DelayNs(), number_++, std::move(data)});
+    std::push_heap(waiting_.begin(), waiting_.end());
   }
 
   int64_t DelayNs() {
@@ -146,10 +145,9 @@ class Way {
   const Settings settings_;
   Counters* const counters_;
   rocecoll::Random random_;
-  std::vector<std::vector<char>> slots_;  // one more than may wait, at most
-  std::vector<uint32_t> free_;
-  std::priority_queue<Frame> waiting_;
-  size_t bytes_ = 0;
+  std::vector<char> buffer_;
+  std::vector<Frame> waiting_;  // a heap
+  size_t memory_bytes_ = 0;
   uint64_t number_ = 0;
 };
 
