@@ -9,6 +9,7 @@ The receiver says its port, the sender `ready` when all flows are under way.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import selectors
@@ -62,7 +63,8 @@ def send(address: str, port: int, flows: int, control: str) -> None:
             for key, _ in selector.select():
                 flow = key.fileobj
                 assert isinstance(flow, socket.socket)
-                flow.send(piece)
+                with contextlib.suppress(BlockingIOError):  # the room was taken back
+                    flow.send(piece)
 
 
 def main(words: list[str]) -> None:

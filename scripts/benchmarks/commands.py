@@ -20,7 +20,10 @@ class CommandError(Exception):
 def run(*command: str) -> str:
     """Returns what it printed."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # In a session of its own: Ctrl-C is for this program, which still has to remove what it has made.
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, start_new_session=True
+        )
     except FileNotFoundError as error:
         raise CommandError(f"{command[0]} is not installed") from error
     if done.returncode != 0:
@@ -45,9 +48,16 @@ def running(command: Sequence[str]) -> Iterator[str]:
                     raise failed(f"is not ready after {READY_LIMIT_S} s")
                 if not (line := said.readline()):
                     raise failed("has ended")
-                yield line.strip()
-            if process.poll() is not None:
-                raise failed(f"has ended with status {process.returncode} while it was needed")
+                cause: Exception | None = None
+                try:
+                    yield line.strip()
+                except Exception as error:
+                    cause = error
+            if process.poll() is not None:  # which tells more than what came of it
+                ended = f"has ended with status {process.returncode} while it was needed"
+                raise failed(ended) from cause
+            if cause is not None:
+                raise cause
         finally:
             process.terminate()
             try:

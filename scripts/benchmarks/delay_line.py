@@ -69,7 +69,6 @@ def laid(
 ) -> Iterator[tuple[Overflow, Overflow]]:
     """From the first bridge to the second and back, until the end of the block; its counters are in the
     directory. Yields what has no room on the way from the first, and from the second."""
-    require()
     program, counters = native.build_program(PROGRAM), directory / "delayed"
     inside = ["ip", "-n", namespace]
     for tap, bridge in zip(TAPS, bridges, strict=True):

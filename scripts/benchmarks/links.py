@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network namespaces and the devices in them: made, joined, and waited for."""
+"""Network namespaces and the devices in them: made, joined, waited for, and removed."""
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
-from benchmarks.commands import run
+from benchmarks.commands import CommandError, run
 from benchmarks.network_spec import NetworkError
+from rocecoll.bench.local_ranks import signals_later
 
 OFFLOADS = ("gro", "gso", "tso", "tx-udp-segmentation")
 RUNNING_LIMIT_S = 60
@@ -14,6 +18,30 @@ RUNNING_LIMIT_S = 60
 
 def in_namespace(namespace: str, *command: str) -> list[str]:
     return ["ip", "netns", "exec", namespace, *command]
+
+
+def remove(namespace: str) -> None:
+    """A failure is told and no more: what comes before it may be an error that says why."""
+    try:
+        run("ip", "netns", "del", namespace)
+    except CommandError as error:
+        print(f"left behind: {error}", file=sys.stderr)
+
+
+@contextmanager
+def namespaces(names: Iterable[str]) -> Iterator[None]:
+    """They are there until the end of the block. One that was there before is an error, and stays."""
+    made: list[str] = []
+    try:
+        for name in names:
+            with signals_later():
+                run("ip", "netns", "add", name)
+                made.append(name)
+        yield
+    finally:
+        with signals_later():  # a second one would leave the rest behind
+            for name in made:
+                remove(name)
 
 
 def join(one: tuple[str, str], other: tuple[str, str], mtu: int) -> None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,11 +18,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import delay_line
+from benchmarks import bulk_flow, delay_line
 from benchmarks.commands import run, running
-from benchmarks.links import in_namespace, join, send_single_packets, wait_until_running
+from benchmarks.links import (
+    in_namespace,
+    join,
+    namespaces,
+    send_single_packets,
+    wait_until_running,
+)
 from benchmarks.network_spec import Spec
 
+PREFIX = "rocecoll-bench"  # of the namespaces' names
 CONTROL_MTU = 1500
 DATA, CONTROL = "data", "control"  # the devices of each host
 CONTROL_ADDRESSES = ("10.79.1.1", "10.79.1.2")
@@ -32,7 +37,6 @@ DATA_ADDRESSES = ("10.79.0.1", "10.79.0.2")
 DATA_NETWORK = "10.79.0.0/24"
 PORTS, BRIDGES = ("port0", "port1"), ("bridge0", "bridge1")
 MARKER = Path(__file__).with_name("marker.py")
-BULK_FLOW = Path(__file__).with_name("bulk_flow.py")
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Flows:
 
     def received(self) -> int:
         """Bytes so far."""
-        [count] = struct.unpack("=Q", Path(self.counter).read_bytes())
+        [count] = bulk_flow.COUNTER.unpack(Path(self.counter).read_bytes())
         return int(count)
 
 
@@ -111,7 +115,6 @@ def shape(namespace: str, device: str, spec: Spec) -> Dropper:
 def lay_switch(hosts: tuple[str, str], switch: str, spec: Spec) -> None:
     # It may be handed 64 KiB at once: singly, packets would arrive no faster than a virtual machine's
     # timer lets them go, because the sender's processor does the work of the switch, and none would drop.
-    run("ip", "netns", "add", switch)
     bridges = BRIDGES if spec.delay_us else BRIDGES[:1]
     for bridge in bridges:
         run("ip", "-n", switch, "link", "add", bridge, "type", "bridge")
@@ -148,7 +151,7 @@ def flowing(network: Network, spec: Spec, directory: Path) -> Iterator[Network]:
     """With the flows of TCP, until the end of the block."""
     counter = directory / "flows"
     first, second = (
-        in_namespace(host, sys.executable, str(BULK_FLOW)) for host in network.namespaces
+        in_namespace(host, sys.executable, bulk_flow.__file__) for host in network.namespaces
     )
     address, flows = DATA_ADDRESSES[1], str(spec.flows)
     with (
@@ -169,31 +172,26 @@ def made(spec: Spec, tcp: str | None = None) -> Iterator[Network]:
     """The network, until the end of the block; `tcp` is the congestion control of its hosts."""
     if spec.delay_us:
         delay_line.require()
-    hosts = (f"rocecoll{os.getpid()}a", f"rocecoll{os.getpid()}b")
-    switch = f"rocecoll{os.getpid()}s"
-    try:
+    first, second, switch = (f"{PREFIX}-{os.getpid()}-{name}" for name in ("a", "b", "switch"))
+    hosts = (first, second)
+    with namespaces((*hosts, switch) if spec.has_switch else hosts), ExitStack() as stack:
         for host in hosts:
-            run("ip", "netns", "add", host)
             run("ip", "-n", host, "link", "set", "lo", "up")
-        join((hosts[0], CONTROL), (hosts[1], CONTROL), CONTROL_MTU)
+        join((first, CONTROL), (second, CONTROL), CONTROL_MTU)
         on_the_way: Both = lay_data_path(hosts, switch, spec)
-        with ExitStack() as stack:
-            name = stack.enter_context(tempfile.TemporaryDirectory(prefix="rocecoll-network-"))
-            if spec.delay_us:
-                cable = delay_line.laid(switch, BRIDGES, spec, Path(name))
-                from_first, from_second = stack.enter_context(cable)
-                on_the_way = ((*on_the_way[0], from_second), (*on_the_way[1], from_first))
-            for index, host in enumerate(hosts):
-                for device, addresses in ((DATA, DATA_ADDRESSES), (CONTROL, CONTROL_ADDRESSES)):
-                    address = f"{addresses[index]}/24"
-                    run("ip", "-n", host, "addr", "add", address, "dev", device)
-                    wait_until_running(host, device)
-                if tcp is not None:
-                    set_congestion_control(tcp, "-n", host)
-            network = Network(hosts, on_the_way)
-            if spec.flows:
-                network = stack.enter_context(flowing(network, spec, Path(name)))
-            yield network
-    finally:
-        for namespace in (*hosts, switch):
-            subprocess.run(["ip", "netns", "del", namespace], capture_output=True, check=False)
+        name = stack.enter_context(tempfile.TemporaryDirectory(prefix="rocecoll-network-"))
+        if spec.delay_us:
+            cable = delay_line.laid(switch, BRIDGES, spec, Path(name))
+            from_first, from_second = stack.enter_context(cable)
+            on_the_way = ((*on_the_way[0], from_second), (*on_the_way[1], from_first))
+        for index, host in enumerate(hosts):
+            for device, addresses in ((DATA, DATA_ADDRESSES), (CONTROL, CONTROL_ADDRESSES)):
+                address = f"{addresses[index]}/24"
+                run("ip", "-n", host, "addr", "add", address, "dev", device)
+                wait_until_running(host, device)
+            if tcp is not None:
+                set_congestion_control(tcp, "-n", host)
+        network = Network(hosts, on_the_way)
+        if spec.flows:
+            network = stack.enter_context(flowing(network, spec, Path(name)))
+        yield network

@@ -20,7 +20,7 @@ from namespaces import inside
 sys.path.append(str(ROOT / "scripts"))
 
 from bench_networks import need
-from benchmarks import commands, networks, tables
+from benchmarks import commands, links, networks, tables
 from benchmarks.commands import CommandError
 from benchmarks.network_spec import parse
 
@@ -124,7 +124,7 @@ def test_other_flows_go_on_as_long_as_the_network() -> None:
         while network.flows.received() < before + MIB:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-    assert [child for child in children() if "bulk_flow.py" in " ".join(child.cmdline())] == []
+    assert [child for child in children() if "bulk_flow.py" in " ".join(words_of(child))] == []
 
 
 def test_flows_that_end_early_are_told() -> None:
@@ -132,9 +132,28 @@ def test_flows_that_end_early_are_told() -> None:
     need(name)
     told = pytest.raises(CommandError, match=r"bulk_flow.py send .* while it was needed")
     with told, networks.made(parse(name)):
-        [sender] = [child for child in children() if "send" in child.cmdline()]
+        [sender] = [child for child in children() if "send" in words_of(child)]
         sender.kill()
         sender.wait(LIMIT_S)
+        raise RuntimeError("what came of it")
+
+
+def test_a_namespace_of_somebody_else_stays() -> None:
+    need("veth")
+    names = [f"{networks.PREFIX}-{os.getpid()}-{name}" for name in ("mine", "theirs")]
+    with links.namespaces(names[1:]):
+        with pytest.raises(CommandError, match="theirs"), links.namespaces(names):
+            raise AssertionError("it took what was there")
+        assert names[1] in commands.run("ip", "netns").split()
+        assert names[0] not in commands.run("ip", "netns").split()
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    """None of one that has ended meanwhile, as the many short commands that make a network do."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def children() -> list[psutil.Process]:
@@ -150,22 +169,13 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def namespaces_of(process: subprocess.Popen[str]) -> list[str]:
-    return [
-        name for name in commands.run("ip", "netns").split() if f"rocecoll{process.pid}" in name
-    ]
-
-
-def is_rank(process: psutil.Process) -> bool:
-    try:
-        return "benchmarks.rank" in process.cmdline()
-    except psutil.NoSuchProcess:
-        return False  # one of the many short commands that make a network
+    prefix = f"{networks.PREFIX}-{process.pid}-"
+    return [name for name in commands.run("ip", "netns").split() if name.startswith(prefix)]
 
 
 def ranks_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    return [
-        child for child in psutil.Process(process.pid).children(recursive=True) if is_rank(child)
-    ]
+    everyone = psutil.Process(process.pid).children(recursive=True)
+    return [child for child in everyone if "benchmarks.rank" in words_of(child)]
 
 
 def end(process: subprocess.Popen[str]) -> str:
