@@ -91,12 +91,15 @@ def environment(plan: Plan, there: World) -> dict[str, str]:
     return made
 
 
-def on_network(rank: int, on_a_host: int, helpers: int) -> dict[str, str]:
+def waiting(ranks: int, helpers: int) -> dict[str, str]:
+    """How all ranks of a network wait: the hosts share their processors, which no rank can know."""
+    crowded = ranks + helpers > len(os.sched_getaffinity(0))
+    return {"ROCECOLL_SPIN_US": "0"} if crowded else {}
+
+
+def on_network(rank: int, on_a_host: int) -> dict[str, str]:
     """Of a rank; the first host has the first ones."""
-    # These hosts share their processors, which no rank can know.
-    busy = on_a_host * len(networks.DATA_ADDRESSES) + helpers
-    crowded = busy > len(os.sched_getaffinity(0))
-    return ({"ROCECOLL_SPIN_US": "0"} if crowded else {}) | {
+    return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank % on_a_host),
         "LOCAL_WORLD_SIZE": str(on_a_host),
@@ -113,11 +116,11 @@ def processes(
     shared, ranks = environment(plan, there), there.ranks
     if network is not None:
         on_a_host = ranks // len(network.namespaces)
-        helpers = there.spec.helpers if there.spec else 0
+        shared |= waiting(ranks, there.spec.helpers if there.spec else 0)
         return [
             (
                 in_namespace(network.namespaces[rank // on_a_host], *program),
-                shared | on_network(rank, on_a_host, helpers),
+                shared | on_network(rank, on_a_host),
             )
             for rank in range(ranks)
         ]

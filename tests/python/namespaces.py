@@ -6,17 +6,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from launch import environment, run_programs
+from launch import ROOT, environment, run_programs
 from program_server import enter_namespace
 
-RUNNING_LIMIT_S = 60
+sys.path.append(str(ROOT / "scripts"))
+
+from benchmarks.links import wait_until_running
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,6 @@ HOSTS = tuple(
 
 def ip(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
-
-
-def wait_until_running(host: Host) -> None:
-    """The kernel says so up to a second after the link was set up, and only then programs take it."""
-    deadline = time.monotonic() + RUNNING_LIMIT_S
-    while (
-        "state UP" not in (shown := ip("-n", host.namespace, "link", "show", host.interface)).stdout
-    ):
-        assert time.monotonic() < deadline, shown
-        time.sleep(0.02)
 
 
 def joined_hosts() -> Iterator[tuple[Host, ...]]:
@@ -70,7 +61,7 @@ def joined_hosts() -> Iterator[tuple[Host, ...]]:
             done = ip(*command)
             assert done.returncode == 0, f"ip {' '.join(command)}: {done.stderr}"
         for host in HOSTS:
-            wait_until_running(host)
+            wait_until_running(host.namespace, host.interface)
         yield HOSTS
     finally:
         for host in HOSTS:

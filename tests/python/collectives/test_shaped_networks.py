@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """all_reduce over token buckets and long ways: results are right, and little is sent twice.
 
-How fast depends on the machine; which part is sent again hardly does. It is bounded far above what is usual.
+How fast depends on the machine, and a busy one also sends more again; only who floods a network sends again
+most of what it sends.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import pytest
 import torch
 import torch.distributed as dist
 from bench_networks import need
-from benchmarks import networks
+from benchmarks import launcher, networks
 from benchmarks.network_spec import parse
 
 import rocecoll
 
 ELEMENTS = 1 << 20
 SECONDS = 1.0
-MOST_SENT_AGAIN = 0.25
+MOST_SENT_AGAIN = 0.5
 NAMES = (
     "veth:rate=1gbit,where=host,burst=128kb,limit=500kb",
     "veth:rate=1gbit,where=host,burst=64kb,limit=100kb,offload=off",
@@ -51,9 +52,11 @@ def sum_for_a_while(seconds: float) -> tuple[int, int]:
 @pytest.mark.parametrize("name", NAMES)
 def test_little_is_sent_again(own_pool, name: str) -> None:
     need(name)
-    with networks.made(parse(name)) as network:
+    spec = parse(name)
+    with networks.made(spec) as network:
         hosts = network.namespaces
         places = {"TEST_NETWORKS": ",".join(hosts), "ROCECOLL_SOCKET_IFNAME": f"={networks.DATA}"}
+        places |= launcher.waiting(len(hosts), spec.helpers)
         with own_pool(len(hosts), **places) as pool:
             counted = pool.run(sum_for_a_while, SECONDS)
     sent, again = (sum(column) for column in zip(*counted, strict=True))

@@ -19,10 +19,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from bench_networks import need
 from benchmarks import delay_line, native
 from benchmarks.commands import CommandError, run, running
-from benchmarks.links import in_namespace, wait_until_running
-from benchmarks.network_spec import NetworkError, Spec, parse
+from benchmarks.links import in_namespace, namespaces, wait_until_running
+from benchmarks.network_spec import Spec, parse
 from namespaces import inside
 
 NAME = f"rocecoll{os.getpid()}d"
@@ -34,12 +35,8 @@ FRAME_BYTES = 100
 @pytest.fixture
 def taps() -> Iterator[tuple[socket.socket, socket.socket]]:
     """Sockets at both devices, which nothing else uses."""
-    try:
-        delay_line.require()
-        run("ip", "netns", "add", NAME)
-    except (CommandError, NetworkError) as error:
-        pytest.skip(f"no such networks here: {error}")
-    try:
+    need("veth:delay=1ms")
+    with namespaces([NAME]):
         for tap in delay_line.TAPS:
             run("ip", "-n", NAME, "tuntap", "add", "dev", tap, "mode", "tap")
             words = ["ip", "-n", NAME, "link", "set", tap]
@@ -47,8 +44,6 @@ def taps() -> Iterator[tuple[socket.socket, socket.socket]]:
         with contextlib.ExitStack() as stack:
             first, second = (stack.enter_context(opened(tap)) for tap in delay_line.TAPS)
             yield first, second
-    finally:
-        run("ip", "netns", "del", NAME)
 
 
 def opened(device: str) -> socket.socket:
