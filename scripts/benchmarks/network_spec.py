@@ -8,7 +8,8 @@ veth[:NAME=VALUE,...], the names being
     rate=RATE       a token bucket each way, which lets RATE pass in the words of tc (1gbit)
     burst=SIZE      what it lets pass at once after a pause, in the words of tc; without it no more
                     than timers need
-    limit=SIZE      what waits there at most, in the words of tc; 64kb without it
+    limit=SIZE      what waits there at most, in the words of tc; without it 64kb, or 128kb where the
+                    bucket takes 64 KiB whole
     where=router    the buckets are at the ports of a switch between the hosts, as without it;
     where=host      or at the hosts' own devices, whose programs are told of a full queue
     mark=on         a bucket marks (ECN) what finds more than half of its limit in use
@@ -19,7 +20,8 @@ veth[:NAME=VALUE,...], the names being
                     under that congestion control of the kernel's (cubic)
 
 Packets are cut before any loss, so that each is lost by itself: on a lossy cable by the sender, so
-`loss` is also `offload=off`; at a bucket that lets less than 64 KiB pass at once by the bucket.
+`loss` is also `offload=off`; at a bucket what is more than its burst by the bucket. What is less it takes
+and drops whole, and counts it as one packet when it drops it.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from pathlib import Path
 from rocecoll.bench.results import HOST, HOST_UDP
 
 ETHERNET_BYTES = 14  # what a packet has in front of the MTU
+MESSAGE_BYTES = 64 << 10  # what the kernel hands on at once, at most
 # A shaper wakes up when a timer fires. So much may go out at once, or it would be slower than asked.
 BURST_S, MIN_BURST_BYTES = 125e-6, 4096
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
@@ -96,7 +99,7 @@ class Spec:
     loss_percent: float | None = None
     rate: str = ""
     burst: str = ""
-    limit: str = "64kb"
+    limit: str = ""
     at_hosts: bool = False
     marks: bool = False
     delay_us: int = 0
@@ -134,8 +137,28 @@ class Spec:
         return max(MIN_BURST_BYTES, self.frame_bytes, int(self.bytes_per_s * BURST_S))
 
     @property
+    def drop_bytes(self) -> int:
+        """What a bucket drops at once and counts as one packet, at most."""
+        single = not self.offload or (
+            self.delay_us and not self.at_hosts
+        )  # a cable carries packets
+        if single or not self.rate:
+            return self.frame_bytes
+        return max(self.frame_bytes, min(self.burst_bytes, MESSAGE_BYTES))
+
+    @property
+    def drops_messages(self) -> bool:
+        """Whole ones, of the largest size: nobody knows how many packets were in them."""
+        return self.drop_bytes == MESSAGE_BYTES
+
+    @property
+    def least_limit_bytes(self) -> int:
+        """Below it a bucket drops what it never has room for: a message, with the headers of its packets."""
+        return 2 * MESSAGE_BYTES if self.drops_messages else self.frame_bytes
+
+    @property
     def limit_bytes(self) -> int:
-        return bytes_of(self.limit)
+        return bytes_of(self.limit) if self.limit else max(MESSAGE_BYTES, self.least_limit_bytes)
 
 
 def settings(name: str) -> dict[str, str]:
@@ -164,6 +187,12 @@ def problem(found: dict[str, str], spec: Spec) -> str:
     for key in ("burst", "limit"):
         if key in found and bytes_of(found[key]) < spec.frame_bytes:
             return f"{key}={found[key]} has no room for a packet, of {spec.frame_bytes} bytes"
+    if spec.rate and spec.limit_bytes < spec.least_limit_bytes:
+        least = f"limit={spec.least_limit_bytes >> 10}kb"
+        return (
+            f"limit={spec.limit} has no room for messages of 64 KiB, which a burst of so much "
+            f"takes whole: at least {least}, or offload=off"
+        )
     if spec.delay_us + spec.jitter_us > MOST_DELAY_US:
         return f"delay and jitter are more than {MOST_DELAY_US // 1_000_000} s"
     if spec.flows > MOST_FLOWS:

@@ -48,7 +48,7 @@ class Dropper:
     kind: str
 
     def packets(self) -> tuple[int, int]:
-        """All that came so far, and how many of them were dropped."""
+        """All that came so far, and how many of them were dropped: messages, where it drops those whole."""
         words = ["tc", "-n", self.namespace, "-s", "-j", "qdisc", "show", "dev", self.device]
         shown = json.loads(run(*words))
         [one] = [entry for entry in shown if entry["kind"] == self.kind]
@@ -104,7 +104,8 @@ def lose(namespace: str, percent: float) -> Dropper:
 
 
 def shape(namespace: str, device: str, spec: Spec) -> Dropper:
-    shaper = ["tbf", "rate", spec.rate, "limit", spec.limit, "burst", str(spec.burst_bytes)]
+    shaper = ["tbf", "rate", spec.rate]
+    shaper += ["limit", str(spec.limit_bytes), "burst", str(spec.burst_bytes)]
     run("tc", "-n", namespace, "qdisc", "add", "dev", device, "root", *shaper)
     if spec.marks:
         sizes = (spec.bytes_per_s, spec.burst_bytes, spec.limit_bytes, spec.limit_bytes // 2)

@@ -13,7 +13,7 @@ from benchmarks.network_spec import Spec, is_network, parse
 from rocecoll.bench import sizes
 from rocecoll.bench.operations import Operation
 from rocecoll.bench.plan import OURS
-from rocecoll.bench.results import Row
+from rocecoll.bench.results import Figures, Row
 from rocecoll.bench.tables import bounded, figure_texts, percent, ratio_texts, short
 
 COLUMNS = ("operation", "size", "type", "place", "peer", "p50 us", "p99 us")
@@ -29,6 +29,15 @@ def kept_text(row: Row, reference: Row | None, peer: str) -> str:
         return ""
     mine, whole = row.figures(peer), reference.figures(peer)
     return "-" if whole.gave_up else bounded(mine, "<", f"{mine.algbw_gb_s / whole.algbw_gb_s:.2f}")
+
+
+def dropped_text(figures: Figures, spec: Spec) -> str:
+    """A bucket that takes messages of several packets whole counts each that it drops as one packet: the
+    packets were more, and where the messages were large, many more."""
+    text = percent(figures.dropped_share)
+    if figures.dropped_share == 0 or spec.drop_bytes < 2 * spec.frame_bytes:
+        return text
+    return "-" if spec.drops_messages else f"> {text}"
 
 
 def spec_of(row: Row) -> Spec | None:
@@ -60,7 +69,7 @@ def cells(row: Row, peer: str, reference: Row | None) -> list[str]:
         str(row.wrong[peer]),
     ]
     if spec is not None:
-        found += [kept_text(row, reference, peer), percent(figures.dropped_share)]
+        found += [kept_text(row, reference, peer), dropped_text(figures, spec)]
         ours = (figures.retransmitted_share, figures.marked_share)
         found += [percent(share) if peer == OURS else "" for share in ours]
         found += [short(figures.others_gb_s)] if spec.flows else []

@@ -80,6 +80,21 @@ def test_loss_is_compared_with_no_loss() -> None:
     assert tables.kept_text(rows[1], None, "rocecoll") == ""
 
 
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("more", "dropped", "told"),
+    [
+        (",offload=off", 5, "1.00 %"),
+        ("", 5, "> 1.00 %"),
+        (",burst=64kb", 5, "-"),
+        (",burst=64kb", 0, "0.00 %"),
+    ],
+)
+def test_messages_that_count_as_packets_are_told(more: str, dropped: int, told: str) -> None:
+    mine = figures([Block([1e5] * 10, 1.0, packets=500, dropped=dropped)], CASE, 2)
+    assert tables.dropped_text(mine, parse(f"veth:rate=1gbit{more}")) == told
+
+
 @pytest.fixture
 def can_make_networks() -> None:
     need("veth:loss=1", "veth:rate=1gbit,mark=on", "veth:delay=1ms,beside=tcp:reno")

@@ -33,6 +33,14 @@ def test_token_buckets() -> None:
     at_hosts = parse("veth:rate=1gbit,where=host,burst=32kb")
     assert [at_hosts.helpers, parse("veth:delay=1ms").helpers] == [0, 1]
     assert (at_hosts.burst_bytes, at_hosts.at_hosts, at_hosts.has_switch) == (32768, True, False)
+    whole = parse("veth:rate=10gbit")  # its burst lets messages of 64 KiB pass
+    assert (whole.drops_messages, whole.limit_bytes) == (True, 131072)
+    single = parse("veth:rate=10gbit,offload=off,limit=64kb")
+    assert (single.drops_messages, single.drop_bytes) == (False, 1514)
+    assert parse("veth:rate=1gbit").drop_bytes == 15625
+    # A cable of ours carries packets; what a host's own bucket takes has not been there yet.
+    assert parse("veth:rate=1gbit,delay=1ms").drop_bytes == 1514
+    assert parse("veth:rate=10gbit,delay=1ms,where=host").drops_messages
     marked = parse("veth:rate=1gbit,mark=on")
     assert (marked.marks, marked.limit_bytes) == (True, 65536)
 
@@ -97,6 +105,10 @@ def test_other_names_are_refused(name: str) -> None:
         ("veth:reorder=1", "reorder needs delay"),
         ("veth:rate=1gbit,burst=1kb", "burst=1kb has no room for a packet, of 1514 bytes"),
         ("veth:rate=1gbit,limit=8kb,mtu=9000", "limit=8kb has no room for a packet, of 9014 bytes"),
+        (
+            "veth:rate=1gbit,burst=64kb,limit=127kb",
+            "limit=127kb has no room for messages of 64 KiB",
+        ),
         ("veth:delay=3s,jitter=2001ms", "delay and jitter are more than 5 s"),
         ("veth:beside=65*tcp:cubic", "65 flows are more than 64"),
     ],
