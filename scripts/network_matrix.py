@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures rocecoll, and gloo over TCP, on a fixed list of networks, and writes docs/networks.md about them.
+"""Measures rocecoll, and gloo over TCP, on a fixed list of networks, and makes a page of it.
 
 Of each network all take turns in the same processes, as in scripts/bench. A controller other than the one that
 rocecoll chooses is a setting of a process, and so has processes of its own.
@@ -19,11 +19,12 @@ import typer
 from benchmarks import launcher, machine, network_page, tcp_peer
 from benchmarks.commands import CommandError
 from benchmarks.network_page import Line
-from benchmarks.network_spec import CONTROLS, NetworkError, parse
+from benchmarks.network_spec import CONTROLS, NetworkError
 from rich.console import Console
 from softroce_bed import packages
 from softroce_bed.bed import EXIT_BROKEN, BedError
 
+from rocecoll import options
 from rocecoll.bench import local_ranks
 from rocecoll.bench.machine import facts
 from rocecoll.bench.operations import Case, DataType, Operation, Place, Reduction
@@ -32,7 +33,8 @@ from rocecoll.bench.sizes import MIB
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "networks.md"
 RANKS, ROUNDS = 2, 2
 BLOCKS = 2 * ROUNDS  # of each peer
-VARIABLE, DEFAULT_CONTROLLER = "ROCECOLL_CONGESTION", "model"
+OPTION = "congestion"
+VARIABLE = options.variable(OPTION)
 TCP_CONTROLS = ("cubic", "bbr")
 
 
@@ -78,18 +80,13 @@ def tcp_controls() -> list[str]:
     return [name for name in TCP_CONTROLS if name in known]
 
 
-def variables(controller: str, controllers: list[str]) -> dict[str, str]:
-    """None for the default alone, which is what a user has who sets nothing."""
-    return {} if controllers == [DEFAULT_CONTROLLER] else {VARIABLE: controller}
-
-
 def measured(one: Measurement, controllers: list[str], seconds: float) -> Iterator[Line]:
     """A line for each of rocecoll's controllers. Raises NetworkError for what this kernel cannot do."""
     there = launcher.world(one.network, RANKS)
     peers = [tcp_peer.name_of(name) for name in tcp_controls()]
     plan = launcher.Plan([one.case], peers, ROUNDS, seconds / BLOCKS)
     for controller in controllers:
-        os.environ.update(variables(controller, controllers))
+        os.environ[VARIABLE] = controller  # also the default: the variable may be set already
         [row] = launcher.measure(plan, there, lambda: None)
         if any(row.wrong.values()):
             raise local_ranks.RankError(f"{one.network}: wrong elements: {row.wrong}")
@@ -98,19 +95,29 @@ def measured(one: Measurement, controllers: list[str], seconds: float) -> Iterat
 
 def lines(
     matrix: Iterable[Measurement], controllers: list[str], seconds: float, console: Console
-) -> list[Line]:
+) -> Iterator[Line]:
     """Said as they come. What cannot be made here is left out, and said, too."""
-    found: list[Line] = []
     for one in matrix:
         try:
-            parse(one.network)
-        except NetworkError as error:
-            console.print(f"left out: {error}")
-            continue
-        for line in measured(one, controllers, seconds):
-            found.append(line)
-            console.print(f"| {' | '.join(network_page.cells(line, TCP_CONTROLS))} |")
-    return found
+            for line in measured(one, controllers, seconds):
+                console.print(f"| {' | '.join(network_page.cells(line, TCP_CONTROLS))} |")
+                yield line
+        except (CommandError, NetworkError) as error:
+            console.print(f"left out: {one.network}: {error}")
+
+
+def default_controller() -> str:
+    return str(options.table()[OPTION].default)
+
+
+def chosen_controllers(text: str | None) -> list[str]:
+    if text is None:
+        return [default_controller()]
+    try:
+        names = [str(options.table()[OPTION].read(name, VARIABLE)) for name in text.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return list(dict.fromkeys(names))
 
 
 def chosen(words: list[str] | None) -> list[Measurement]:
@@ -121,34 +128,46 @@ def chosen(words: list[str] | None) -> list[Measurement]:
 
 
 Controllers = Annotated[
-    str, typer.Option(help=f"{DEFAULT_CONTROLLER}, or values of {VARIABLE}, with commas")
+    str | None, typer.Option(help=f"values of {VARIABLE}, with commas; without it the default")
 ]
 Seconds = Annotated[float, typer.Option(min=0.1, help="of each cell")]
 Only = Annotated[list[str] | None, typer.Option(help="networks with this in their name")]
-Output = Annotated[Path, typer.Option(help="the page")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        help="the page; without it docs/networks.md, unless --only or --controllers asks for another choice"
+    ),
+]
 
 
 def main(
-    controllers: Controllers = DEFAULT_CONTROLLER,
+    controllers: Controllers = None,
     seconds: Seconds = 4,
     only: Only = None,
-    output: Output = PAGE,
+    output: Output = None,
 ) -> None:
-    """Measure shaped networks and write a page with a table. Needs root, and takes minutes."""
+    """Measure shaped networks, print a table, and write a page with it. Needs root, and takes minutes."""
     local_ranks.end_in_order()
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    names = list(dict.fromkeys(controllers.split(",")))
-    matrix = chosen(only)
+    names, matrix = chosen_controllers(controllers), chosen(only)
+    is_whole = matrix == list(MATRIX) and names == [default_controller()]
+    page = output or (PAGE if is_whole else None)
+    found: list[Line] = []
+    broken: Exception | None = None
     console.print(f"| {' | '.join(network_page.columns(TCP_CONTROLS))} |")
     try:
         packages.install("network")
-        found = lines(matrix, names, seconds, console)
-    except (BedError, CommandError, NetworkError, local_ranks.RankError) as error:
+        for line in lines(matrix, names, seconds, console):
+            found.append(line)
+    except (BedError, local_ranks.RankError) as error:
         print(f"network_matrix: {error}", file=sys.stderr)
-        raise typer.Exit(EXIT_BROKEN) from error
-    command = shlex.join(["./scripts/network_matrix", *sys.argv[1:]])
-    about = facts() | {"commit": machine.commit()}
-    network_page.write(output, command, about, found, TCP_CONTROLS)
+        broken = error
+    if found and page is not None:  # what was measured before an error took minutes
+        command = shlex.join(["./scripts/network_matrix", *sys.argv[1:]])
+        about = facts() | {"commit": machine.commit()}
+        network_page.write(page, command, about, found, TCP_CONTROLS)
+    if broken is not None or not found:
+        raise typer.Exit(EXIT_BROKEN) from broken
 
 
 if __name__ == "__main__":

@@ -5,22 +5,31 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import network_matrix
 import pytest
+import typer
 from bench_networks import need
 from benchmarks import network_page, network_spec
+from benchmarks.commands import CommandError
 from benchmarks.network_page import Line
 from benchmarks.network_spec import parse
 from launch import ROOT, environment, run_programs
 from rich.console import Console
 
+from rocecoll.bench.local_ranks import RankError
 from rocecoll.bench.results import Block, Row
 
 SCRIPT = str(ROOT / "scripts" / "network_matrix.py")
 LIMIT_S = 300
 CONTROLS = ("cubic", "bbr")
+MATRIX = tuple(network_matrix.Measurement(f"veth:rate={number}mbit") for number in range(1, 6))
+FAILURES = {
+    "veth:rate=2mbit": CommandError("no such qdisc"),
+    "veth:rate=4mbit": RankError("rank 1 was killed"),
+}
 
 
 @pytest.fixture
@@ -79,22 +88,91 @@ def test_cells_of_a_line() -> None:
 def test_a_kernel_without_bbr_leaves_out_what_needs_it(
     every_control: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def measured(one: network_matrix.Measurement, names: list[str], _: float) -> Iterator[Line]:
+        parse(one.network)
+        yield from (Line(row(one), name) for name in names)
+
     every_control.write_text("cubic\n")
-    monkeypatch.setattr(
-        network_matrix, "measured", lambda one, names, _: [Line(row(one), name) for name in names]
-    )
+    monkeypatch.setattr(network_matrix, "measured", measured)
     matrix = network_matrix.chosen(["beside"])
-    found = network_matrix.lines(matrix, ["model", "cubic"], 1.0, Console(width=1000))
+    found = list(network_matrix.lines(matrix, ["model", "cubic"], 1.0, Console(width=1000)))
     assert [line.controller for line in found] == ["model", "cubic"]
     assert "no congestion control 'bbr'" in capsys.readouterr().out
     assert network_matrix.tcp_controls() == ["cubic"]
 
 
 @pytest.mark.quick
-def test_only_several_controllers_set_the_variable() -> None:
-    assert network_matrix.variables("model", ["model"]) == {}
-    assert network_matrix.variables("model", ["model", "cubic"]) == {"ROCECOLL_CONGESTION": "model"}
-    assert network_matrix.variables("cubic", ["cubic"]) == {"ROCECOLL_CONGESTION": "cubic"}
+def test_controllers_are_those_of_the_option() -> None:
+    assert network_matrix.chosen_controllers(None) == ["model"]
+    assert network_matrix.chosen_controllers("cubic,model,cubic") == ["cubic", "model"]
+    with pytest.raises(typer.BadParameter, match="'reno': accepted is model or cubic"):
+        network_matrix.chosen_controllers("cubic,reno")
+
+
+@pytest.mark.quick
+def test_ranks_have_the_controller_that_the_line_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = network_matrix.Measurement("veth:rate=1gbit")
+    seen: list[str] = []
+
+    def measure(*_: object) -> list[Row]:
+        seen.append(os.environ["ROCECOLL_CONGESTION"])
+        return [row(one)]
+
+    monkeypatch.setenv("ROCECOLL_CONGESTION", "cubic")
+    monkeypatch.setattr(network_matrix.launcher, "measure", measure)
+    assert [line.controller for line in network_matrix.measured(one, ["model"], 1.0)] == ["model"]
+    assert seen == ["model"]
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What stands for docs/networks.md. Each network that is measured fails as FAILURES says."""
+
+    def measured(one: network_matrix.Measurement, names: list[str], _: float) -> Iterator[Line]:
+        if one.network in FAILURES:
+            raise FAILURES[one.network]
+        yield Line(row(one), names[0])
+
+    monkeypatch.setattr(network_matrix, "measured", measured)
+    monkeypatch.setattr(network_matrix, "MATRIX", MATRIX)
+    monkeypatch.setattr(network_matrix, "PAGE", tmp_path / "networks.md")
+    monkeypatch.setattr(network_matrix.packages, "install", lambda _: None)
+    monkeypatch.setattr(network_matrix.local_ranks, "end_in_order", lambda: None)
+    return tmp_path / "networks.md"
+
+
+@pytest.mark.quick
+def test_what_was_measured_before_an_error_is_kept(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        network_matrix.main()
+    assert ended.value.exit_code != 0
+    said = capsys.readouterr()
+    assert "left out: veth:rate=2mbit: no such qdisc" in said.out
+    assert "rank 1 was killed" in said.err
+    text = page.read_text()
+    assert "1 Mbit/s" in text and "3 Mbit/s" in text
+    assert "2 Mbit/s" not in text and "5 Mbit/s" not in text
+
+
+@pytest.mark.quick
+def test_a_part_is_printed_and_leaves_the_page_alone(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network_matrix.main(only=["rate=1mbit"])
+    network_matrix.main(only=["rate=3mbit"], controllers="cubic")
+    said = capsys.readouterr().out
+    assert "| 1 Mbit/s" in said and "| 3 Mbit/s" in said
+    assert not page.exists()
+
+
+@pytest.mark.quick
+@pytest.mark.usefixtures("page")
+def test_a_run_that_measures_nothing_has_failed() -> None:
+    with pytest.raises(typer.Exit) as ended:
+        network_matrix.main(only=["rate=2mbit"])
+    assert ended.value.exit_code != 0
 
 
 @pytest.mark.nightly
