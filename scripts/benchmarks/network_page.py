@@ -14,8 +14,8 @@ from benchmarks.tcp_peer import name_of
 from rocecoll.bench import sizes
 from rocecoll.bench.operations import Operation
 from rocecoll.bench.plan import OURS
-from rocecoll.bench.results import Row
-from rocecoll.bench.tables import bounded, short
+from rocecoll.bench.results import Figures, Row
+from rocecoll.bench.tables import bounded, hundredths, short
 
 HEAD = """\
 # Networks
@@ -35,9 +35,11 @@ is made by `./scripts/bench --network` as well, which has [the words for it](../
 - `sent again` is the part of rocecoll's packets that it took for lost.
 - `round trip` and `window` are what rocecoll measured and allowed itself in the end, of the rank that has more of it.
   A round trip far above the delay is a queue that somebody fills.
-- `ours over best` is rocecoll's rate over the better one of gloo's.
+- `ours over best` is rocecoll's rate over the better one of gloo's. `<` and `>` stand before bounds, where an operation
+  was given up.
 - `TCP beside` is what the other TCP flow of a line got, in MB/s, while rocecoll was at work, and while gloo was under
-  each congestion control.
+  each congestion control in turn; `-` where it was not measured.
+- KiB and MiB are 1024 and 1048576 bytes, as in `tc`, which calls them kb and mb.
 
 ## What is worth knowing
 
@@ -69,7 +71,7 @@ WORDS = {
     "beside": "beside {}",
 }
 NO_SHAPER = "no shaper"
-UNITS = {"kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s", "kb": "KB", "mb": "MB"}
+UNITS = {"kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s", "kb": "KiB", "mb": "MiB"}
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,25 @@ def rate(row: Row, peer: str) -> str:
     return bounded(figures, "<", short(figures.algbw_gb_s * 1e3))
 
 
+def over_best(ours: Figures, others: Sequence[Figures]) -> str:
+    """A rate of whoever gave up is an upper bound, and nothing is known of the ratio of two."""
+    if not others:
+        return ""
+    best = max(others, key=lambda one: one.algbw_gb_s)
+    if ours.gave_up and best.gave_up:
+        return "-"
+    ratio = hundredths(ours.algbw_gb_s / best.algbw_gb_s)
+    return bounded(ours, "<", bounded(best, ">", ratio))
+
+
+def beside(row: Row, peers: Sequence[str]) -> str:
+    """With a place for each, also of those that are not there."""
+    got = {peer: row.figures(peer).others_gb_s * 1e3 for peer in peers if peer in row.blocks}
+    if not any(got.values()):
+        return ""
+    return ", ".join(short(got[one]) if one in got else "-" for one in peers)
+
+
 def columns(controls: Iterable[str]) -> list[str]:
     named = [
         "network",
@@ -115,8 +136,6 @@ def cells(line: Line, controls: Sequence[str]) -> list[str]:
     row, ours = line.row, line.row.figures(OURS)
     peers = [name_of(one) for one in controls]
     there = [peer for peer in peers if peer in row.blocks]
-    best = max((row.figures(peer).algbw_gb_s for peer in there), default=0.0)
-    others = [row.figures(peer).others_gb_s * 1e3 for peer in (OURS, *there)]
     one_way = ", one way" if row.case.operation is Operation.broadcast else ""
     return [
         words(row.network),
@@ -125,10 +144,10 @@ def cells(line: Line, controls: Sequence[str]) -> list[str]:
         rate(row, OURS),
         f"{100 * ours.retransmitted_share:.1f} %",
         "" if ours.rtt_us is None else f"{short(ours.rtt_us / 1e3)} ms",
-        "" if ours.window_bytes is None else f"{short(ours.window_bytes / 1e3)} KB",
+        "" if ours.window_bytes is None else f"{short(ours.window_bytes / sizes.KIB)} KiB",
         *(rate(row, peer) if peer in there else "" for peer in peers),
-        f"{ours.algbw_gb_s / best:.2f}" if best else "",
-        ", ".join(map(short, others)) if any(others) else "",
+        over_best(ours, [row.figures(peer) for peer in there]),
+        beside(row, [OURS, *peers]),
     ]
 
 

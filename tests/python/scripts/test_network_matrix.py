@@ -50,7 +50,7 @@ def row(one: network_matrix.Measurement) -> Row:
     }
     for ours in blocks["rocecoll"]:
         ours.sent, ours.retransmitted, ours.others = 1000, 25, 100_000_000
-        ours.rtt_us, ours.window_bytes = 1500.0, 64_000
+        ours.rtt_us, ours.window_bytes = 1500.0, 65536
     return Row(one.network, 2, one.case, blocks, dict.fromkeys(blocks, 0), hosts=2)
 
 
@@ -67,7 +67,7 @@ def test_every_network_of_the_list_is_one_and_told_apart() -> None:
         network_page.words(
             "veth:rate=100mbit,burst=32kb,where=host,delay=500us,beside=2*tcp:cubic,offload=off"
         )
-        == "100 Mbit/s, at the host, burst 32 KB, 500 us each way, singly, beside 2 TCP cubic"
+        == "100 Mbit/s, at the host, burst 32 KiB, 500 us each way, singly, beside 2 TCP cubic"
     )
 
 
@@ -76,12 +76,35 @@ def test_cells_of_a_line() -> None:
     shaped = network_matrix.Measurement("veth:rate=1gbit")
     cells = network_page.cells(Line(row(shaped), "model"), CONTROLS)
     assert cells[:3] == ["1 Gbit/s, at the router", "all_reduce, 4 MiB", "model"]
-    assert cells[3:7] == ["4.19", "2.5 %", "1.5 ms", "64 KB"]
+    assert cells[3:7] == ["4.19", "2.5 %", "1.5 ms", "64 KiB"]
     assert cells[7:] == ["2.1", "1.05", "2.00", "100, 50, 50"]
     assert len(cells) == len(network_page.columns(CONTROLS))
     alone = row(shaped)
     del alone.blocks["gloo/bbr"]
-    assert network_page.cells(Line(alone, "model"), CONTROLS)[7:9] == ["2.1", ""]
+    assert network_page.cells(Line(alone, "model"), CONTROLS)[7:] == [
+        "2.1",
+        "",
+        "2.00",
+        "100, 50, -",
+    ]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("who", "ratio"),
+    [
+        (["rocecoll"], "< 4.00"),
+        (["gloo/cubic"], "> 1.00"),
+        (["gloo/bbr"], "2.00"),
+        (["rocecoll", "gloo/cubic"], "-"),
+    ],
+)
+def test_a_ratio_of_bounds_is_one_or_nothing(who: list[str], ratio: str) -> None:
+    """What was given up counts as done, here as much again as was done."""
+    bounds = row(network_matrix.Measurement("veth:rate=1gbit"))
+    for name in who:
+        bounds.blocks[name][-1].gave_up = True
+    assert network_page.cells(Line(bounds, "model"), CONTROLS)[9] == ratio
 
 
 @pytest.mark.quick
@@ -184,7 +207,7 @@ def test_a_page_is_made_of_one_run(tmp_path: Path) -> None:
     env = environment(PYTHONPATH=os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))))
     [done] = run_programs([command], [env], LIMIT_S)
     assert done.returncode == 0, done.stdout
-    line = "| 1 Gbit/s, at the router, burst 512 KB, limit 500 KB | all_reduce, 4 MiB | model |"
+    line = "| 1 Gbit/s, at the router, burst 512 KiB, limit 500 KiB | all_reduce, 4 MiB | model |"
     assert line in done.stdout
     text = page.read_text()
     assert text.count("Gbit/s, at the router") == 1 and line in text
