@@ -15,20 +15,24 @@ import mmap
 import selectors
 import signal
 import socket
-import struct
 import sys
 from pathlib import Path
 
 PIECE_BYTES = 1 << 20
 CONNECT_LIMIT_S = 30
 SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
-COUNTER = struct.Struct("=Q")
+COUNTER_BYTES = 8
+
+
+def counter(path: Path) -> memoryview:
+    """One number that a process writes and others read, each at once: never a half of it."""
+    with path.open("r+b") as file:
+        return memoryview(mmap.mmap(file.fileno(), COUNTER_BYTES)).cast("Q")
 
 
 def receive(address: str, flows: int, path: Path) -> None:
-    path.write_bytes(bytes(COUNTER.size))
-    with path.open("r+b") as file:
-        count = mmap.mmap(file.fileno(), COUNTER.size)
+    path.write_bytes(bytes(COUNTER_BYTES))
+    count = counter(path)
     piece, total = bytearray(PIECE_BYTES), 0
     with socket.create_server((address, 0)) as listening, selectors.DefaultSelector() as selector:
         print(listening.getsockname()[1], flush=True)
@@ -41,7 +45,7 @@ def receive(address: str, flows: int, path: Path) -> None:
                 if not (taken := flow.recv_into(piece)):  # the sender was ended first
                     selector.unregister(flow)
                 total += taken
-                COUNTER.pack_into(count, 0, total)
+                count[0] = total
 
 
 def connected(address: str, port: int, control: str) -> socket.socket:

@@ -74,8 +74,7 @@ class Flows:
 
     def received(self) -> int:
         """Bytes so far."""
-        [count] = bulk_flow.COUNTER.unpack(Path(self.counter).read_bytes())
-        return int(count)
+        return int(bulk_flow.counter(Path(self.counter))[0])
 
 
 @dataclass(frozen=True)
