@@ -30,6 +30,7 @@ TEST(OptionTable, SetsFieldsFromValuesAndFromTheirText) {
                            {"spin_us", 1.5},
                            {"peer_timeout", 2.0},
                            {"fault", "loss=0.05,delay_us=3,seed=7"},
+                           {"congestion", "cubic"},
                            {"host", "::1"}};
   OptionValues texts;
   for (const auto& [name, value] : typed) texts[name] = " " + TextOf(value) + " ";
@@ -44,6 +45,7 @@ TEST(OptionTable, SetsFieldsFromValuesAndFromTheirText) {
     EXPECT_EQ(options.fault.loss, 0.05);
     EXPECT_EQ(options.fault.delay, 3us);
     EXPECT_EQ(options.fault.seed, 7u);
+    EXPECT_EQ(options.connection.congestion, CongestionControl::kCubic);
     EXPECT_EQ(options.host, "::1");
   }
 }
