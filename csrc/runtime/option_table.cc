@@ -142,8 +142,8 @@ std::vector<Option> GeneralOptions() {
           "packets that say so"),
       Row("congestion", Choice({kModel, kCubic}), ROCECOLL_FIELD(connection.congestion), "",
           "congestion control of UDP between hosts: model, which keeps queues short and tells "
-          "random "
-          "loss from full queues; or cubic, which takes every loss for a full queue, as most TCP"),
+          "random loss from full queues; or cubic, which takes every loss for a full queue, as "
+          "most TCP"),
       Row("fault", Faults(), ROCECOLL_FIELD(fault), "",
           "faults to inject into UDP packets (and those of ud), for tests, e.g. loss=0.05,seed=1"),
       AutoRow("peer_timeout", Number(0.1, 86400), ROCECOLL_FIELD(connection.peer_timeout), "s",
