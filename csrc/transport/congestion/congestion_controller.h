@@ -71,11 +71,12 @@ class CongestionController {
   // but for the round trips.
   virtual void restart(Instant /*now*/) {}
 
-  // What an acknowledgement says of the network: the round trip without what passed on the peer's
-  // host, and that. Nothing if it names no packet whose round trip is known.
+  // What an acknowledgement says of the network: its round trip in three parts. Nothing if it
+  // names no packet whose round trip is known.
   struct Timing {
-    Duration network;
-    Duration host;
+    Duration network;       // without the others
+    Duration back{0};       // in queues on the way back
+    Duration host{0};       // on the peer's host
     bool reorders = false;  // the path lately, so that its times vary without a queue
   };
   // Also of what opens a connection, before anything of ours stands in a queue.

@@ -56,7 +56,7 @@ void CubicController::restart(Instant now) {
 }
 
 void CubicController::take_timing(Instant /*now*/, const Timing& timing) {
-  const Duration sample = timing.network + timing.host;
+  const Duration sample = timing.network + timing.back + timing.host;
   round_trip_ = round_trip_ == Duration{0} ? sample : (7 * round_trip_ + sample) / 8;
 }
 

@@ -86,9 +86,11 @@ class ModelController final : public CongestionController {
   // Whether a round trip is longer than anything but a queue makes it.
   bool is_queue(Duration rtt) const { return rtts_.is_queue(rtt, burst_time_ + lateness_); }
   double rate() const;
-  double path_bytes() const { return delivery_rate() * Seconds(rtts_.base()); }
-  // Our share of what the path holds without a queue.
-  double own_share_bytes() const { return rates_.recent() * Seconds(rtts_.base()); }
+  // What is in flight and in no queue of ours: what others' queues do to the way back makes it
+  // longer.
+  double path_bytes() const { return delivery_rate() * Seconds(rtts_.base() + rtts_.back()); }
+  // Our share of that.
+  double own_share_bytes() const { return rates_.recent() * Seconds(rtts_.base() + rtts_.back()); }
 
   // What is known of the path.
   RoundMeter meter_;

@@ -22,11 +22,12 @@ class RandomLoss {
   bool overflowed(const Round& round) const {
     return round.losses >= kLeastLosses && round.lost_share() > kTolerable + kScale * share_;
   }
-  // An overflow that is no accident of a round with few packets: beyond three standard deviations.
-  bool surely_overflowed(const Round& round) const {
+  // An overflow that is no accident of a round with few packets: beyond so many standard
+  // deviations of what usually gets lost.
+  bool surely_overflowed(const Round& round, double deviations) const {
     if (!overflowed(round)) return false;
     const double usual = round.losses / round.lost_share() * share_;
-    return round.losses > usual + 3 * std::sqrt(usual);
+    return round.losses > usual + deviations * std::sqrt(usual);
   }
   // After each round: whether any packet of it met a queue.
   void count_round(bool met_queue) { empty_rounds_ = met_queue ? 0 : empty_rounds_ + 1; }

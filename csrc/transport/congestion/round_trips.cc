@@ -26,6 +26,7 @@ void RoundTrips::take(Instant now, const CongestionController::Timing& timing) {
                              : Duration{0};
   looked_ = std::min(looked_, timing.network);
   network_ += (timing.network - network_) / 8;
+  back_ += (timing.back - back_) / 8;
   host_delay_ += (timing.host - host_delay_) / 8;
 }
 

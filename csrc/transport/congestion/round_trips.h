@@ -15,6 +15,8 @@ class RoundTrips {
   Duration base() const { return base_; }
   // Of the network, smoothed.
   Duration network() const { return network_; }
+  // What acknowledgements wait in queues on their way back, smoothed.
+  Duration back() const { return back_; }
   // Of acknowledgements at the peer's host, smoothed.
   Duration host_delay() const { return host_delay_; }
   // The longest lately that the peer or this process had to wait for a core.
@@ -45,6 +47,7 @@ class RoundTrips {
   Instant base_seen_at_{};
   Duration looked_ = Duration::max();
   Duration network_{};
+  Duration back_{};
   Duration host_delay_{};
   Duration busy_time_{};
   Duration jitter_{};  // of the hosts

@@ -9,6 +9,7 @@
 #include "base/range_set.h"
 #include "base/time.h"
 #include "transport/reliability/frame_wire.h"
+#include "transport/reliability/way_back.h"
 
 namespace rocecoll {
 
@@ -76,6 +77,7 @@ class AckTracker {
     ROCECOLL_CHECK(max_ranges >= 1 && max_ranges <= kMaxAckRanges);
     const auto ranges = received_.ranges();
     ack.delay = now - largest_at_;
+    ack.arrived_us = WireMicroseconds(largest_at_);
     ack.marked_packets = marked_packets_;
     ack.range_count = std::min(max_ranges, ranges.size());
     for (size_t i = 0; i < ack.range_count; ++i) ack.ranges[i] = ranges[ranges.size() - 1 - i];

@@ -54,7 +54,7 @@ void Connection::Impl::on_init(Instant now, Instant arrived_at, const PacketHead
   if (verdict == Handshake::Verdict::kConfirm && !was_confirmed) {
     if (const auto round_trip = handshake.round_trip(arrived_at)) {
       path.rtt.on_sample(now, *round_trip, Duration{0}, true);
-      path.congestion->take_timing(now, {path.rtt.network(), Duration{0}});
+      path.congestion->take_timing(now, {path.rtt.network()});
     }
   }
   if (verdict == Handshake::Verdict::kConfirm && !lost_contact()) ping_due = true;
@@ -109,7 +109,10 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
       const Duration sample = std::max(arrived_at - packet.sent_at, Duration{0});
       path.rtt.on_sample(now, sample, ack.delay, packet.asks_at_once);
       const Duration network = path.rtt.network();
-      timing = {network, std::max(sample - network, Duration{0}), loss_detector.reordering_seen()};
+      const Duration back = path.way_back.queue(network - path.rtt.min_rtt(),
+                                                WireMicroseconds(packet.sent_at), ack.arrived_us);
+      timing = {network - back, back, std::max(sample - network, Duration{0}),
+                loss_detector.reordering_seen()};
     }
   }
   uint64_t acknowledged_packets = 0;
@@ -125,8 +128,8 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
   const uint64_t marked = std::min<uint64_t>(newly_marked, acknowledged_packets);
   marked_packets += marked;
   path.congestion->on_marked(marked);
-  path.congestion->end_acknowledgement(now, arrived_at - (timing ? timing->host : Duration{0}),
-                                       timing);
+  const Duration since_arrival = timing ? timing->back + timing->host : Duration{0};
+  path.congestion->end_acknowledgement(now, arrived_at - since_arrival, timing);
   probe_timeout.on_progress();
   closing.progress_at = now;
   declare_losses(now);

@@ -15,6 +15,7 @@ constexpr uint64_t kMaxU32 = std::numeric_limits<uint32_t>::max();
 bool ParseAck(ByteReader& reader, AckFrame& ack) {
   ack.range_count = reader.Read<uint8_t>();
   ack.delay = std::chrono::microseconds(reader.Read<uint32_t>());
+  ack.arrived_us = reader.Read<uint32_t>();
   ack.receive_window = reader.Read<uint64_t>();
   ack.marked_packets = reader.Read<uint32_t>();
   const auto largest = reader.Read<uint64_t>();
@@ -125,6 +126,7 @@ void WriteAck(ByteWriter& to, const AckFrame& ack) {
   to.Write(static_cast<uint8_t>(SubFrameType::kAck));
   to.Write(static_cast<uint8_t>(ack.range_count));
   to.Write(static_cast<uint32_t>(std::min<uint64_t>(static_cast<uint64_t>(delay_us), kMaxU32)));
+  to.Write(ack.arrived_us);
   to.Write(ack.receive_window);
   to.Write(ack.marked_packets);
   to.Write(ack.largest());

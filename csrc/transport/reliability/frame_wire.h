@@ -37,10 +37,11 @@ inline constexpr size_t kFrameHeaderBytes = 1 + 2 + 8;
 inline constexpr size_t kCloseHeaderBytes = 1 + 1 + 2 + 4 + 8;
 inline constexpr size_t kMaxCloseMessageBytes = 256;
 inline constexpr size_t kDataHeaderBytes = 1 + 8 + 8 + 8;
-constexpr size_t AckBytes(size_t ranges) { return 30 + 8 * (ranges - 1); }
+constexpr size_t AckBytes(size_t ranges) { return 34 + 8 * (ranges - 1); }
 
 struct AckFrame {
-  Duration delay{0};  // since the largest packet arrived; microseconds on the wire
+  Duration delay{0};        // since the largest packet arrived; microseconds on the wire
+  uint32_t arrived_us = 0;  // it, by the clock of its host (way_back.h)
   uint64_t receive_window = 0;
   uint32_t marked_packets = 0;  // that asked for an acknowledgement, since the opening; wraps
   size_t range_count = 0;

@@ -11,6 +11,7 @@
 #include "transport/obstacle.h"
 #include "transport/reliability/path_mtu.h"
 #include "transport/reliability/rtt_estimator.h"
+#include "transport/reliability/way_back.h"
 
 namespace rocecoll {
 
@@ -19,6 +20,7 @@ struct Path {
       : congestion(CongestionController::Make(control, max_window_bytes)) {}
 
   RttEstimator rtt;
+  WayBack way_back;
   const std::unique_ptr<CongestionController> congestion;
   PathMtu mtu;
   // What carries packets now delivers none that has changed on its way (DatagramPort).

@@ -39,7 +39,7 @@ class Flights {
       }
     }
     cubic.on_marked(marked);
-    cubic.end_acknowledgement(now_, now_, {{kRoundTrip, Duration{0}}});
+    cubic.end_acknowledgement(now_, now_, {{kRoundTrip}});
   }
   void rest(Duration duration) { now_ += duration; }
   Instant now() const { return now_; }

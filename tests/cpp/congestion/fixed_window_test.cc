@@ -21,7 +21,7 @@ TEST(FixedWindow, NothingSteers) {
       congestion.on_lost(start, kPacketBytes, start);
     } else {
       congestion.on_acked(kPacketBytes, start, stamp);
-      congestion.end_acknowledgement(start + milliseconds(20), start, {{milliseconds(20), {}}});
+      congestion.end_acknowledgement(start + milliseconds(20), start, {{milliseconds(20)}});
     }
     EXPECT_TRUE(congestion.paced(start));
   }

@@ -58,7 +58,7 @@ struct LoneSender {
     congestion.on_acked(kPacketBytes, packet.sent_at, packet.delivered_before);
     const Duration host = packet.acknowledged_at - packet.arrived_at;
     congestion.end_acknowledgement(now, packet.arrived_at,
-                                   {{packet.arrived_at - packet.sent_at, host}});
+                                   {{.network = packet.arrived_at - packet.sent_at, .host = host}});
   }
   double share(Duration duration) {
     run_for(duration);

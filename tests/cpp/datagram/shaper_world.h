@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/random.h"
+#include "datagram/cubic_flow.h"
 #include "datagram/transport_world.h"
 #include "transport/sim/sim_bottleneck.h"
 
@@ -19,6 +21,7 @@ struct ShaperCase {
   bool both_ways = false;  // as allreduce: both write, and go on when both have arrived
   uint32_t pairs = 1;
   bool busy = false;
+  bool back_full = false;  // of a TCP flow, so that acknowledgements wait in a queue
   Duration round_trip = std::chrono::microseconds(60);
   double loss = 0;     // at random
   Duration jitter{0};  // of each packet and way, at most, so that they overtake each other
@@ -50,6 +53,10 @@ class ShaperWorld {
       const auto [near, far] = world_.connect(i, c.pairs + i);
       pairs_.push_back({near, far});
     }
+    if (!c.back_full) return;
+    world_.queue.schedule(world_.now() + kTcpBegins, [this] {
+      tcp_.emplace(world_.queue, back_, kTcpFlow, case_.round_trip);
+    });
   }
 
   ShaperReport measure() {
@@ -90,6 +97,8 @@ class ShaperWorld {
     Instant taken_at{};
   };
   static constexpr size_t kWritesAhead = 4;
+  static constexpr uint32_t kTcpFlow = 1000;  // a number that no process has
+  static constexpr Duration kTcpBegins = std::chrono::milliseconds(10);
   // What a turn costs, and a packet of it; and a time slice of others, with its average and how
   // often one comes for each second that the process has worked.
   static constexpr Duration kTurn = std::chrono::microseconds(5);
@@ -198,6 +207,7 @@ class ShaperWorld {
   SimBottleneck there_;
   SimBottleneck back_;
   SimWorld world_;
+  std::optional<CubicFlow> tcp_;
   std::vector<Process> processes_;
   std::vector<Pair> pairs_;
   Bytes source_;

@@ -12,6 +12,7 @@ namespace {
 AckFrame SampleAck() {
   AckFrame ack;
   ack.delay = microseconds(123);
+  ack.arrived_us = 0xfedcba98;
   ack.receive_window = 1 << 20;
   ack.marked_packets = 0xfffffff0;
   ack.range_count = 3;
@@ -45,6 +46,7 @@ TEST(FrameWire, EverySubFrameSurvivesTheRoundTrip) {
   ASSERT_TRUE(ParsePacketBody(bytes, body));
   ASSERT_TRUE(body.has_ack);
   EXPECT_EQ(body.ack.delay, microseconds(123));
+  EXPECT_EQ(body.ack.arrived_us, 0xfedcba98u);
   EXPECT_EQ(body.ack.receive_window, 1u << 20);
   EXPECT_EQ(body.ack.marked_packets, 0xfffffff0u);
   ASSERT_EQ(body.ack.range_count, 3u);
@@ -116,16 +118,16 @@ TEST(FrameWire, RefusesAcknowledgementsBelowZero) {
   PacketBody body;
   ASSERT_TRUE(ParsePacketBody(bytes, body));
   auto bad = bytes;
-  StoreLe<uint32_t>(&bad[26], 102);  // the first range reaches below zero
+  StoreLe<uint32_t>(&bad[30], 102);  // the first range reaches below zero
   EXPECT_FALSE(ParsePacketBody(bad, body));
   bad = bytes;
-  StoreLe<uint32_t>(&bad[38], 0);  // no gap before the third
+  StoreLe<uint32_t>(&bad[42], 0);  // no gap before the third
   EXPECT_FALSE(ParsePacketBody(bad, body));
   bad = bytes;
-  StoreLe<uint32_t>(&bad[42], 41);  // the third reaches below zero
+  StoreLe<uint32_t>(&bad[46], 41);  // the third reaches below zero
   EXPECT_FALSE(ParsePacketBody(bad, body));
   bad = bytes;
-  StoreLe<uint64_t>(&bad[18], UINT64_MAX);
+  StoreLe<uint64_t>(&bad[22], UINT64_MAX);
   EXPECT_FALSE(ParsePacketBody(bad, body));
   for (int count : {0, 2, 4, 129, 255}) {
     bad = bytes;
