@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace rocecoll {
+#include "transport/congestion/loss_response.h"
 
-// Rounds that losses take until they show, counted from the one that caused them.
-inline constexpr uint32_t kLossShows = 3;
+namespace rocecoll {
 
 // How much a sender that got up late may send at once to make up for it. Without any it takes its
 // own lateness for the path's rate, and gets slower and slower; with all, what a host sends after a
@@ -25,7 +24,7 @@ class CatchUp {
   void on_round(bool used_up, bool overflow, uint64_t packet_bytes) {
     if (used_up) rounds_ago_ = 0;
     if (overflow && rounds_ago_ < kLossShows) {
-      bytes_ = std::max(kLeast, bytes_ / 10 * 7);  // CUBIC's beta (RFC 9438 section 4.6)
+      bytes_ = std::max(kLeast, static_cast<uint64_t>(static_cast<double>(bytes_) * kLossKept));
       threshold_ = bytes_;
       rounds_ago_ = kLossShows;
     } else if (used_up) {

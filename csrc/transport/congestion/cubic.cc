@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "transport/congestion/catch_up.h"
+#include "transport/congestion/loss_response.h"
 
 namespace rocecoll {
 namespace {
 
-constexpr double kKept = 0.7;         // beta, RFC 9438 section 4.6
 constexpr double kScale = 0.4;        // C, in packets per second cubed; section 5.1
 constexpr double kMarkKept = 0.85;    // RFC 8511 section 3.1
 constexpr double kSlowStartGain = 2;  // of the pace, as Linux has it: twice the window's rate,
@@ -41,7 +41,7 @@ void CubicController::take_acked(uint64_t bytes, Instant sent_at, uint64_t /*del
 
 void CubicController::take_lost(Instant now, uint64_t bytes, Instant sent_at) {
   lost_ += bytes;
-  cut(now, sent_at, kKept);
+  cut(now, sent_at, kLossKept);
 }
 
 void CubicController::restart(Instant now) {
@@ -113,7 +113,7 @@ void CubicController::grow(Instant now) {
   const double target = std::clamp(cubic_window(Seconds(now - grows_since_ + round_trip_)),
                                    window_bytes_, 1.5 * window_bytes_);
   // Section 4.3; alpha is 1 once the window is what it was before the cut.
-  const double alpha = reno_ < before_cut_ ? 3 * (1 - kKept) / (1 + kKept) : 1;
+  const double alpha = reno_ < before_cut_ ? 3 * (1 - kLossKept) / (1 + kLossKept) : 1;
   reno_ += alpha * static_cast<double>(packet()) * acked / window_bytes_;
   window_bytes_ += (target - window_bytes_) * acked / window_bytes_;
   window_bytes_ = std::min(std::max(window_bytes_, reno_), most);

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "transport/congestion/catch_up.h"
+#include "transport/congestion/loss_response.h"
 
 namespace rocecoll {
 
@@ -26,7 +26,7 @@ class FlightBound {
     const auto packet = static_cast<double>(packet_bytes);
     const double most = std::max(most_, most_before_);
     if (overflow && rounds_ >= kLossShows) {
-      bytes_ = std::max(std::min(bytes_, most) * kKept, kLeastPackets * packet);
+      bytes_ = std::max(std::min(bytes_, most) * kLossKept, kLeastPackets * packet);
       rounds_ = 0;
     } else if (!overflow && most > kReached * bytes_) {
       // What a cut took is back after eleven rounds, where the path holds few packets, later: many
@@ -38,7 +38,6 @@ class FlightBound {
   }
 
  private:
-  static constexpr double kKept = 0.7;  // CUBIC's beta (RFC 9438 section 4.6)
   static constexpr double kReached = 0.9;
   static constexpr double kLeastPackets = 4;
   double bytes_ = std::numeric_limits<double>::infinity();

@@ -10,15 +10,12 @@ namespace {
 
 constexpr uint32_t kCruiseRounds = 6;
 constexpr uint32_t kMostDown = 3;
-// Of the rate that an overflow leaves, and a queue.
-constexpr double kLossKept = Contest::kKept;
+// Of the rate that a queue leaves.
 constexpr double kQueueKept = 0.9;
 // Of random loss, before a probe is taken for too strong: with three, eight senders on a queue of
 // 50 us lose a fifth, with none, one that loses 5 % anyway gets half of its rate, or less
 // (bottleneck_test).
 constexpr double kProbeDeviations = 2;
-// A contest is given up after so many rounds, to see whether the others are still there.
-constexpr uint32_t kContestRounds = 400;
 // Between two looks at the empty round trip, and for how long, at least two round trips.
 constexpr Duration kBaseAge = std::chrono::seconds(5);
 constexpr Duration kLookTime = std::chrono::milliseconds(2);
@@ -84,12 +81,9 @@ void ModelController::end_steady_round(bool queued, bool overflow) {
 }
 
 void ModelController::end_contest_round(bool queued, bool overflow) {
-  if (!queued || rounds_in_phase_ >= kContestRounds) return enter(Phase::kCruise);
-  const bool lost = meter_.round().losses > 0 && random_loss_.hardly_any();
-  if (overflow || marks_.any() || lost) {
-    contest_.cut();
-  } else {
-    contest_.grow(static_cast<double>(packet()));
+  const bool lost = overflow || marks_.any() || random_loss_.lost_more(meter_.round());
+  if (contest_.ends(queued, lost, static_cast<double>(packet()))) {
+    enter(Phase::kCruise);
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "transport/congestion/loss_response.h"
+
 namespace rocecoll {
 
 // How strong probes and bursts may be, from 1 down to a sixteenth: what the queue of a path takes.
@@ -15,13 +17,12 @@ class ProbeStrength {
     probes_ = std::min(1.0, probes_ * kGrowth);
     bursts_ = std::min(1.0, bursts_ * kGrowth);
   }
-  void on_overflow() { probes_ = std::max(kLeast, probes_ * kKept); }
+  void on_overflow() { probes_ = std::max(kLeast, probes_ * kLossKept); }
   // `kept`: MarkShare::kept().
   void on_marks(double kept) { bursts_ = std::max(kLeast, bursts_ * kept); }
 
  private:
   static constexpr double kLeast = 1.0 / 16;
-  static constexpr double kKept = 0.7;
   static constexpr double kGrowth = 1.05;
   double probes_ = 1;
   double bursts_ = 1;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "transport/congestion/catch_up.h"
+#include "transport/congestion/loss_response.h"
 #include "transport/congestion/round_meter.h"
 
 namespace rocecoll {
@@ -16,8 +16,6 @@ class RandomLoss {
  public:
   static constexpr double kTolerable = 0.02;  // as BBRv3
 
-  // Whether it is so little that a loss is most likely a queue's.
-  bool hardly_any() const { return share_ < kTolerable / 4; }
   double share() const { return share_; }
   bool overflowed(const Round& round) const {
     return round.losses >= kLeastLosses && round.lost_share() > kTolerable + kScale * share_;
@@ -25,10 +23,10 @@ class RandomLoss {
   // An overflow that is no accident of a round with few packets: beyond so many standard
   // deviations of what usually gets lost.
   bool surely_overflowed(const Round& round, double deviations) const {
-    if (!overflowed(round)) return false;
-    const double usual = round.losses / round.lost_share() * share_;
-    return round.losses > usual + deviations * std::sqrt(usual);
+    return overflowed(round) && above_usual(round, deviations);
   }
+  // Any more than usual, as one who competes for a queue must take it.
+  bool lost_more(const Round& round) const { return round.losses > 0 && above_usual(round, 0); }
   // After each round: whether any packet of it met a queue.
   void count_round(bool met_queue) { empty_rounds_ = met_queue ? 0 : empty_rounds_ + 1; }
   // What a probe has lost, so many rounds ago, or a queue that was there for a moment, shows for a
@@ -44,6 +42,12 @@ class RandomLoss {
   }
 
  private:
+  // Of a round with losses.
+  bool above_usual(const Round& round, double deviations) const {
+    const double usual = round.losses / round.lost_share() * share_;
+    return round.losses > usual + deviations * std::sqrt(usual);
+  }
+
   static constexpr double kScale = 1.5;
   static constexpr double kMost = 0.25;
   static constexpr double kPackets = 256;      // until it is known

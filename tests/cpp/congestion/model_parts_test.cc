@@ -15,7 +15,6 @@ namespace rocecoll {
 namespace {
 
 TEST(CatchUp, GrowsUntilQueuesOverflowAndThenCarefully) {
-  constexpr uint64_t kKept = 7;
   CatchUp catch_up;
   EXPECT_EQ(catch_up.bytes(), CatchUp::kLeast);
   catch_up.on_round(false, false, kPacketBytes);
@@ -23,16 +22,15 @@ TEST(CatchUp, GrowsUntilQueuesOverflowAndThenCarefully) {
   for (int i = 0; i < 10; ++i) catch_up.on_round(true, false, kPacketBytes);
   const uint64_t grown = catch_up.bytes();
   EXPECT_GT(grown, 8 * CatchUp::kLeast);
+  const auto kept = static_cast<uint64_t>(static_cast<double>(grown) * kLossKept);
   catch_up.on_round(false, false, kPacketBytes);
   catch_up.on_round(false, true, kPacketBytes);
-  EXPECT_EQ(catch_up.bytes(), grown / 10 * kKept)
-      << "a loss shows a round after what has caused it";
+  EXPECT_EQ(catch_up.bytes(), kept) << "a loss shows a round after what has caused it";
   catch_up.on_round(true, false, kPacketBytes);
-  EXPECT_EQ(catch_up.bytes(), grown / 10 * kKept + kPacketBytes);
+  EXPECT_EQ(catch_up.bytes(), kept + kPacketBytes);
   for (int i = 0; i < 4; ++i) catch_up.on_round(false, false, kPacketBytes);
   catch_up.on_round(false, true, kPacketBytes);
-  EXPECT_EQ(catch_up.bytes(), grown / 10 * kKept + kPacketBytes)
-      << "that loss was something else's";
+  EXPECT_EQ(catch_up.bytes(), kept + kPacketBytes) << "that loss was something else's";
   for (int i = 0; i < 100; ++i) catch_up.on_round(true, true, kPacketBytes);
   EXPECT_EQ(catch_up.bytes(), CatchUp::kLeast);
   for (int i = 0; i < 1'000'000; ++i) catch_up.on_round(true, false, kPacketBytes);
@@ -97,6 +95,59 @@ TEST(Contest, BeginsWhereOthersKeepAQueue) {
     EXPECT_FALSE(contest.begins(true, milliseconds(5), true, false, true));
   EXPECT_FALSE(contest.begins(false, Duration{0}, true, false, true));
   EXPECT_FALSE(contest.begins(true, milliseconds(5), true, false, true)) << "not in a row";
+}
+
+constexpr auto kPacket = static_cast<double>(kPacketBytes);
+
+TEST(Contest, IsCutOnceForAnOverflowAndGrowsAsTcp) {
+  Contest contest;
+  contest.begin(100 * kPacket);
+  EXPECT_FALSE(contest.ends(true, true, kPacket));
+  EXPECT_DOUBLE_EQ(contest.window(), 70 * kPacket);
+  EXPECT_FALSE(contest.ends(true, true, kPacket));
+  EXPECT_DOUBLE_EQ(contest.window(), 70 * kPacket) << "what was sent before the cut";
+  EXPECT_FALSE(contest.ends(true, true, kPacket));
+  EXPECT_DOUBLE_EQ(contest.window(), 49 * kPacket);
+  EXPECT_FALSE(contest.ends(true, false, kPacket));
+  EXPECT_FALSE(contest.ends(true, false, kPacket));
+  EXPECT_DOUBLE_EQ(contest.window(), 50 * kPacket);
+}
+
+// After how many rounds a contest ends, with a queue in each that `queued` says.
+template <typename Queued>
+int RoundsOfContest(Contest& contest, Queued queued) {
+  contest.begin(10 * kPacket);
+  int round = 1;
+  while (!contest.ends(queued(round), false, kPacket)) ++round;
+  return round;
+}
+
+TEST(Contest, OutlastsTheMomentAfterTheOthersWereCut) {
+  Contest contest;
+  EXPECT_EQ(RoundsOfContest(contest, [](int) { return false; }), 8);
+  EXPECT_EQ(RoundsOfContest(contest, [](int round) { return round > 7; }), 400)
+      << "nobody would ever see whether the others are still there";
+  EXPECT_EQ(RoundsOfContest(contest, [](int round) { return round % 8 == 0; }), 400);
+}
+
+TEST(Contest, GoesOnWhereTheOthersAreStillThere) {
+  using std::chrono::milliseconds;
+  Contest contest;
+  const auto rounds_until_begin = [&] {
+    int round = 1;
+    while (!contest.begins(true, milliseconds(5), true, false, true)) ++round;
+    return round;
+  };
+  EXPECT_EQ(rounds_until_begin(), 30);
+  RoundsOfContest(contest, [](int) { return true; });
+  EXPECT_EQ(rounds_until_begin(), 6);
+  contest.begin(kPacket);
+  EXPECT_GT(contest.window(), 200 * kPacket) << "begins anew although it has just been there";
+  RoundsOfContest(contest, [](int) { return true; });
+  for (int i = 0; i < 64; ++i) contest.begins(false, {}, true, false, true);
+  EXPECT_EQ(rounds_until_begin(), 30);
+  contest.begin(kPacket);
+  EXPECT_EQ(contest.window(), kPacket);
 }
 
 TEST(RandomLoss, IsWhatGetsLostWithoutAQueue) {

@@ -3,6 +3,7 @@
 // are shares of the packets sent and of the rate: none depends on this machine.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <string>
@@ -64,15 +65,18 @@ TEST_P(TokenBuckets, AreFilledAndHardlyOverrun) {
         std::string(name) + ": " + figures(report) + " (cubic " + figures(cubic) + ")";
     std::puts(text.c_str());
     // What a time slice of others makes up for is more than the smallest of these hold.
-    const double most_again = c.shaper.buffer_bytes <= 50'000    ? 0.05
+    const double most_again = c.shaper.buffer_bytes <= 50'000    ? 0.06
                               : c.shaper.buffer_bytes <= 100'000 ? 0.03
                                                                  : 0.02;
     EXPECT_LE(report.retransmitted, most_again) << text;
     EXPECT_GE(report.goodput, c.busy ? 0.7 : 0.92) << text;
     // A queue that one sender of ours makes does not stand, however deep it could be; both ways
-    // there are two. At 100 Mbit/s what a busy host sends at once takes that long.
+    // there are two. But now and then it is taken for others' for a second, and made as TCP makes
+    // one. At 100 Mbit/s what a busy host sends at once takes that long.
     if (c.pairs == 1 && megabits >= 1000) {
-      EXPECT_LE(report.rtt, c.round_trip + milliseconds(c.both_ways ? 4 : 2)) << text;
+      EXPECT_LE(report.rtt,
+                std::max<Duration>(c.round_trip + milliseconds(c.both_ways ? 4 : 2), cubic.rtt))
+          << text;
     }
   }
 }
