@@ -53,6 +53,7 @@ void ModelController::restart(Instant now) {
   startup_ = {};
   flight_bound_ = {};
   contest_ = {};
+  longer_path_ = {};
   last_pace_ = bound_ = drain_window_ = 0;
   bound_by_marks_ = false;
   enter(Phase::kStartup);
@@ -106,8 +107,22 @@ void ModelController::end_round(Instant arrived_at) {
   }
   ++rounds_in_phase_;
   ++calm_rounds_;
-  end_round_of_phase(queued, overflow);
+  if (became_longer(arrived_at)) {
+    rtts_.take_longer_path(arrived_at, round.least_rtt);
+    startup_ = {};
+    drain_window_ = bound_ = 0;
+    enter(Phase::kStartup);
+  } else {
+    end_round_of_phase(queued, overflow);
+  }
   begin_round(arrived_at);
+}
+
+bool ModelController::became_longer(Instant now) {
+  const Round& round = meter_.round();
+  if (round.losses > 0) longer_path_.on_loss();
+  if (round.losses > 0 || round.least_rtt == Duration::max()) return false;
+  return longer_path_.on_round(now, round.least_rtt - rtts_.base(), round.least_rtt);
 }
 
 // Of a whole round: the best of its samples would be above what the path gives, the more so the

@@ -10,6 +10,7 @@
 #include "transport/congestion/contest.h"
 #include "transport/congestion/delivery_rate.h"
 #include "transport/congestion/flight_bound.h"
+#include "transport/congestion/longer_path.h"
 #include "transport/congestion/mark_share.h"
 #include "transport/congestion/probe_strength.h"
 #include "transport/congestion/random_loss.h"
@@ -32,7 +33,8 @@ namespace rocecoll {
 // - Probes that make a queue overflow become weaker, and the bursts smaller; whatever made it
 //   overflow, less is in flight then, and for a while.
 // - Where queues mark packets (ECN), their share bounds rate, bursts and flight (DCTCP, RFC 8257).
-// - Every few seconds the flight shrinks until the empty round trip shows again.
+// - Every few seconds the flight shrinks until the empty round trip shows again, and a round trip
+//   that has become longer for good starts all of it anew.
 //
 // model.cc takes what comes and measures rounds, model_phases.cc goes from phase to phase,
 // model_steer.cc says what that means for pace, bursts and window.
@@ -69,6 +71,7 @@ class ModelController final : public CongestionController {
   void begin_round(Instant now);
   void end_round(Instant arrived_at);
   void take_rate(double average, bool queued);
+  bool became_longer(Instant now);
 
   void enter(Phase phase);
   void end_round_of_phase(bool queued, bool overflow);
@@ -103,6 +106,7 @@ class ModelController final : public CongestionController {
   StartupGrowth startup_;
   FlightBound flight_bound_;
   Contest contest_;
+  LongerPath longer_path_;
 
   Phase phase_ = Phase::kStartup;
   uint32_t rounds_in_phase_ = 0;

@@ -37,6 +37,11 @@ class RoundTrips {
   // reorders, and `own`, what our own bursts and late timers add.
   bool is_queue(Duration rtt, Duration own) const;
 
+  // It has become longer: what is seen from now on counts.
+  void take_longer_path(Instant now, Duration rtt) {
+    base_ = rtt;
+    base_seen_at_ = now;
+  }
   // While the path is left nearly empty, to see how long it takes now.
   void begin_look() { looked_ = Duration::max(); }
   // Whether anything was seen; then that is the base.

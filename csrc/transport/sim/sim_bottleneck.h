@@ -53,6 +53,13 @@ class SimBottleneck {
     const bool marked = waiting_bytes > static_cast<double>(queue_.mark_above_bytes);
     return Passage{leave(std::max(free_at_ - burst_time_, now), bytes), marked};
   }
+  // From `now` on, also of what waits already. A port's: a bucket keeps its rate.
+  void set_rate(Instant now, double bytes_per_second) {
+    ROCECOLL_CHECK(bytes_per_second > 0 && queue_.burst_bytes == 0);
+    const double queued_bytes = Seconds(std::max(free_at_, now) - now) * queue_.bytes_per_second;
+    queue_.bytes_per_second = bytes_per_second;
+    free_at_ = now + FromSeconds(queued_bytes / bytes_per_second);
+  }
   uint64_t passed_bytes(uint32_t flow) { return flows_[flow]; }
   uint64_t passed_bytes() const { return passed_bytes_; }
   double bytes_per_second() const { return queue_.bytes_per_second; }
@@ -66,7 +73,7 @@ class SimBottleneck {
     return line_free_at_;
   }
 
-  const SimQueue queue_;
+  SimQueue queue_;
   const Duration burst_time_;  // that the bucket's tokens last, at most
   Instant free_at_{};          // when the rate will have paid for all that was admitted
   Instant line_free_at_{};

@@ -9,6 +9,7 @@
 #include "transport/congestion/contest.h"
 #include "transport/congestion/delivery_rate.h"
 #include "transport/congestion/flight_bound.h"
+#include "transport/congestion/longer_path.h"
 #include "transport/congestion/random_loss.h"
 
 namespace rocecoll {
@@ -148,6 +149,51 @@ TEST(Contest, GoesOnWhereTheOthersAreStillThere) {
   EXPECT_EQ(rounds_until_begin(), 30);
   contest.begin(kPacket);
   EXPECT_EQ(contest.window(), kPacket);
+}
+
+// After how many rounds a path counts as longer, up to 100; 0: never.
+template <typename Rtt>
+int RoundsUntilLonger(Rtt rtt) {
+  LongerPath path;
+  Instant now = Instant{} + std::chrono::seconds(100);
+  for (int round = 1; round <= 100; ++round) {
+    now += std::chrono::milliseconds(20);
+    const Duration least = rtt(round);
+    if (path.on_round(now, least - std::chrono::milliseconds(1), least)) return round;
+  }
+  return 0;
+}
+
+TEST(LongerPath, HasRoundTripsThatStayTheSame) {
+  using std::chrono::microseconds;
+  using std::chrono::milliseconds;
+  EXPECT_EQ(RoundsUntilLonger([](int) { return milliseconds(20); }), 31);
+  EXPECT_EQ(RoundsUntilLonger([](int round) { return microseconds(20'000 + round % 7 * 20); }), 31);
+  EXPECT_EQ(RoundsUntilLonger([](int) { return milliseconds(1); }), 0) << "no queue at all";
+  EXPECT_EQ(RoundsUntilLonger([](int round) { return microseconds(20'000 + 12 * round); }), 0)
+      << "what a packet of TCP more in each round trip makes at 1 Gbit/s";
+  EXPECT_EQ(RoundsUntilLonger([](int round) { return milliseconds(round % 20 == 0 ? 1 : 20); }), 0);
+}
+
+TEST(LongerPath, IsTakenForOneOnceInAWhile) {
+  LongerPath path;
+  int found = 0;
+  for (int round = 0; round < 1000; ++round) {  // 20 seconds
+    const Instant now =
+        Instant{} + std::chrono::seconds(100) + round * std::chrono::milliseconds(20);
+    found += path.on_round(now, std::chrono::milliseconds(19), std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(found, 4);
+}
+
+TEST(LongerPath, LosesNothing) {
+  LongerPath path;
+  for (int round = 0; round < 1000; ++round) {
+    const Instant now =
+        Instant{} + std::chrono::seconds(100) + round * std::chrono::milliseconds(20);
+    if (round % 20 == 0) path.on_loss();
+    EXPECT_FALSE(path.on_round(now, std::chrono::milliseconds(19), std::chrono::milliseconds(20)));
+  }
 }
 
 TEST(RandomLoss, IsWhatGetsLostWithoutAQueue) {

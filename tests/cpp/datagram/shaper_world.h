@@ -61,16 +61,28 @@ class ShaperWorld {
 
   ShaperReport measure() {
     run_for(case_.warm_up);
+    return measure(case_.measured);
+  }
+  // What happens from now on, for so long.
+  ShaperReport measure(Duration duration) {
     const Counts before = counts();
     rtts_ = {};
-    run_for(case_.measured);
+    run_for(duration);
     const Counts after = counts();
     ShaperReport report;
     report.goodput = (after.arrived_bytes - before.arrived_bytes) /
-                     (case_.shaper.bytes_per_second * Seconds(case_.measured));
+                     (there_.bytes_per_second() * Seconds(duration));
     report.retransmitted = (after.again - before.again) / std::max(after.sent - before.sent, 1.0);
     report.rtt = rtts_.count == 0 ? Duration{0} : rtts_.sum / rtts_.count;
     return report;
+  }
+  // The path changes under what goes over it.
+  void set_rate(double bytes_per_second) { there_.set_rate(world_.now(), bytes_per_second); }
+  void set_round_trip(Duration round_trip) {
+    for_each_wire([&](SimWire& wire) { wire.latency = round_trip / 2; });
+  }
+  void set_loss(double share) {
+    for_each_wire([&](SimWire& wire) { wire.loss = share; });
   }
 
  private:
@@ -126,6 +138,13 @@ class ShaperWorld {
     return port;
   }
 
+  template <typename Change>
+  void for_each_wire(Change change) {
+    for (uint32_t i = 0; i < case_.pairs; ++i) {
+      change(world_.network.wire(i, case_.pairs + i));
+      change(world_.network.wire(case_.pairs + i, i));
+    }
+  }
   void run_for(Duration duration) {
     const Instant end = world_.now() + duration;
     while (world_.now() < end) {
