@@ -138,7 +138,8 @@ class Backend final : public c10d::Backend {
   }
   // Comes after all collectives called before it, also sparse ones.
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
-  // Rank 0 names the ranks that did not come in time. Failing it fails the group.
+  // The group's first rank names the ranks that did not come in time, to all of them; the others
+  // wait for it as long as the group's timeout allows. Failing it fails the group.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
   bool supportsCoalescing() const override { return true; }
@@ -186,8 +187,10 @@ class Backend final : public c10d::Backend {
   // Counts a call, shows it to the profiler and records it; null while nobody records.
   CallRecordPtr observe(const Request& request, uint64_t batch = 0);
   void show_profiler(const Request& request, uint64_t sequence, bool message) const;
-  OperationPtr exchange_token(Collective collective, Rank peer);
-  void report_to_rank_zero(Duration limit);
+  OperationPtr exchange_token(Collective collective, Rank peer, Duration timeout);
+  // In messages: the global rank.
+  std::string global_name(Rank group_rank) const;
+  void report_to_first_rank(Duration limit);
   void await_all_ranks(Duration limit, bool wait_all_ranks);
   c10::intrusive_ptr<Backend> part(const char* function, const std::vector<Rank>& members,
                                    const c10::intrusive_ptr<c10d::Backend::Options>& options);

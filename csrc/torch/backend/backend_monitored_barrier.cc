@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A barrier that says who is missing: every rank sends a token to rank 0, which answers all of them
-// when all have come.
+// A barrier that says who is missing: every rank sends a token to the group's first rank, which
+// answers all of them when all have come. It alone keeps the caller's limit, as with gloo: were
+// another one to give up first, it could name nobody. Messages have global ranks.
 #include <string>
 #include <vector>
 
@@ -21,8 +22,9 @@ std::string Milliseconds(Duration limit) {
 
 }  // namespace
 
-OperationPtr Backend::exchange_token(Collective collective, Rank peer) {
+OperationPtr Backend::exchange_token(Collective collective, Rank peer, Duration timeout) {
   OperationSpec spec = facts_.spec(collective, c10d::kUnsetTimeout);
+  spec.timeout = timeout;
   spec.root = peer;
   spec.user_tag = kToken;
   OperationBuffer& buffer = collective == Collective::kSend ? spec.input : spec.output;
@@ -44,7 +46,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
     if (rank_ == 0) {
       await_all_ranks(Saturated(limit), wait_all_ranks);
     } else {
-      report_to_rank_zero(Saturated(limit));
+      report_to_first_rank(Saturated(limit));
     }
   } catch (const std::exception& error) {
     if (record) record->end(error.what());
@@ -53,50 +55,59 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
   if (record) record->end("");
 }
 
-void Backend::report_to_rank_zero(Duration limit) {
-  Patience patience(MonotonicNow(), limit);
-  exchange_token(Collective::kSend, 0);
-  const OperationPtr answer = exchange_token(Collective::kRecv, 0);
-  Status status = ProgressOf(*runtime_).wait(answer, patience);
+std::string Backend::global_name(Rank group_rank) const {
+  return std::to_string((*global_ranks_)[group_rank]);
+}
+
+// The first rank may come as late as the group allows, and then waits for as long as its caller
+// does.
+void Backend::report_to_first_rank(Duration limit) {
+  const Duration group_timeout = Saturated(timeout_.load());
+  const Duration timeout = After(Instant(group_timeout), limit).time_since_epoch();
+  exchange_token(Collective::kSend, 0, timeout);
+  const OperationPtr answer = exchange_token(Collective::kRecv, 0, timeout);
+  Patience patience(MonotonicNow(), Duration::max());
+  const Status status = ProgressOf(*runtime_).wait(answer, patience);
   if (status.ok()) return;
-  if (!answer->done()) status = Status(StatusCode::kTimeout, "no answer in " + Milliseconds(limit));
-  const Status shown(status.code(), "ProcessGroupRocecoll::monitoredBarrier: Rank " +
-                                        std::to_string(rank_) +
-                                        " successfully reached monitoredBarrier, but received "
-                                        "errors while waiting for send/recv from rank 0: " +
-                                        status.message());
-  ProgressOf(*runtime_).abort(group_, shown);
-  Throw(shown);
+  Throw(Status(status.code(), "ProcessGroupRocecoll::monitoredBarrier: Rank " +
+                                  global_name(static_cast<Rank>(rank_)) +
+                                  " successfully reached monitoredBarrier, but received errors "
+                                  "while waiting for send/recv from rank " +
+                                  global_name(0) + ": " + status.message()));
 }
 
 void Backend::await_all_ranks(Duration limit, bool wait_all_ranks) {
   Patience patience(MonotonicNow(), limit);
   std::vector<OperationPtr> tokens;
   for (Rank peer = 1; peer < facts_.ranks(); ++peer) {
-    tokens.push_back(exchange_token(Collective::kRecv, peer));
+    // The limit below ends the wait: a deadline of the token itself would name one rank at most.
+    tokens.push_back(exchange_token(Collective::kRecv, peer, Duration::max()));
   }
-  std::string failed;
+  std::string missing;
   Status status;
   for (Rank peer = 1; peer < facts_.ranks(); ++peer) {
-    const OperationPtr& token = tokens[peer - 1];
-    Status came = ProgressOf(*runtime_).wait(token, patience);
+    const Status came = ProgressOf(*runtime_).wait(tokens[peer - 1], patience);
     if (came.ok()) continue;
-    if (limit == Duration{0}) {
-      failed = "Rank 0 timed out in monitoredBarrier after 0 ms";
-      status = came;
-      break;
-    }
     if (status.ok()) status = came;
-    // gloo's words, which callers look for.
-    const char* first = wait_all_ranks ? "Ranks " : "Rank ";
-    failed += (failed.empty() ? first : ", ") + std::to_string(peer);
+    missing += (missing.empty() ? "" : ", ") + global_name(peer);
     if (!wait_all_ranks) break;
   }
   if (status.ok()) {
-    for (Rank peer = 1; peer < facts_.ranks(); ++peer) exchange_token(Collective::kSend, peer);
+    const Duration timeout = Saturated(timeout_.load());
+    for (Rank peer = 1; peer < facts_.ranks(); ++peer) {
+      exchange_token(Collective::kSend, peer, timeout);
+    }
     return;
   }
-  if (limit > Duration{0}) failed += " failed to pass monitoredBarrier in " + Milliseconds(limit);
+  // gloo's words, which callers look for.
+  std::string failed = (wait_all_ranks ? "Ranks " : "Rank ") + missing +
+                       " failed to pass monitoredBarrier in " + Milliseconds(limit);
+  if (limit == Duration{0}) {
+    failed =
+        "Rank " + global_name(0) + " timed out in monitoredBarrier after " + Milliseconds(limit);
+  }
+  const Status group_status = ProgressOf(*runtime_).group_status(group_);
+  if (!group_status.ok()) failed += "; the group has failed: " + group_status.message();
   const Status shown(status.code(), "ProcessGroupRocecoll::monitoredBarrier: " + failed);
   ProgressOf(*runtime_).abort(group_, shown);
   Throw(shown);

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from datetime import timedelta
 
 import pytest
@@ -33,9 +35,52 @@ def test_all_come(shared_pool, wait_all_ranks: bool) -> None:
 
 @pytest.mark.parametrize("wait_all_ranks", [False, True])
 def test_missing_ranks(own_pool, wait_all_ranks: bool) -> None:
+    """All ranks are told, also those that come too late."""
     with own_pool(4) as pool:
         pool.run(enter, 200.0, wait_all_ranks)
-        first, other = pool.attempt(enter, 8.0, wait_all_ranks, ranks=[0, 2])
+        first, other = pool.attempt(enter, 1.0, wait_all_ranks, ranks=[0, 2])
         named = "Ranks 1, 3 failed" if wait_all_ranks else "Rank 1 failed"
-        assert first.error and f"{named} to pass monitoredBarrier in 8000 ms" in first.error
+        told = f"monitoredBarrier: {named} to pass monitoredBarrier in 1000 ms"
+        assert first.error and told in first.error
         assert other.error and "Rank 2 successfully reached monitoredBarrier" in other.error
+        late = pool.attempt(enter, 1.0, wait_all_ranks, ranks=[1, 3])
+        for outcome in [other, *late]:
+            assert outcome.error and told in outcome.error
+            assert re.search(r"rank 0 \([^)]*\) reported: timeout: Process", outcome.error)
+
+
+def enter_part(limits_s: dict[int, float]) -> None:
+    """Of ranks 1 and 2 those that have a limit. All make the group."""
+    group = dist.new_group([1, 2])
+    if (limit_s := limits_s.get(dist.get_rank())) is not None:
+        group.monitored_barrier(timedelta(seconds=limit_s))
+
+
+def test_ranks_of_a_part_have_their_global_numbers(own_pool) -> None:
+    with own_pool(3) as pool:
+        waiting = pool.attempt(enter_part, {1: 1.0})[1]
+        assert waiting.error and "Rank 2 failed to pass monitoredBarrier" in waiting.error
+    with own_pool(3) as pool:
+        first, other = pool.attempt(enter_part, {1: 0.0, 2: 200.0})[1:]
+        assert first.error and "Rank 1 timed out in monitoredBarrier after 0 ms" in first.error
+        assert other.error and "Rank 2 successfully reached monitoredBarrier" in other.error
+        assert "while waiting for send/recv from rank 1: " in other.error
+
+
+def enter_after_others(limit_s: float) -> None:
+    """The first rank comes once the limit of the others, who have been there before it, is over."""
+    store = dist.distributed_c10d._get_default_store()
+    others = [f"rank {rank} comes" for rank in range(1, dist.get_world_size())]
+    if dist.get_rank() == 0:
+        store.wait(others)
+        time.sleep(2 * limit_s)
+        enter(200.0, False)
+    else:
+        store.set(others[dist.get_rank() - 1], "")
+        enter(limit_s, False)
+
+
+def test_the_first_rank_may_be_late(own_pool) -> None:
+    with own_pool(3) as pool:
+        pool.run(enter_after_others, 0.2)
+        assert pool.run(reduce) == [3.0] * 3
