@@ -22,10 +22,8 @@ namespace {
 
 constexpr size_t kEventsPerStep = 64;
 
-Status NoSuchGroup(GroupId group) {
-  return Status(StatusCode::kInvalidArgument,
-                "rocecoll: there is no group " + std::to_string(group) + " (has it been removed?)");
-}
+// Names of groups that have ended, which calls that come too late are told.
+constexpr size_t kRememberedGroups = 1024;
 
 }  // namespace
 
@@ -71,6 +69,7 @@ struct Engine::Impl {
   void handle_notices();
   bool step(Instant now);
   Instant next_deadline() const;
+  Status no_such_group(GroupId id) const;
 
   Transport& transport;
   const EngineOptions options;
@@ -80,6 +79,7 @@ struct Engine::Impl {
   std::vector<Notice> notices;               // of the current batch of events
   std::map<GroupId, std::unique_ptr<Group>> groups;
   std::unordered_map<Membership, Group*, MembershipHash> by_key;
+  std::map<GroupId, std::string> ended;  // the last kRememberedGroups: `"3" (pipeline stages)`
   GroupId last_id = 0;
   size_t removed_failures = 0;  // groups that had failed before they were removed
   bool shut_down = false;
@@ -113,9 +113,21 @@ Result<GroupId> Engine::add_group(GroupSpec spec) {
   return id;
 }
 
-void Engine::remove_group(GroupId id) {
+Status Engine::Impl::no_such_group(GroupId id) const {
+  const auto it = ended.find(id);
+  const std::string name = it == ended.end() ? "the group" : "group " + it->second;
+  return Status(StatusCode::kInvalidArgument,
+                "rocecoll: " + name +
+                    (shut_down ? " has ended, as the runtime has been shut down: the program ends"
+                               : " has been destroyed on this rank"));
+}
+
+void Engine::remove_group(GroupId id, const std::string& description) {
   Group* group = impl_->find(id);
   if (group == nullptr) return;
+  std::string& name = impl_->ended[id] = "\"" + group->spec().name + "\"";
+  if (!description.empty()) name += " (" + description + ")";
+  if (impl_->ended.size() > kRememberedGroups) impl_->ended.erase(impl_->ended.begin());
   if (!group->status().ok()) ++impl_->removed_failures;
   impl_->guarded([&] { group->leave(); });
   impl_->by_key.erase({group->spec().key, group->spec().rank});
@@ -137,12 +149,12 @@ void Engine::set_timeout(GroupId id, Duration timeout) {
 
 Status Engine::check(GroupId id, const OperationSpec& spec) const {
   const Group* group = impl_->find(id);
-  return group == nullptr ? NoSuchGroup(id) : group->check(spec);
+  return group == nullptr ? impl_->no_such_group(id) : group->check(spec);
 }
 
 Status Engine::submit(Instant now, GroupId id, OperationPtr operation) {
   Group* group = impl_->find(id);
-  if (group == nullptr) return NoSuchGroup(id);
+  if (group == nullptr) return impl_->no_such_group(id);
   Status status;
   if (!impl_->guarded([&] { status = group->submit(now, operation); })) return group->status();
   return status;
@@ -157,7 +169,7 @@ void Engine::fail_all_groups(const std::string& cause) { impl_->fail_all(cause);
 
 Status Engine::group_status(GroupId id) const {
   const Group* group = impl_->find(id);
-  return group == nullptr ? NoSuchGroup(id) : group->status();
+  return group == nullptr ? impl_->no_such_group(id) : group->status();
 }
 
 EngineState Engine::state() const {

@@ -34,8 +34,9 @@ class Engine {
   ~Engine();
 
   Result<GroupId> add_group(GroupSpec spec);
-  // Ends the group: pending operations fail with kAborted, links close in good order.
-  void remove_group(GroupId group);
+  // Ends the group: pending operations fail with kAborted, links close in good order. Calls that
+  // come too late are told its name and `description`: what its users call it besides, or nothing.
+  void remove_group(GroupId group, const std::string& description = {});
   void remove_all_groups();
   void shut_down();  // the same, and none can be added any more
   void set_timeout(GroupId group, Duration timeout);

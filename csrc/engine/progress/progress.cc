@@ -306,8 +306,8 @@ Result<GroupId> Progress::add_group(GroupSpec spec) {
   return added;
 }
 
-void Progress::remove_group(GroupId group) {
-  impl_->change([&](Engine& engine) { engine.remove_group(group); });
+void Progress::remove_group(GroupId group, const std::string& description) {
+  impl_->change([&](Engine& engine) { engine.remove_group(group, description); });
 }
 
 void Progress::set_timeout(GroupId group, Duration timeout) {

@@ -40,7 +40,7 @@ class Progress {
 
   Address address() const;
   Result<GroupId> add_group(GroupSpec spec);
-  void remove_group(GroupId group);
+  void remove_group(GroupId group, const std::string& description = {});
   void set_timeout(GroupId group, Duration timeout);
   Status group_status(GroupId group);
   EngineState state();

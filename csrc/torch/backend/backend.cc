@@ -21,6 +21,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
+constexpr std::string_view kNotDescribed = "undefined";  // new_group() without group_desc
+
 std::vector<Rank> GlobalRanks(const GroupSpec& group) {
   if (!group.global_ranks.empty()) return group.global_ranks;
   std::vector<Rank> ranks(group.addresses.size());
@@ -85,7 +87,10 @@ void Backend::abort() {
 }
 
 void Backend::shutdown() {
-  if (!runtime_->forked()) runtime_->progress().remove_group(group_);
+  if (runtime_->forked()) return;
+  const std::string& description = getGroupDesc();
+  runtime_->progress().remove_group(group_,
+                                    description == kNotDescribed ? std::string() : description);
 }
 
 void Backend::registerOnCompletionHook(

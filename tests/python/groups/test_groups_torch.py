@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import warnings
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -166,6 +169,28 @@ def check_calls_by_name() -> None:
 
 def test_monitored_barrier_and_timeout(shared_pool) -> None:
     shared_pool(2).run(check_calls_by_name)
+
+
+def check_late_calls() -> None:
+    """They are told the group's name and description, as far as it has one."""
+    for description, known_as in ((None, ""), ("stages", " (stages)")):
+        group = dist.new_group(group_desc=description)
+        backend = group._get_backend(CPU)
+        told = re.escape(f'group "{group.group_name}"{known_as} has been destroyed on this rank')
+        dist.destroy_process_group(group)
+        calls: list[Callable[[], Any]] = [
+            lambda group=group: group.allreduce([torch.ones(1)]),
+            lambda backend=backend: backend.barrier(dist.BarrierOptions()),
+            lambda backend=backend: backend.send([torch.ones(1)], 1 - dist.get_rank(), 0),
+            lambda group=group: group.monitored_barrier(timedelta(seconds=1)),
+        ]
+        for call in calls:
+            with pytest.raises(ValueError, match=told):
+                call()
+
+
+def test_calls_of_destroyed_groups(shared_pool) -> None:
+    shared_pool(2).run(check_late_calls)
 
 
 def check_options() -> None:

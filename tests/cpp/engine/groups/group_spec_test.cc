@@ -54,5 +54,41 @@ TEST_F(GroupLimits, HostsForOtherRanks) {
   expect_refused(std::move(spec), "2 hosts named for 3 ranks");
 }
 
+std::string LateCall(Engine& engine, GroupId group) {
+  OperationSpec barrier;
+  barrier.collective = Collective::kBarrier;
+  return engine.submit(Instant{}, group, std::make_shared<Operation>(std::move(barrier), nullptr))
+      .message();
+}
+
+TEST_F(GroupLimits, LateCallsAreToldTheNameOfTheGroup) {
+  Engine& engine = cluster_.engine(0);
+  const GroupId plain = add(OfRanks(1, address_)).value();
+  engine.remove_group(plain);
+  const GroupId described = add(OfRanks(1, address_)).value();
+  engine.remove_group(described, "pipeline stages");
+  EXPECT_EQ(LateCall(engine, plain), "rocecoll: group \"large\" has been destroyed on this rank");
+  EXPECT_EQ(LateCall(engine, described),
+            "rocecoll: group \"large\" (pipeline stages) has been destroyed on this rank");
+  const GroupId left = add(OfRanks(1, address_)).value();
+  engine.shut_down();
+  EXPECT_EQ(LateCall(engine, left),
+            "rocecoll: group \"large\" has ended, as the runtime has been shut down: the program "
+            "ends");
+}
+
+TEST_F(GroupLimits, NamesOfEndedGroupsAreForgottenAtLast) {
+  Engine& engine = cluster_.engine(0);
+  const GroupId first = add(OfRanks(1, address_)).value();
+  engine.remove_group(first);
+  GroupId last = first;
+  for (int i = 0; i < 1024; ++i) {
+    last = add(OfRanks(1, address_)).value();
+    engine.remove_group(last);
+  }
+  EXPECT_EQ(LateCall(engine, first), "rocecoll: the group has been destroyed on this rank");
+  EXPECT_EQ(LateCall(engine, last), "rocecoll: group \"large\" has been destroyed on this rank");
+}
+
 }  // namespace
 }  // namespace rocecoll
