@@ -70,7 +70,7 @@ Request SendRequest(const GroupFacts& group, const Tensors& tensors, int to, int
 Request RecvRequest(const GroupFacts& group, const Tensors& tensors, std::optional<int> from,
                     int tag);
 
-// Ranks contribute or obtain different blocks.
+// Ranks contribute or obtain different blocks. Those of this one may have other sizes on each rank.
 Request AllGatherRequest(const GroupFacts& group, const TensorLists& outputs, const Tensors& inputs,
                          const c10d::AllgatherOptions& options);
 // outputs[r][i] receives rank r's inputs[i].

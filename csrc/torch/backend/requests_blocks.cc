@@ -43,6 +43,23 @@ void CheckPairedList(const char* function, const Tensors& list, const Tensors& i
   }
 }
 
+// Ranks may contribute different sizes. Each has its own, and all lists, which obtain the same,
+// have those of the first; what ranks have of each other's shows in the fingerprint.
+void CheckBlocks(const char* function, const GroupFacts& group, const TensorLists& lists,
+                 const Tensors& inputs) {
+  const size_t first = static_cast<size_t>(group.rank) * inputs.size();
+  for (const Tensors& list : lists) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      const bool own = i >= first && i < first + inputs.size();
+      const at::Tensor& like = own ? inputs[i - first] : lists[0][i];
+      if (list[i].sizes() == like.sizes()) continue;
+      Refuse(function, c10::str("invalid tensor size at index ", i, " (expected ", like.sizes(),
+                                own ? " as this rank's input, got " : " as in the first list, got ",
+                                list[i].sizes(), ")"));
+    }
+  }
+}
+
 // `whole` has a block of the size of `part` for each rank.
 void CheckWhole(const char* function, const GroupFacts& group, const char* whole_name,
                 const at::Tensor& whole, const char* part_name, const at::Tensor& part) {
@@ -153,10 +170,8 @@ Request AllGatherRequest(const GroupFacts& group, const TensorLists& outputs, co
   }
   CheckAlike(kFunction, inputs);
   CheckTensor(kFunction, inputs[0]);
-  for (const Tensors& list : outputs) {
-    CheckTypes(kFunction, list, inputs[0]);
-    CheckSizes(kFunction, list, inputs[0]);
-  }
+  for (const Tensors& list : outputs) CheckTypes(kFunction, list, inputs[0]);
+  CheckBlocks(kFunction, group, outputs, inputs);
   Request request(OpType::ALLGATHER, "rocecoll:all_gather", inputs, Flatten(outputs),
                   options.asyncOp);
   request.call.lists = outputs.size();

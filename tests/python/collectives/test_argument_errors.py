@@ -177,7 +177,18 @@ CASES: list[tuple[str, str, Callable[[Group], Any]]] = [
     (
         "all_gather sizes",
         "invalid tensor size",
-        lambda g: g.allgather([[ones(2), ones(3)]], [ones(2)]),
+        lambda g: g.allgather([[ones(3), ones(3)]], [ones(2)]),
+    ),
+    (
+        "all_gather lists of different sizes",
+        "invalid tensor size at index ",
+        lambda g: g.allgather(
+            [
+                [ones(2)] * 4,
+                [ones(3) if one // 2 != dist.get_rank(g) else ones(2) for one in range(4)],
+            ],
+            [ones(2)] * 2,
+        ),
     ),
     (
         "all_gather_coalesced nothing",

@@ -41,6 +41,37 @@ def check_all_gather(dtype: torch.dtype) -> None:
         assert_same(output, torch.cat(expected), ("tensor", dtype, count))
 
 
+def check_uneven_all_gather(dtype: torch.dtype) -> None:
+    """Each rank has another size, the first one nothing; in one tensor, in rows, and in two lists."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for unit in (1, 3, 5000):
+        expected = [make_input(dtype, source * unit, source) for source in range(size)]
+        outputs = [torch.empty_like(tensor) for tensor in expected]
+        dist.all_gather(outputs, expected[rank].clone())
+        for source in range(size):
+            assert_same(outputs[source], expected[source], ("flat", dtype, unit, source))
+        whole = torch.empty(sum(range(size)) * unit, dtype=dtype)
+        parts = list(whole.split([source * unit for source in range(size)]))
+        parts[rank].copy_(expected[rank])
+        dist.all_gather(parts, parts[rank])  # in place
+        assert_same(whole, torch.cat(expected), ("in place", dtype, unit))
+        columns = [torch.empty(unit, source, dtype=dtype).t() for source in range(size)]
+        dist.all_gather(columns, expected[rank].view(rank, unit))
+        for source in range(size):
+            assert_same(columns[source].flatten(), expected[source], ("rows", dtype, unit, source))
+        halves = [[torch.empty_like(one) for one in expected for _ in range(2)] for _ in range(2)]
+        dist.group.WORLD.allgather(halves, [expected[rank].clone(), expected[rank] * 0]).wait()
+        for half in halves:
+            for source in range(size):
+                assert_same(half[2 * source], expected[source], ("lists", dtype, unit, source))
+                assert_same(half[2 * source + 1], expected[source] * 0, ("second", dtype, unit))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8], ids=str)
+def test_uneven_all_gather(pool: Pool, dtype: torch.dtype) -> None:
+    pool.run(check_uneven_all_gather, dtype)
+
+
 @dtypes
 def test_all_gather(pool: Pool, dtype: torch.dtype) -> None:
     pool.run(check_all_gather, dtype)

@@ -37,6 +37,14 @@ def different_operation() -> None:
     dist.all_reduce(torch.ones(10), op)
 
 
+def different_blocks() -> None:
+    """Rank 1 believes that rank 0 has 7 elements; equal on the whole, on other ranks, too."""
+    sizes = [5, 7, *range(2, dist.get_world_size())]
+    if dist.get_rank() == 1:
+        sizes[0], sizes[-1] = 7, sizes[-1] + (0 if len(sizes) == 2 else 1)
+    dist.all_gather([torch.empty(one) for one in sizes], torch.ones(sizes[dist.get_rank()]))
+
+
 def different_root() -> None:
     # Two ranks take themselves for the root. A root may be done once its message is on the way, and
     # a third rank once the root's message has come, so it is a later operation that fails there:
@@ -52,6 +60,7 @@ CASES = [
     (different_size, ("10", "11")),
     (different_large_size, ("3000000", "3000001")),
     (different_operation, ("SUM", "MAX")),
+    (different_blocks, ("all_gather(float32, ",)),
     (different_root, ("root 0", "root 1")),
 ]
 
