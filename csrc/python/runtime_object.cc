@@ -61,6 +61,8 @@ py::dict ByName(const GroupState& state) {
   result["last"] = state.last;
   result["running"] = state.running;
   result["running_for_s"] = Seconds(state.running_for);
+  result["message"] = state.message;
+  result["tag"] = state.tag;
   result["progress"] = state.progress;
   result["waits_for"] = state.waits_for;
   return result;

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rocecoll.diagnosis.wait_circles import circles, describe
 from rocecoll.records import spans
 from rocecoll.status import SOCKET_PREFIX, peer_user
 
@@ -150,6 +151,7 @@ def verdicts(group: Group) -> list[str]:
             f"called {most}, and {doing}: see what process {member.pid} does (py-spy dump --pid "
             f"{member.pid})"
         )
+    lines += [describe(circle) for circle in circles(member.state for member in waiting)]
     here = {member.rank for member in group.members}
     elsewhere = sorted({rank for m in waiting for rank in m.state["waits_for"] if rank not in here})
     if not lines and elsewhere:

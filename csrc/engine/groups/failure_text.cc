@@ -102,6 +102,15 @@ std::string FailureText::operation(const Fingerprint& fingerprint, uint64_t sequ
   return text;
 }
 
+std::string FailureText::message_call(const OperationSpec& spec, uint64_t sequence) const {
+  const bool sends = spec.collective == Collective::kSend;
+  const uint64_t elements = (sends ? spec.input : spec.output).partition.total();
+  return std::string(TraitsOf(spec.collective).call) + " #" + std::to_string(sequence) +
+         (sends ? " (to " : " (from ") + (spec.any_source ? "any rank" : name(spec.root)) +
+         ", tag " + std::to_string(spec.user_tag) + ", " + std::string(ToString(spec.type)) + ", " +
+         std::to_string(elements) + (elements == 1 ? " element)" : " elements)");
+}
+
 std::string FailureText::no_contact(Rank to, const std::string& why) const {
   return "no contact with " + peer(to) +
          ": it met this rank in the store, but no UDP packet came back (" + own_address(to) +

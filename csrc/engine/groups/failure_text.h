@@ -17,6 +17,7 @@
 namespace rocecoll {
 
 struct GroupSpec;
+struct OperationSpec;
 
 class FailureText {
  public:
@@ -29,6 +30,8 @@ class FailureText {
   std::string peers(const std::vector<Rank>& group_ranks) const;
   // "all_reduce #17 (SUM, float32, 1024 elements)".
   std::string operation(const Fingerprint& fingerprint, uint64_t sequence) const;
+  // "send #3 (to rank 1, tag 0, float32, 1024 elements)", "recv #4 (from any rank, ...)".
+  std::string message_call(const OperationSpec& spec, uint64_t sequence) const;
   // That nothing ever came from a rank, and `why`.
   std::string no_contact(Rank peer, const std::string& why) const;
   // What this rank's own link or messenger found. Of a rank that is gone it says what to look at,

@@ -30,7 +30,11 @@ const Group::Running* Group::find(uint64_t tag_operation) const {
 }
 
 std::string Group::describe(const Running& running) const {
-  return text().operation(running.entry.fingerprint, running.entry.operation->sequence());
+  const Operation& operation = *running.entry.operation;
+  if (!is_collective(running.entry)) {
+    return text().message_call(operation.spec(), operation.sequence());
+  }
+  return text().operation(running.entry.fingerprint, operation.sequence());
 }
 
 void Group::fail_from_messenger() {

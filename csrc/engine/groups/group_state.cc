@@ -23,8 +23,15 @@ GroupState Group::state(Instant now) const {
   if (oldest == nullptr) return state;
   state.running = describe(*oldest);
   state.running_for = now - oldest->entry.submitted;
+  const OperationSpec& spec = oldest->entry.operation->spec();
+  if (IsPointToPoint(spec.collective)) {
+    state.message = TraitsOf(spec.collective).call;
+    state.tag = spec.user_tag;
+    if (!spec.any_source) state.waits_for = {spec_.global_rank(spec.root)};
+  }
   if (oldest->entry.tag_operation == kNoTag) return state;
   state.progress = oldest->execution.describe_progress();
+  if (!state.waits_for.empty()) return state;
   state.waits_for = messenger_->waiting_for(Tag{oldest->entry.tag_operation, 0, 0});
   for (Rank& rank : state.waits_for) rank = spec_.global_rank(rank);
   return state;

@@ -25,8 +25,12 @@ struct GroupState {
   // The oldest operation that runs; empty: none does.
   std::string running;
   Duration running_for{0};
-  std::string progress;         // of it
-  std::vector<Rank> waits_for;  // global ranks: those of its current steps, which are few
+  std::string message;   // "send", "recv", or empty: it is a collective
+  uint32_t tag = 0;      // of the message
+  std::string progress;  // of it
+  // Global ranks: those of its current steps, which are few; the other end of a message, or nobody
+  // where that is any rank.
+  std::vector<Rank> waits_for;
 };
 
 }  // namespace rocecoll

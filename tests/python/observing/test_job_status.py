@@ -51,6 +51,46 @@ def test_a_rank_that_still_runs_an_earlier_one_is_named_with_it() -> None:
     assert "still runs all_reduce #6" in line
 
 
+def message(rank: int, kind: str, peer: int | None, tag: int = 0) -> Member:
+    way = "to" if kind == "send" else "from"
+    waits_for = () if peer is None else (peer,)
+    waiting = member(
+        rank, 1, f"{kind} #1 ({way} rank {peer}, tag {tag}, float32, 9 elements)", waits_for
+    )
+    waiting.state.update(message=kind, tag=tag)
+    return waiting
+
+
+def test_a_circle_of_sends_is_named_once_around() -> None:
+    sends = [message(rank, "send", peer) for rank, peer in ((1, 4), (2, 1), (4, 2))]
+    behind_it = message(3, "recv", 1)
+    assert job_status.verdicts(Group("0", 5, [member(0, 1), *sends, behind_it])) == [
+        "ranks wait for each other in a circle: rank 1 sends to rank 4 (tag 0), which sends to rank 2 "
+        "(tag 0), which sends to rank 1 (tag 0); let one of them receive first, or use isend() or "
+        "batch_isend_irecv()"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "cure"),
+    [
+        (("recv", 1, 0), ("recv", 0, 0), "let one of them send first"),
+        (("send", 1, 7), ("recv", 0, 8), "with the same tags"),
+    ],
+)
+def test_two_ranks_in_a_circle(first: tuple, second: tuple, cure: str) -> None:
+    group = Group("0", 2, [message(0, *first), message(1, *second)])
+    [line] = job_status.verdicts(group)
+    assert line.startswith("ranks wait for each other in a circle: rank 0 ") and cure in line
+
+
+def test_messages_that_match_and_chains_are_no_circle() -> None:
+    matching = [message(0, "send", 1, 7), message(1, "recv", 0, 7)]
+    assert job_status.verdicts(Group("0", 2, matching)) == []
+    chain = [message(0, "send", 1), message(1, "recv", 2), message(2, "recv", None)]
+    assert job_status.verdicts(Group("0", 3, chain)) == []
+
+
 def test_ranks_of_other_hosts_are_pointed_to() -> None:
     group = Group("0", 4, [member(0, 7, "barrier #7", (2, 3)), member(1, 7, "barrier #7", (0,))])
     [line] = job_status.verdicts(group)

@@ -56,6 +56,35 @@ TEST(GroupState, SaysWhatRunsForHowLongAndWhoIsWaitedFor) {
   ASSERT_TRUE(call.run());
 }
 
+TEST(GroupState, SaysOfMessagesWhichWayTheyGoAndHowLargeTheyAre) {
+  Cluster cluster(ForRanks(3));
+  std::vector<float> numbers(300'000);
+  for (const Rank rank : {0u, 1u}) {  // in a circle of two: neither receives
+    OperationSpec send;
+    send.collective = Collective::kSend;
+    send.type = DataType::kFloat32;
+    send.root = 1 - rank;
+    send.user_tag = 8 + rank;
+    send.input = {numbers.data(), Partition::Even(numbers.size(), 1)};
+    cluster.submit(rank, send);
+  }
+  OperationSpec any;
+  any.collective = Collective::kRecv;
+  any.any_source = true;
+  any.output = {numbers.data(), Partition::Even(1, 1)};
+  cluster.submit(2, any);
+  cluster.settle(seconds(3));
+  const GroupState sends = StateAt(cluster, 1);
+  EXPECT_EQ(sends.running, "send #1 (to rank 0, tag 9, float32, 300000 elements)");
+  EXPECT_EQ(sends.message, "send");
+  EXPECT_EQ(sends.tag, 9u);
+  EXPECT_EQ(sends.waits_for, std::vector<Rank>{0});
+  const GroupState receives = StateAt(cluster, 2);
+  EXPECT_EQ(receives.running, "recv #1 (from any rank, tag 0, uint8, 1 element)");
+  EXPECT_EQ(receives.message, "recv");
+  EXPECT_TRUE(receives.waits_for.empty());
+}
+
 TEST(GroupState, SaysWhyItFailed) {
   Cluster cluster(ForRanks(2, seconds(2)));
   Call call(cluster, {.elements = 8});
