@@ -187,6 +187,11 @@ std::vector<GroupState> Engine::group_states(Instant now) const {
   return states;
 }
 
+std::string Engine::describe_wait(GroupId id, const Operation& operation) const {
+  const Group* group = impl_->find(id);
+  return group == nullptr ? std::string() : group->describe_wait(operation);
+}
+
 std::vector<PeerStats> Engine::peer_stats(Instant now) const {
   std::vector<PeerStats> all;
   for (const auto& [id, group] : impl_->groups) {

@@ -53,6 +53,8 @@ class Engine {
   Status group_status(GroupId group) const;  // ok, or why the group failed
   EngineState state() const;
   std::vector<GroupState> group_states(Instant now) const;  // in the order of their making
+  // What a pending operation waits for, with its group (Group::describe_wait()); empty: it is done.
+  std::string describe_wait(GroupId group, const Operation& operation) const;
   // Of all groups: a look at every link, for people.
   std::vector<PeerStats> peer_stats(Instant now) const;
   // Moves everything that can move. True if something happened.

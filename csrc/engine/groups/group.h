@@ -61,6 +61,9 @@ class Group {
   void set_timeout(Duration timeout) { spec_.timeout = timeout; }
   const Status& status() const { return status_; }
   GroupState state(Instant now) const;
+  // `group "0": all_reduce #3 (SUM, float32, 4 elements) waits for rank 1 (10.0.0.3:40123)`, of one
+  // that is pending; empty: it is not.
+  std::string describe_wait(const Operation& operation) const;
   bool has_pending() const { return pending_ > 0; }
   Instant next_deadline() const;
   const GroupSpec& spec() const { return spec_; }

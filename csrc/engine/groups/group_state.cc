@@ -37,4 +37,26 @@ GroupState Group::state(Instant now) const {
   return state;
 }
 
+std::string Group::describe_wait(const Operation& operation) const {
+  const std::string group = "group \"" + spec_.name + "\": ";
+  for (const Entry& entry : queue_) {
+    if (entry.operation.get() != &operation) continue;
+    return group + text().operation(entry.fingerprint, operation.sequence()) +
+           " waits for the operations that were called before it";
+  }
+  for (const auto& running : running_) {
+    if (running->entry.operation.get() != &operation) continue;
+    const OperationSpec& spec = operation.spec();
+    std::vector<Rank> ranks;
+    if (!IsPointToPoint(spec.collective)) {
+      ranks = messenger_->waiting_for(Tag{running->entry.tag_operation, 0, 0});
+    } else if (!spec.any_source) {
+      ranks = {spec.root};
+    }
+    return group + describe(*running) +
+           (ranks.empty() ? " runs" : " waits for " + text().peers(ranks));
+  }
+  return {};
+}
+
 }  // namespace rocecoll

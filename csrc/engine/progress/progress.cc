@@ -332,6 +332,12 @@ std::vector<GroupState> Progress::group_states() {
   return states;
 }
 
+std::string Progress::describe_wait(GroupId group, const Operation& operation) {
+  std::string text;
+  impl_->look([&](Engine& engine) { text = engine.describe_wait(group, operation); });
+  return text;
+}
+
 void Progress::abort(GroupId group, const Status& why) {
   impl_->change([&](Engine& engine) { engine.abort(group, why); });
 }

@@ -45,6 +45,7 @@ class Progress {
   Status group_status(GroupId group);
   EngineState state();
   std::vector<GroupState> group_states();
+  std::string describe_wait(GroupId group, const Operation& operation);  // as the engine's
   void abort(GroupId group, const Status& why);
   TransportStats stats();
   std::vector<PeerStats> peer_stats();

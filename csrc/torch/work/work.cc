@@ -46,12 +46,6 @@ Status WithOperation(const Status& status, const char* title) {
   return Status(status.code(), std::string(title) + ": " + status.message());
 }
 
-[[noreturn]] void ThrowTimedOut(const char* title, std::chrono::milliseconds timeout) {
-  Throw(Status(StatusCode::kTimeout, std::string(title) + ": timed out waiting " +
-                                         std::to_string(timeout.count()) +
-                                         " ms; the operation is still running"));
-}
-
 }  // namespace
 
 Work::Work(std::shared_ptr<Runtime> runtime, int rank, Call call)
@@ -259,6 +253,15 @@ std::vector<at::Tensor> Work::result() {
   return call_.results;
 }
 
+void Work::give_up(std::chrono::milliseconds timeout, const Operation* pending) const {
+  std::string text = std::string(call_.title) + ": timed out waiting " +
+                     std::to_string(timeout.count()) + " ms; the operation is still running";
+  const std::string waits =
+      pending == nullptr ? std::string() : ProgressOf(*runtime_).describe_wait(group_, *pending);
+  if (!waits.empty()) text += ": " + waits;
+  Throw(Status(StatusCode::kTimeout, text + "; wait() again, or for longer"));
+}
+
 bool Work::wait(std::chrono::milliseconds timeout) {
   TORCH_CHECK(submitted_ || isCompleted(), call_.title,
               ": wait() inside the batch that the call is part of; it is sent when the batch ends");
@@ -269,7 +272,7 @@ bool Work::wait(std::chrono::milliseconds timeout) {
     const Status status = ProgressOf(*runtime_).wait(operation, patience);
     if (!operation->done()) {
       if (status.code() != StatusCode::kTimeout) Throw(status);
-      ThrowTimedOut(call_.title, timeout);
+      give_up(timeout, operation.get());
     }
   }
   if (!isCompleted()) ProgressOf(*runtime_);
@@ -278,7 +281,7 @@ bool Work::wait(std::chrono::milliseconds timeout) {
     const Instant now = MonotonicNow();
     if (!patience.lasts(now)) {
       lock.unlock();
-      ThrowTimedOut(call_.title, timeout);
+      give_up(timeout, nullptr);
     }
     cv_.wait_for(lock, patience.nap(now));
   }

@@ -106,6 +106,8 @@ class Work : public c10d::Work {
   void announce();
   Ptr batch() const { return batch_ == nullptr ? Ptr() : Ptr::reclaim_copy(batch_); }
   void await_on_stream() const;
+  // That wait() was given too little time, and who is waited for. Null: only the completion is.
+  [[noreturn]] void give_up(std::chrono::milliseconds timeout, const Operation* pending) const;
 
   const std::shared_ptr<Runtime> runtime_;
   Call call_;

@@ -43,6 +43,41 @@ def test_many_in_flight(pool: Pool) -> None:
     pool.run(check_many_in_flight)
 
 
+def check_short_waits() -> None:
+    """The error says which operation of which group it is, and whom it waits for."""
+    store = dist.distributed_c10d._get_default_store()
+    rank = dist.get_rank()
+    group = dist.new_group([0, 1])
+    if rank == 0:
+        calls = {
+            r"recv #1 \(from rank 1, tag 7, float32, 3 elements\) waits for rank 1 \(\S+\)": (
+                group.recv([torch.zeros(3)], 1, 7)
+            ),
+            r"all_reduce #1 \(SUM, float32, 5 elements\) waits for rank 1 \(\S+\)": (
+                dist.all_reduce(torch.ones(5), group=group, async_op=True)
+            ),
+        }
+        for waits, work in calls.items():
+            told = f'timed out waiting 20 ms; the operation is still running: group "{group.group_name}": {waits}; '
+            with pytest.raises(dist.DistBackendError, match=told + "wait"):
+                work.wait(timedelta(milliseconds=20))
+        store.set("has waited", "")
+        for work in calls.values():
+            work.wait()
+    elif rank == 1:
+        store.wait(["has waited"])
+        group.send([torch.ones(3)], 0, 7).wait()
+        dist.all_reduce(torch.ones(5), group=group)
+    dist.barrier()
+    if rank < 2:
+        dist.destroy_process_group(group)
+
+
+def test_waits_that_are_too_short(own_pool) -> None:
+    with own_pool(3) as pool:
+        pool.run(check_short_waits)
+
+
 def check_futures() -> None:
     size = dist.get_world_size()
     tensor = torch.ones(1000)

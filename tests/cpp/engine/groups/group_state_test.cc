@@ -85,6 +85,31 @@ TEST(GroupState, SaysOfMessagesWhichWayTheyGoAndHowLargeTheyAre) {
   EXPECT_TRUE(receives.waits_for.empty());
 }
 
+TEST(GroupState, SaysWhomOneOperationWaitsFor) {
+  ClusterOptions options = ForRanks(2);
+  options.engine.max_operations_in_flight = 1;
+  Cluster cluster(options);
+  Call first(cluster, {.elements = 8});
+  Call second(cluster, {.elements = 9});
+  first.submit(0);
+  second.submit(0);
+  cluster.settle(seconds(1));
+  const auto told = [&](const Call& call) {
+    return cluster.engine(0).describe_wait(cluster.group(), *call.operations()[0]);
+  };
+  EXPECT_EQ(told(first).find("group \"default\": all_reduce #1 (SUM, int32, 8 elements) waits for "
+                             "rank 1"),
+            0u)
+      << told(first);
+  EXPECT_EQ(told(second),
+            "group \"default\": all_reduce #2 (SUM, int32, 9 elements) waits for the operations "
+            "that were called before it");
+  first.submit(1);
+  second.submit(1);
+  ASSERT_TRUE(first.run() && second.run());
+  EXPECT_EQ(told(first), "");
+}
+
 TEST(GroupState, SaysWhyItFailed) {
   Cluster cluster(ForRanks(2, seconds(2)));
   Call call(cluster, {.elements = 8});
