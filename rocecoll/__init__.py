@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import _rocecoll_autoload
+from rocecoll import debug_output  # noqa: F401  decides what shows of our lines
 from rocecoll.launchers import init
 from rocecoll.runtime import check_torch, load_torch, peer_stats, stats
 

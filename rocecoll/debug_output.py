@@ -2,7 +2,9 @@
 """ROCECOLL_DEBUG: what logging.getLogger("rocecoll") is told shows, whether or not logging is set up.
 
 A program that has handlers, there or at the root, gets the lines through those, whenever it adds
-them. Else they go to stderr, each with its host, process and rank.
+them. Else they go to stderr, each with its host, process and rank. Without the option only warnings
+show, also where the root logger is set to INFO (as Ray Train does in its workers for its own sake),
+unless the program has set a level for this logger.
 """
 
 from __future__ import annotations
@@ -39,6 +41,11 @@ class _Stderr(logging.Handler):
         return f"{place}{rank} ROCECOLL {level} {record.getMessage().removeprefix('rocecoll: ')}"
 
 
+def _wanted(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.WARNING or _logger.level != logging.NOTSET
+
+
+_logger.addFilter(_wanted)
 _handler = _Stderr()
 
 
@@ -48,7 +55,7 @@ def _program_listens() -> bool:
 
 
 def configure(level: str | None, rank: int) -> None:
-    """As ROCECOLL_DEBUG says; None leaves it all to logging. A level that the program set stays."""
+    """As ROCECOLL_DEBUG says; with None logging prints warnings. A level that the program set stays."""
     _handler.rank = rank
     if level is None:
         return

@@ -2,7 +2,7 @@
 """What the core has to say besides errors goes to logging.getLogger("rocecoll").
 
 Warnings show on stderr without any set-up, which is what Python's logging does with them; notes at
-INFO level need a program that configures logging, or ROCECOLL_DEBUG (debug_output.py).
+INFO level need a level for that logger, or ROCECOLL_DEBUG (debug_output.py).
 """
 
 from __future__ import annotations

@@ -213,8 +213,8 @@ Option DebugOption() {
   Option option = PythonRow(
       "debug", OrAuto(Choice({"off", "warn", "info"})), "",
       "what to tell of the network of this process: info adds the address, devices and ways that "
-      "it uses, and why; on stderr, or where the program's logging puts it; auto: as logging is "
-      "set up, and warnings where it is not");
+      "it uses, and why; on stderr, or where the program's logging puts it; auto: the level that "
+      "the program has set for logging.getLogger(\"rocecoll\"), else warnings");
   option.default_value = std::monostate();
   option.process_wide = true;
   return option;

@@ -26,7 +26,8 @@ BY_ITSELF_AND_BY_NAME: tuple[dict[str, str], ...] = ({}, {"ROCECOLL_TRANSPORT": 
 PROGRAM = """
 import logging, os, sys, torch, torch.distributed as dist
 if os.environ.get("LOG_LEVEL"):
-    logging.basicConfig(level=os.environ["LOG_LEVEL"], stream=sys.stdout)
+    logging.basicConfig(stream=sys.stdout)
+    logging.getLogger("rocecoll").setLevel(os.environ["LOG_LEVEL"])
 rank, world_size = int(sys.argv[1]), int(sys.argv[2])
 store = dist.FileStore(sys.argv[3], world_size)
 dist.init_process_group("rocecoll", store=store, rank=rank, world_size=world_size)

@@ -77,6 +77,17 @@ def test_otherwise_nothing_is_said_of_a_network_that_works(
     assert run_ranks(tmp_path, **variables) == ["", ""]
 
 
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+def test_a_level_of_the_root_logger_is_not_meant_for_us(level: str, tmp_path: Path) -> None:
+    """Frameworks set it in their workers, as Ray Train does."""
+    before = BASIC.replace("stream", f"level='{level}', stream")
+    before += "\nfor name in ('torch', 'asyncio'): logging.getLogger(name).setLevel('WARNING')"
+    for output in run_ranks(tmp_path, before):
+        assert "rocecoll: " not in output
+    for output in run_ranks(tmp_path, before + "\nlogging.getLogger('rocecoll').setLevel('INFO')"):
+        assert "INFO logged rocecoll: UDP port " in output
+
+
 @pytest.mark.parametrize("level", ["INFO", "TRACE"])
 def test_nccl_debug_does_the_same(level: str, tmp_path: Path) -> None:
     for output in run_ranks(tmp_path, NCCL_DEBUG=level):

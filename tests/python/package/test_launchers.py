@@ -203,7 +203,8 @@ def test_a_port_of_all_jobs_is_told_where_it_is_taken_or_nobody_comes() -> None:
 
 def test_no_launcher_makes_a_group_of_one() -> None:
     assert find_place({"MPI_HOME": "/opt", "SLURM_JOB_ID": "7"}) == Place("none", 0, 1, 0, None)
-    code = "import logging, runpy, sys; logging.basicConfig(level='INFO')\n"
+    code = "import logging, runpy, sys; logging.basicConfig()\n"
+    code += "logging.getLogger('rocecoll').setLevel('INFO')\n"
     code += "runpy.run_path(sys.argv[1])"
     output = run_program([sys.executable, "-c", code, str(SCRIPT)])
     expect(output, "none", 1)
