@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import psutil
 
+from rocecoll.link_states import link_states
+
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -46,8 +48,8 @@ class Choice:
 
     @property
     def mtu_bytes(self) -> int | None:
-        states = psutil.net_if_stats()
-        return states[self.interface.name].mtu if self.interface.name in states else None
+        state = link_states().get(self.interface.name)
+        return None if state is None else state.mtu_bytes
 
 
 @dataclass(frozen=True)
@@ -112,10 +114,10 @@ def _network(text: str) -> IpNetwork:
 
 def list_interfaces(family: str = "auto") -> list[Interface]:
     """The addresses of the interfaces that are up."""
-    states = psutil.net_if_stats()
+    states = link_states()
     found = []
     for name, addresses in psutil.net_if_addrs().items():
-        if name not in states or not states[name].isup:
+        if name not in states or not states[name].up:
             continue
         for entry in addresses:
             if entry.family not in (socket.AF_INET, socket.AF_INET6):

@@ -331,12 +331,12 @@ def starter(rank_variable: str) -> int | None:
     """
     import psutil
 
-    for ancestor in psutil.Process().parents():
-        try:
+    try:
+        for ancestor in psutil.Process().parents():
             if rank_variable not in ancestor.environ():
                 return int(ancestor.pid)
-        except psutil.Error:  # another user's
-            return None
+    except (psutil.Error, OSError):  # another user's, or there is no /proc
+        return None
     return None
 
 

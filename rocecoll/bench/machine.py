@@ -10,6 +10,7 @@ from pathlib import Path
 
 TCP = "/proc/sys/net/ipv4/tcp_congestion_control"
 MODEL, MEMORY = "model name", "MemTotal"
+UNKNOWN = "unknown"
 
 
 def stay_on_a_core(rank: int, thread: int = 0) -> None:
@@ -20,11 +21,18 @@ def stay_on_a_core(rank: int, thread: int = 0) -> None:
 
 def line_of(path: str, name: str) -> str:
     """The value in a file of /proc, of the first line with that name."""
-    for line in Path(path).read_text().splitlines():
+    for line in text_of(path).splitlines():
         key, _, value = line.partition(":")
         if key.strip() == name:
             return value.strip()
-    return "unknown"
+    return UNKNOWN
+
+
+def text_of(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:  # /proc is not mounted, or not all of it
+        return UNKNOWN
 
 
 def facts() -> dict[str, str | int]:
@@ -33,8 +41,8 @@ def facts() -> dict[str, str | int]:
         "cores": len(os.sched_getaffinity(0)),
         "memory": line_of("/proc/meminfo", MEMORY),
         "kernel": platform.release(),
-        "largest_socket_buffer": Path("/proc/sys/net/core/rmem_max").read_text().strip(),
-        "tcp_congestion_control": Path(TCP).read_text().strip(),
+        "largest_socket_buffer": text_of("/proc/sys/net/core/rmem_max"),
+        "tcp_congestion_control": text_of(TCP),
         "python": platform.python_version(),
         "torch": version("torch"),
     }

@@ -14,7 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from rocecoll.cli import output
-from rocecoll.diagnosis.job_status import Group, Member, Process, ask_all, groups_of, verdicts
+from rocecoll.diagnosis.job_status import (
+    Group,
+    Member,
+    Process,
+    UnlistedError,
+    ask_all,
+    groups_of,
+    verdicts,
+)
 from rocecoll.port_counters import nic_counters, signs, spell
 
 NicCounters = dict[str, dict[str, int]]
@@ -42,9 +50,13 @@ def status(
     Example: rocecoll status --watch 2
     """
     console = output.console()
-    if watch is not None and not json:
-        follow(console, watch, peers)
-    processes = ask_all()
+    try:
+        if watch is not None and not json:
+            follow(console, watch, peers)
+        processes = ask_all()
+    except UnlistedError as error:
+        typer.echo(f"rocecoll status: {error}", err=True)
+        raise typer.Exit(output.Status.PROBLEMS) from None
     if json:
         told = [asdict(process) for process in processes]
         said = {"processes": told, "problems": problems(processes), "nics": nic_counters()}

@@ -27,6 +27,10 @@ LONG_WAIT_S = 1.0  # what runs for less is not a wait to speak of
 _NAME = re.compile(rf"@({re.escape(SOCKET_PREFIX)}(\d+)-[0-9a-f]+)$")
 
 
+class UnlistedError(Exception):
+    """Nobody tells which processes listen."""
+
+
 @dataclass(frozen=True)
 class Process:
     """`answer` is what rocecoll.status.snapshot() says there, None where none came in time."""
@@ -72,7 +76,7 @@ def sockets(listing: str) -> dict[str, int]:
 
 def ask_all(listing: str | None = None) -> list[Process]:
     """Every process that can be seen, by process id. Others' are passed over."""
-    names = sockets(SOCKETS.read_text() if listing is None else listing)
+    names = sockets(_listing() if listing is None else listing)
     until = time.monotonic() + ANSWER_TIMEOUT_S
     asked = []
     for name, pid in sorted(names.items(), key=lambda one: one[1]):
@@ -92,6 +96,13 @@ def ask_all(listing: str | None = None) -> list[Process]:
         with connection:
             processes.append(Process(pid, _read(connection, until)))
     return processes
+
+
+def _listing() -> str:
+    try:
+        return SOCKETS.read_text()
+    except OSError as error:
+        raise UnlistedError(f"cannot see which processes listen, as {error}: mount /proc") from None
 
 
 def _read(connection: socket.socket, until: float) -> dict[str, Any] | None:

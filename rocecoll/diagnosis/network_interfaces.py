@@ -14,6 +14,7 @@ import psutil
 
 from rocecoll import options
 from rocecoll.interfaces import Choice, choose_interface
+from rocecoll.link_states import link_states
 
 # linux/sockios.h and linux/ethtool.h
 _SIOCETHTOOL = 0x8946
@@ -35,7 +36,7 @@ class UdpInterface:
 
 def read_interfaces() -> list[UdpInterface]:
     """Also those that are down, which rocecoll passes over."""
-    states = psutil.net_if_stats()
+    states = link_states()
     found = []
     for name, entries in psutil.net_if_addrs().items():
         if (state := states.get(name)) is None:
@@ -45,8 +46,11 @@ def read_interfaces() -> list[UdpInterface]:
             if entry.family not in (socket.AF_INET, socket.AF_INET6):
                 continue
             address = ipaddress.ip_address(entry.address.partition("%")[0])
-            speed = state.speed or None
-            found.append(UdpInterface(name, str(address), state.isup, state.mtu, speed, gso, gro))
+            found.append(
+                UdpInterface(
+                    name, str(address), state.up, state.mtu_bytes, state.speed_mbit_s, gso, gro
+                )
+            )
     return found
 
 

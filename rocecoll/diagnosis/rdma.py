@@ -94,7 +94,10 @@ def judge_counters(devices: Devices) -> list[Finding]:
 def locked_memory_limit() -> int | None:
     """None: there is no limit for this process."""
     soft = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    status = Path("/proc/self/status").read_text()
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:  # what this process is privileged to do is not known
+        status = "\nCapEff: 0"
     effective = int(status.partition("\nCapEff:")[2].split()[0], 16)
     return None if soft == resource.RLIM_INFINITY or effective >> _CAP_IPC_LOCK & 1 else soft
 

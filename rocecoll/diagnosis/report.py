@@ -11,13 +11,13 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 
-import psutil
-
 from rocecoll import options
 from rocecoll.diagnosis.devices import read_devices
 from rocecoll.diagnosis.finding import Finding, in_units
 from rocecoll.diagnosis.option_values import read_configuration
 from rocecoll.diagnosis.software import versions
+
+CPUINFO = Path("/proc/cpuinfo")
 
 
 def compose(findings: Sequence[Finding], settings: options.Settings) -> str:
@@ -41,9 +41,9 @@ def machine() -> dict[str, str]:
     return {
         "kernel": f"{facts.system} {facts.release} {facts.machine}",
         "system": release.get("PRETTY_NAME", "?"),
-        "processor": processor_name(Path("/proc/cpuinfo").read_text()),
+        "processor": processor_name(CPUINFO.read_text() if CPUINFO.exists() else ""),
         "processors": f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} can be used",
-        "memory": in_units(psutil.virtual_memory().total),
+        "memory": in_units(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
     }
 
 

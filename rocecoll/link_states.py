@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which network interfaces are up, their MTU and speed: asked of the kernel, also where /proc is not mounted."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+# linux/sockios.h and linux/if.h
+_SIOCGIFFLAGS, _SIOCGIFMTU = 0x8913, 0x8921
+_IFF_RUNNING = 0x40
+_DEVICES = Path("/sys/class/net")
+
+
+@dataclass(frozen=True)
+class LinkState:
+    """`up` with a carrier. `speed_mbit_s` is None where the driver does not tell."""
+
+    up: bool
+    mtu_bytes: int
+    speed_mbit_s: int | None
+
+
+def link_states() -> dict[str, LinkState]:
+    """By name. An interface that goes away meanwhile is left out."""
+    found = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, name in socket.if_nameindex():
+            try:
+                flags = _ask(any_socket, name, _SIOCGIFFLAGS, "H")
+                mtu = _ask(any_socket, name, _SIOCGIFMTU, "i")
+            except OSError:
+                continue
+            found[name] = LinkState(bool(flags & _IFF_RUNNING), mtu, _speed(name))
+    return found
+
+
+def _ask(any_socket: socket.socket, name: str, what: int, kind: str) -> int:
+    """A number of struct ifreq."""
+    answer = fcntl.ioctl(any_socket, what, struct.pack("16s24x", name.encode()))
+    return int(struct.unpack_from(kind, answer, 16)[0])
+
+
+def _speed(name: str) -> int | None:
+    try:
+        speed = int((_DEVICES / name / "speed").read_text())
+    except (OSError, ValueError):  # most virtual ones have none
+        return None
+    return speed if speed > 0 else None
