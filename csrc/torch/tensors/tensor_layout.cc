@@ -195,7 +195,7 @@ std::vector<at::Tensor> Unaliased(std::vector<at::Tensor> inputs, const MemoryEx
 DataType ToDataType(at::ScalarType type) {
   const auto found = std::ranges::find(kTorchTypes, type, &TorchType::torch);
   TORCH_CHECK_TYPE(found != kTorchTypes.end(), "rocecoll: tensors of type ", c10::toString(type),
-                   " cannot be communicated");
+                   " cannot be communicated; tensor.view(torch.uint8) has their bytes, which can");
   return found->type;
 }
 
