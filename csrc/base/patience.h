@@ -12,7 +12,8 @@ namespace rocecoll {
 // for longer than it was ready to wait has not waited.
 class Patience {
  public:
-  Patience(Instant now, Duration timeout) : timeout_(timeout), limit_(After(now, timeout)) {
+  Patience(Instant now, Duration timeout)
+      : timeout_(timeout), limit_(After(now, timeout)), looked_(now) {
     pauses_.expect(now, now);
   }
 
@@ -21,6 +22,7 @@ class Patience {
   bool lasts(Instant now) {
     limit_ = After(limit_, pauses_.on_call(now));
     pauses_.expect(now, now);
+    looked_ = now;
     return now < limit_;
   }
   // For whoever goes to sleep right after lasts(now): for how long, to look again.
@@ -32,6 +34,11 @@ class Patience {
     pauses_.expect(now, until);
     return until;
   }
+  // For whoever sees to something else in between: the next part of the wait, no longer than
+  // `longest` from the last look, or from the beginning.
+  Patience turn(Duration longest) {
+    return Patience(looked_, nap_until(looked_, After(looked_, longest)) - looked_);
+  }
 
  private:
   // So that a pause is told from sleep.
@@ -40,6 +47,7 @@ class Patience {
 
   Duration timeout_;
   Instant limit_;
+  Instant looked_;
   PauseDetector pauses_;
 };
 

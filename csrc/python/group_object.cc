@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "interpreter/signals.h"
 #include "python/errors.h"
 
 namespace py = pybind11;
@@ -166,13 +167,14 @@ py::object GroupObject::Call::run() {
   {
     const py::gil_scoped_release release;
     status = group_.progress_->submit(*group_.id_, operation, asynchronous_);
-    if (status.ok() && !asynchronous_) (void)group_.progress_->wait(operation, kSignalInterval);
+    if (status.ok() && !asynchronous_) {
+      status = group_.progress_->wait(operation, Duration::max(), RunSignalHandlers);
+    }
   }
   RaiseUnlessOk(status);
   if (asynchronous_) {
     return py::cast(std::make_unique<OperationObject>(group_.progress_, std::move(operation)));
   }
-  WaitFor(*group_.progress_, operation, Duration::max());
   return py::none();
 }
 

@@ -3,11 +3,11 @@
 
 #include <pybind11/stl.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/hash.h"
+#include "interpreter/signals.h"
 #include "python/errors.h"
 #include "runtime/runtime_owner.h"
 
@@ -138,27 +138,16 @@ OperationObject::~OperationObject() {
   progress_.reset();
 }
 
-bool WaitFor(Progress& progress, const OperationPtr& operation, Duration limit) {
-  Duration left = limit;
-  while (!operation->done()) {
-    const Duration slice = std::min(left, kSignalInterval);
-    {
-      const py::gil_scoped_release release;
-      (void)progress.wait(operation, slice);  // its status is read below
-    }
-    if (operation->done()) break;
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    if (left != Duration::max()) left -= slice;
-    if (left <= Duration{0}) return false;
-  }
-  RaiseUnlessOk(operation->status());
-  return true;
-}
-
 bool OperationObject::wait(std::optional<double> timeout_s) {
   const Duration limit =
       timeout_s.has_value() ? DurationFromSeconds(*timeout_s, "timeout_s") : Duration::max();
-  return WaitFor(*progress_, operation_, limit);
+  if (!operation_->done()) {
+    const py::gil_scoped_release release;
+    (void)progress_->wait(operation_, limit, RunSignalHandlers);  // its status is read below
+  }
+  if (!operation_->done()) return false;
+  RaiseUnlessOk(operation_->status());
+  return true;
 }
 
 std::string OperationObject::status() const {

@@ -31,6 +31,8 @@ class OperationObject {
       : progress_(std::move(progress)), operation_(std::move(operation)) {}
   ~OperationObject();
 
+  // True once it is complete; false when the time passed, and it goes on. Raises its failure, and
+  // what a signal handler raises. Called under the GIL, which it waits without.
   bool wait(std::optional<double> timeout_s);
   bool done() const { return operation_->done(); }
   std::string status() const;
@@ -39,13 +41,6 @@ class OperationObject {
   std::shared_ptr<Progress> progress_;
   OperationPtr operation_;
 };
-
-// How long a wait goes on before it looks for Ctrl-C.
-inline constexpr Duration kSignalInterval = std::chrono::milliseconds(200);
-
-// True once the operation is complete; false when the time passed, and it goes on. Raises its
-// failure, and what a signal handler raises. Called under the GIL, which it waits without.
-bool WaitFor(Progress& progress, const OperationPtr& operation, Duration limit);
 
 // Raises for what is negative or not a number.
 Duration DurationFromSeconds(double seconds, const char* name);

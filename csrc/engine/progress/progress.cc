@@ -396,24 +396,30 @@ void Progress::open(Gate& gate) {
   });
 }
 
-Status Progress::wait(const OperationPtr& operation, Duration timeout) {
+Status Progress::wait(const OperationPtr& operation, Duration timeout, const Look& look) {
   if (operation->done()) return operation->status();
   Patience patience(MonotonicNow(), timeout);
-  return wait(operation, patience);
+  return wait(operation, patience, look);
 }
 
-Status Progress::wait(const OperationPtr& operation, Patience& patience) {
-  if (!operation->done()) {
+Status Progress::wait(const OperationPtr& operation, Patience& patience, const Look& look) {
+  const auto done = [&] { return operation->done(); };
+  const bool looks = look && driving_here != impl_.get();
+  while (!done()) {
+    Patience turn = patience.turn(kLookInterval);
     try {
-      if (!impl_->drive_until([&] { return operation->done(); }, patience)) {
-        return Status(StatusCode::kTimeout, "rocecoll: the operation is not complete after " +
-                                                DescribeDuration(patience.timeout()) +
-                                                "; it goes on");
-      }
+      impl_->drive_until(done, looks ? turn : patience);
     } catch (const std::exception& failure) {
       impl_->fail_all(failure);
       return Status(StatusCode::kInternal, failure.what());
     }
+    if (done()) break;
+    if (!looks || !patience.lasts(MonotonicNow())) {
+      return Status(StatusCode::kTimeout, "rocecoll: the operation is not complete after " +
+                                              DescribeDuration(patience.timeout()) +
+                                              "; it goes on");
+    }
+    look();
   }
   return operation->status();
 }

@@ -5,6 +5,7 @@
 // of the core above the ports that reads a clock.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -29,6 +30,11 @@ struct ProgressOptions {
 
 class Progress {
  public:
+  // What a caller sees to during a wait that lasts, such as signals.
+  using Look = std::function<void()>;
+  // People take less than 100 ms for at once.
+  static constexpr Duration kLookInterval = std::chrono::milliseconds(50);
+
   // Owns the transport and the engine on it. Starts the thread; std::system_error if there can be
   // none. kNetwork when the process has no descriptor left.
   static Result<std::unique_ptr<Progress>> Start(std::unique_ptr<Transport> transport,
@@ -58,10 +64,14 @@ class Progress {
   // Operations behind the gate may start now.
   void open(Gate& gate);
   // Drives until the operation is done or `timeout` passed (kTimeout; the operation stays pending).
-  // Returns the operation's status. Callable from many threads.
-  Status wait(const OperationPtr& operation, Duration timeout = Duration::max());
+  // Returns the operation's status. Callable from many threads. `look`, if any, is called each time
+  // that kLookInterval of the wait has passed, when this thread does not drive and holds nothing:
+  // it may take long, submit and wait itself. What it throws ends the wait, and the operation goes
+  // on. It is not called in a callback of an operation, whose thread cannot give up driving.
+  Status wait(const OperationPtr& operation, Duration timeout = Duration::max(),
+              const Look& look = {});
   // What is left of the patience is for further waits.
-  Status wait(const OperationPtr& operation, Patience& patience);
+  Status wait(const OperationPtr& operation, Patience& patience, const Look& look = {});
   // Lets closed links deliver their last frames for at most `limit`, and what operations kept alive
   // go for as long again: the caller holds no lock that this takes. Idempotent.
   void shutdown(Duration limit);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/monotonic_clock.h"
+#include "interpreter/signals.h"
 #include "torch/backend/backend.h"
 #include "torch/process/errors.h"
 
@@ -48,6 +49,14 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
     } else {
       report_to_first_rank(Saturated(limit));
     }
+  } catch (const pybind11::error_already_set& raised) {
+    // Tokens are left behind, which the next one would take for its own.
+    const std::string why =
+        "ProcessGroupRocecoll::monitoredBarrier: the handler of a signal ended it on rank " +
+        global_name(static_cast<Rank>(rank_));
+    ProgressOf(*runtime_).abort(group_, Status(StatusCode::kAborted, why));
+    if (record) record->end(why);
+    throw;
   } catch (const std::exception& error) {
     if (record) record->end(error.what());
     throw;
@@ -67,7 +76,7 @@ void Backend::report_to_first_rank(Duration limit) {
   exchange_token(Collective::kSend, 0, timeout);
   const OperationPtr answer = exchange_token(Collective::kRecv, 0, timeout);
   Patience patience(MonotonicNow(), Duration::max());
-  const Status status = ProgressOf(*runtime_).wait(answer, patience);
+  const Status status = ProgressOf(*runtime_).wait(answer, patience, RunSignalHandlers);
   if (status.ok()) return;
   Throw(Status(status.code(), "ProcessGroupRocecoll::monitoredBarrier: Rank " +
                                   global_name(static_cast<Rank>(rank_)) +
@@ -86,7 +95,7 @@ void Backend::await_all_ranks(Duration limit, bool wait_all_ranks) {
   std::string missing;
   Status status;
   for (Rank peer = 1; peer < facts_.ranks(); ++peer) {
-    const Status came = ProgressOf(*runtime_).wait(tokens[peer - 1], patience);
+    const Status came = ProgressOf(*runtime_).wait(tokens[peer - 1], patience, RunSignalHandlers);
     if (came.ok()) continue;
     if (status.ok()) status = came;
     missing += (missing.empty() ? "" : ", ") + global_name(peer);

@@ -5,6 +5,9 @@
 
 #include <utility>
 
+#include "engine/progress/progress.h"
+#include "interpreter/signals.h"
+
 namespace rocecoll::torch_adapter {
 
 void CompletionHook::set(Function function) {
@@ -32,7 +35,11 @@ void CompletionHook::completed(std::shared_ptr<c10d::WorkInfo> info) {
 
 void CompletionHook::wait_for_all() {
   std::unique_lock lock(mutex_);
-  became_none_.wait(lock, [this] { return expected_ == 0; });
+  while (!became_none_.wait_for(lock, Progress::kLookInterval, [this] { return expected_ == 0; })) {
+    lock.unlock();
+    RunSignalHandlers();
+    lock.lock();
+  }
 }
 
 }  // namespace rocecoll::torch_adapter

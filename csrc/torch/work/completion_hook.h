@@ -27,7 +27,8 @@ class CompletionHook : public std::enable_shared_from_this<CompletionHook> {
   // A work has begun; completed() will follow, with null for one that was never sent.
   void expect();
   void completed(std::shared_ptr<c10d::WorkInfo> info);
-  // Returns when no begun work is left and all calls have returned. Not for use in a hook.
+  // Returns when no begun work is left and all calls have returned; throws what the handler of a
+  // signal raises meanwhile. Not for use in a hook.
   void wait_for_all();
 
  private:

@@ -4,9 +4,11 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/monotonic_clock.h"
+#include "interpreter/signals.h"
 #include "torch/process/completion_pool.h"
 #include "torch/process/errors.h"
 
@@ -269,7 +271,7 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   Patience patience(MonotonicNow(), bounded ? Saturated(timeout) : Duration::max());
   for (const OperationPtr& operation : operations_) {
     if (operation->done()) continue;
-    const Status status = ProgressOf(*runtime_).wait(operation, patience);
+    const Status status = ProgressOf(*runtime_).wait(operation, patience, RunSignalHandlers);
     if (!operation->done()) {
       if (status.code() != StatusCode::kTimeout) Throw(status);
       give_up(timeout, operation.get());
@@ -283,7 +285,11 @@ bool Work::wait(std::chrono::milliseconds timeout) {
       lock.unlock();
       give_up(timeout, nullptr);
     }
-    cv_.wait_for(lock, patience.nap(now));
+    cv_.wait_for(lock, std::min(patience.nap(now), Progress::kLookInterval));
+    if (completed_) break;
+    lock.unlock();
+    RunSignalHandlers();
+    lock.lock();
   }
   if (exception_) std::rethrow_exception(exception_);
   lock.unlock();

@@ -79,7 +79,7 @@ class Work : public c10d::Work {
   int sourceRank() const override;
   std::vector<at::Tensor> result() override;
   // Drives the engine in the calling thread. An operation past its own timeout fails; a `timeout`
-  // given here only ends the waiting.
+  // given here only ends the waiting, as does what the handler of a signal raises.
   bool wait(std::chrono::milliseconds timeout) override;
   // Makes the caller's current stream wait for the results, once they are on their way.
   void synchronize() override;

@@ -34,6 +34,19 @@ TEST(Patience, APauseIsNoPartOfItAndANapIs) {
   EXPECT_LE(end, resumed + seconds(2));
 }
 
+TEST(Patience, ATurnEndsItsTimeAfterTheLastLook) {
+  Patience patience(kStart, seconds(5));
+  Patience first = patience.turn(milliseconds(50));
+  EXPECT_TRUE(first.lasts(kStart + milliseconds(49)));
+  EXPECT_FALSE(first.lasts(kStart + milliseconds(50)));
+  const Instant late = kStart + milliseconds(4980);
+  EXPECT_EQ(NapUntil(patience, kStart, late), late);
+  EXPECT_TRUE(patience.lasts(late));
+  EXPECT_FALSE(patience.turn(milliseconds(50)).lasts(kStart + seconds(5))) << "no longer than all";
+  Patience endless(kStart, Duration::max());
+  EXPECT_FALSE(endless.turn(milliseconds(50)).lasts(kStart + milliseconds(50)));
+}
+
 TEST(Patience, WithoutALimitSleepsAsLongAsItLikes) {
   Patience patience(kStart, Duration::max());
   EXPECT_EQ(patience.nap_until(kStart, kNever), kNever);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -176,6 +177,59 @@ TEST(Progress, WaitGivesUpAndTheOperationGoesOn) {
   EXPECT_TRUE(runtimes[1].wait(other, kLong).ok());
   EXPECT_TRUE(runtimes[0].wait(op, kLong).ok());
   EXPECT_EQ(a, std::vector<int32_t>(10, 2));
+}
+
+// Who looks drives no more: another thread of the rank drives meanwhile.
+TEST(Progress, LooksDuringAWaitThatLastsWithTheRoleGivenUp) {
+  Runtimes runtimes(2);
+  const std::vector<GroupId> other = runtimes.add_group("other", 2, kLong);
+  std::vector<int32_t> late(10, 1);
+  std::vector<int32_t> later(10, 1);
+  const auto op = runtimes.all_reduce(late);
+  const auto its = runtimes.all_reduce(later);
+  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), op, false).ok());
+  int looks = 0;
+  const auto look = [&] {
+    if (++looks != 3) return;
+    std::vector<std::vector<int32_t>> data(2, std::vector<int32_t>(10, 1));
+    OnEveryRank(runtimes, [&](Rank rank) {
+      const auto another = runtimes.all_reduce(data[rank]);
+      ASSERT_TRUE(runtimes[rank].submit(other[rank], another, false).ok());
+      ASSERT_TRUE(runtimes[rank].wait(another, kLong).ok());
+    });
+    ASSERT_TRUE(runtimes[1].submit(runtimes.group(1), its, true).ok());
+  };
+  EXPECT_TRUE(runtimes[0].wait(op, kLong, look).ok());
+  EXPECT_GE(looks, 3);
+  EXPECT_EQ(late, std::vector<int32_t>(10, 2));
+}
+
+TEST(Progress, WhatALookThrowsEndsTheWaitAndTheOperationGoesOn) {
+  Runtimes runtimes(2);
+  std::vector<int32_t> a(10, 1);
+  std::vector<int32_t> b(10, 1);
+  const auto op = runtimes.all_reduce(a);
+  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), op, false).ok());
+  const auto look = [] { throw std::runtime_error("enough"); };
+  EXPECT_THROW((void)runtimes[0].wait(op, kLong, look), std::runtime_error);
+  EXPECT_FALSE(op->done());
+  const auto other = runtimes.all_reduce(b);
+  ASSERT_TRUE(runtimes[1].submit(runtimes.group(1), other, false).ok());
+  EXPECT_TRUE(runtimes[1].wait(other, kLong).ok());
+  EXPECT_TRUE(runtimes[0].wait(op, kLong).ok());
+  EXPECT_EQ(a, std::vector<int32_t>(10, 2));
+}
+
+TEST(Progress, AWaitThatEndsSoonDoesNotLook) {
+  Runtimes runtimes(2);
+  std::vector<int32_t> data(10, 1);
+  const auto op = runtimes.all_reduce(data);
+  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), op, false).ok());
+  const auto look = [] { FAIL() << "looked"; };
+  const Status status = runtimes[0].wait(op, std::chrono::milliseconds(5), look);
+  EXPECT_EQ(status.code(), StatusCode::kTimeout);
+  runtimes[0].abort(runtimes.group(0), Status(StatusCode::kAborted, "enough"));
+  EXPECT_EQ(runtimes[0].wait(op, kLong, look).code(), StatusCode::kAborted);
 }
 
 TEST(Progress, AbortReachesWaitersOfEveryRank) {
