@@ -45,7 +45,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         roce_port=runtime.roce_port,
         roce_problem=runtime.roce_problem,
     )
-    meeting = meet(store, own, group.group_id, group.timeout)
+    meeting = meet(store, own, group.group_id, group.timeout, group.global_ranks_in_group)
     if own.rank == 0:  # the others know the same
         line = summary(meeting, group.group_id, options.carriers(settings))
         if told := roce_summary(meeting.records, options.shares_memory(settings)):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ranks of a group tell each other where they are: one small record each, through the Store.
 
-Every rank sets one key and reads all of them in one batch. Unless something is wrong, the Store is
-never asked again.
+Every rank sets one key, looks until all of them are there, and reads them in one batch. It looks by
+itself, as a wait of the Store's own hears no signal and has all the others wait. Unless something is
+wrong, the Store is never asked again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
+from rocecoll.forming import Forming, forming
 from rocecoll.interfaces import list_interfaces
 from rocecoll.records import (
     SHOWN,
@@ -35,6 +37,8 @@ from rocecoll.records import (
 _LEAVE_LIMIT_S = 3.0
 _STORE_LIMIT_S = 5.0
 _LOOK_INTERVAL_S = 0.05
+_SHORTEST_LOOK_S = 0.0002
+_ANSWER_S = 0.0002  # in which the Store answers a question, with room for others
 
 
 class Store(Protocol):
@@ -81,6 +85,12 @@ class _Turn:
     def records(self) -> list[str]:
         return [self.key(rank) for rank in range(self.ranks)]
 
+    def stand_in(self, rank: int, failure: str) -> None:
+        """Nobody is to wait for this rank, nor for those that are missing and may never come."""
+        self.store.set(self.key(rank), failure)
+        for key in self.records:
+            self.store.compare_set(key, "", failure)
+
     def leave(self, rank: int) -> None:
         """Rank 0 waits until all know the verdict: the Store may end with its process."""
         all_know = self.key("all_know")
@@ -107,11 +117,25 @@ def store_of_members(group: Any) -> Any:
     return PrefixStore(f"ranks {digest}", group.store)
 
 
-def meet(store: Store, own: Record, group_name: str, timeout: timedelta) -> Meeting:
-    """Exchanges records, waiting for the others at most `timeout`."""
+def meet(
+    store: Store,
+    own: Record,
+    group_name: str,
+    timeout: timedelta,
+    global_ranks: Sequence[int] = (),
+) -> Meeting:
+    """Exchanges records, waiting for the others at most `timeout`. `global_ranks`: of the members."""
     turn = _Turn.next(store, own.rank, own.ranks)
     store.set(turn.key(own.rank), to_text(own))
-    values = _wait_for(turn, own, group_name, timeout)
+    try:
+        with forming(group_name, own.rank, global_ranks or range(own.ranks)) as group:
+            values = _wait_for(turn, group, timeout)
+    except Exception:
+        raise
+    except BaseException as ended:  # by the handler of a signal: nobody is to wait for this rank
+        failure = make_failure(own.rank, RuntimeError(f"its wait ended by {type(ended).__name__}"))
+        _briefly(lambda: turn.stand_in(own.rank, to_text(failure)))
+        raise
     try:
         records = _fitting(values, group_name)
         check(records, own, group_name)
@@ -138,9 +162,7 @@ def tell_failure(store: Store, rank: int, ranks: int, error: Exception) -> None:
 
     def tell() -> None:
         turn = _Turn.next(store, rank, ranks)
-        store.set(turn.key(rank), told)
-        for key in turn.records:
-            store.compare_set(key, "", told)
+        turn.stand_in(rank, told)
         turn.leave(rank)
 
     _briefly(tell)
@@ -163,22 +185,25 @@ def _briefly(action: Callable[[], None]) -> None:
     thread.join(_STORE_LIMIT_S)
 
 
-def _wait_for(turn: _Turn, own: Record, group_name: str, timeout: timedelta) -> list[bytes]:
+def _wait_for(turn: _Turn, group: Forming, timeout: timedelta) -> list[bytes]:
     """What all ranks have left."""
-    prefix = f"rocecoll: group {group_name!r}: rank {own.rank}"
+    prefix = f"rocecoll: group {group.name!r}: rank {group.rank}"
     store, keys = turn.store, turn.records
-    started = time.monotonic()
     try:
-        try:
-            store.wait(keys, timeout)
-        except RuntimeError as error:
-            waited_s = time.monotonic() - started
-            missing = [rank for rank, key in enumerate(keys) if not store.check([key])]
-            if missing:
+        come = 0
+        while (come := _count_come(store, keys, come)) < len(keys):
+            now = time.monotonic()
+            waited_s, limit_s = now - group.started, timeout.total_seconds()
+            if waited_s >= limit_s:
+                missing = group.spell(_missing(store, keys, come))
                 raise RendezvousError(
-                    f"{prefix} waited {waited_s:.1f} s for {list_ranks(missing)} of {own.ranks} to "
-                    "give their addresses; they did not start, ended, or use another store"
-                ) from error
+                    f"{prefix} waited {waited_s:.1f} s for {list_ranks(missing)} ({len(missing)} of "
+                    f"{len(keys)}) to give their addresses; they did not start, ended, or use "
+                    "another store"
+                )
+            if group.is_due(now):
+                group.miss(_missing(store, keys, come), now)
+            time.sleep(min(_look_interval_s(waited_s, len(keys)), limit_s - waited_s))
         if store.has_extended_api():
             return list(store.multi_get(keys))
         return [store.get(key) for key in keys]
@@ -189,6 +214,45 @@ def _wait_for(turn: _Turn, own: Record, group_name: str, timeout: timedelta) -> 
             f"{prefix} lost the Store while it waited for the other ranks: the process that serves "
             "it, rank 0 or the launcher, has ended or cannot be reached; look at its output first"
         ) from error
+
+
+def _look_interval_s(waited_s: float, ranks: int) -> float:
+    """An eighth of what the wait has taken, so that looking makes it hardly longer.
+
+    At least what lets the Store answer all ranks, which look alike.
+    """
+    longest_s = max(_LOOK_INTERVAL_S, ranks * _ANSWER_S)
+    return min(max(_SHORTEST_LOOK_S, ranks * _ANSWER_S / 8, waited_s / 8), longest_s)
+
+
+def _count_come(store: Store, keys: list[str], come: int) -> int:
+    """How many of the first keys are there, of which `come` are known to be.
+
+    While one is missing that is a question about that one alone, however many there are.
+    """
+    step, grows = 1, True
+    while step > 0 and come < len(keys):
+        if store.check(keys[come : come + step]):
+            come = min(come + step, len(keys))
+        else:
+            grows = False
+        step = step * 2 if grows else step // 2
+    return come
+
+
+def _missing(store: Store, keys: list[str], first: int) -> list[int]:
+    """Which are not there, by halves: most of them are, or few ranks ask."""
+    parts, missing = [(first, len(keys))], []
+    while parts:
+        begin, end = parts.pop()
+        if begin == end or store.check(keys[begin:end]):
+            continue
+        if end - begin == 1:
+            missing.append(begin)
+            continue
+        middle = (begin + end) // 2
+        parts += [(middle, end), (begin, middle)]
+    return missing
 
 
 def _fitting(values: Sequence[bytes], group_name: str) -> tuple[Record, ...]:

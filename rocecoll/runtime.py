@@ -13,7 +13,7 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocecoll import log_forwarding, options, status
+from rocecoll import forming, log_forwarding, options, status
 
 if TYPE_CHECKING:
     from rocecoll._c10d import Runtime
@@ -150,3 +150,4 @@ def _end_with_worker() -> None:
 atexit.register(_shutdown)
 os.register_at_fork(after_in_child=log_forwarding.forget)
 os.register_at_fork(after_in_child=status.forget)
+os.register_at_fork(after_in_child=forming.forget)

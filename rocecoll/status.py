@@ -29,7 +29,7 @@ _server: _Server | None = None
 
 def snapshot() -> dict[str, Any]:
     """All that is told: times in seconds, `waits_for` and `global_rank` as torch counts ranks."""
-    from rocecoll import __version__, _core
+    from rocecoll import __version__, _core, forming
 
     return {
         "version": __version__,
@@ -38,6 +38,7 @@ def snapshot() -> dict[str, Any]:
         "program": os.path.basename(sys.argv[0]),
         "time": time.time(),
         "groups": _core.process_groups(),
+        "forming": forming.snapshot(),
         "peers": _core.process_peer_stats(),
         "stats": _core.process_stats(),
     }

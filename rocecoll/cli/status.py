@@ -15,15 +15,18 @@ from rich.text import Text
 
 from rocecoll.cli import output
 from rocecoll.diagnosis.job_status import (
+    Forming,
     Group,
     Member,
     Process,
     UnlistedError,
     ask_all,
+    forming_of,
     groups_of,
     verdicts,
 )
 from rocecoll.port_counters import nic_counters, signs, spell
+from rocecoll.records import spans
 
 NicCounters = dict[str, dict[str, int]]
 Peers = Annotated[
@@ -83,11 +86,17 @@ def problems(processes: list[Process]) -> list[str]:
         for process in processes
         if process.answer is None
     ]
-    return silent + [
+    waiting = [
+        f"group {one.state['name']!r}: {one.verdict}"
+        for one in forming_of(processes)
+        if one.verdict
+    ]
+    kept = [
         f"group {group.name!r}: {line}"
         for group in groups_of(processes)
         for line in verdicts(group)
     ]
+    return silent + waiting + kept
 
 
 def picture(processes: list[Process], peers: bool, first: NicCounters | None = None) -> Table:
@@ -101,6 +110,9 @@ def picture(processes: list[Process], peers: bool, first: NicCounters | None = N
         whole.add_row(members(group))
         if peers:
             whole.add_row(ways(group))
+    if waiting := forming_of(processes):
+        whole.add_row(Text("groups that are being made", "bold"))
+        whole.add_row(makers(waiting))
     for line in nic_lines(nic_counters(), first) if peers else []:
         whole.add_row(line)
     for problem in problems(processes):
@@ -145,6 +157,19 @@ def row(member: Member) -> list[str]:
         runs, since = (f"- (last {state['last']})" if state["last"] else "-"), ""
     waits = " ".join(map(str, state["waits_for"]))
     return [str(member.rank), str(member.pid), str(member.called), runs, since, waits]
+
+
+def makers(waiting: list[Forming]) -> Table:
+    """Who makes a group now: a line for each rank of it that has come."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for name in ("rank", "process", "group", "ranks", "for", "waits for"):
+        left = name in ("group", "waits for")
+        table.add_column(name, justify="left" if left else "right", no_wrap=name != "waits for")
+    for one in waiting:
+        state = one.state
+        numbers = (str(state["global_rank"]), str(one.pid), state["name"], str(state["ranks"]))
+        table.add_row(*numbers, f"{state['for_s']:.1f} s", spans(state["waits_for"]))
+    return table
 
 
 def ways(group: Group) -> Table:

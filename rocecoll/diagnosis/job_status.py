@@ -135,6 +135,35 @@ def groups_of(processes: Iterable[Process]) -> list[Group]:
     return sorted(groups.values(), key=lambda group: group.name)
 
 
+@dataclass(frozen=True)
+class Forming:
+    """A group that a process is making, as rocecoll.forming.snapshot() has it."""
+
+    pid: int
+    state: dict[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """For whom it waits; empty while that is nothing to speak of."""
+        if not self.state["waits_for"] or self.state["for_s"] < LONG_WAIT_S:
+            return ""
+        return (
+            f"{spell([self.state['global_rank']])} makes the group, and waits for "
+            f"{spell(self.state['waits_for'])} to make it, too"
+        )
+
+
+def forming_of(processes: Iterable[Process]) -> list[Forming]:
+    """By group, then rank."""
+    found = [
+        Forming(process.pid, state)
+        for process in processes
+        if process.answer is not None
+        for state in process.answer.get("forming", [])  # of another version
+    ]
+    return sorted(found, key=lambda one: (one.state["name"], one.state["global_rank"]))
+
+
 def verdicts(group: Group) -> list[str]:
     """Who keeps the group, as far as its ranks on this host tell. Empty: nobody."""
     failed = [member for member in group.members if member.state["failure"]]

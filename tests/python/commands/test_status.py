@@ -80,6 +80,22 @@ def test_a_stuck_group_is_a_table_and_the_rank_to_look_at(told: list[Process]) -
     assert all(len(line) <= 80 for line in lines)
 
 
+def test_a_group_that_a_rank_does_not_make_is_shown_with_who_is_missing(
+    told: list[Process],
+) -> None:
+    state = {"name": "9", "ranks": 4, "global_rank": 2, "waits_for": [5, 6], "for_s": 12.34}
+    answer = process(0, 4).answer
+    assert answer is not None
+    told.append(Process(100, {**answer, "forming": [state]}))
+    result = run()
+    assert result.exit_code == 1
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert "2 100 9 4 12.3 s 5-6" in lines
+    assert lines[-1] == "group '9': rank 2 makes the group, and waits for ranks 5-6 to make it, too"
+    state["for_s"] = 0.5
+    assert run().exit_code == 0, "nobody waits long"
+
+
 def test_peers_are_shown_when_asked_for(told: list[Process]) -> None:
     told += [process(0, 4)]
     assert "udp" not in run().output
