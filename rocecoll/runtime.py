@@ -7,6 +7,7 @@ import atexit
 import multiprocessing
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from multiprocessing.util import Finalize
@@ -124,7 +125,13 @@ def peer_stats() -> list[PeerStats]:
 
 def _shutdown() -> None:
     if _c10d := sys.modules.get("rocecoll._c10d"):
-        _c10d.shut_down()
+        # Whose end Python still waits for, as in a process of multiprocessing.
+        waited_for = [
+            thread
+            for thread in threading.enumerate()
+            if not thread.daemon and thread is not threading.main_thread()
+        ]
+        _c10d.shut_down(threads_may_stay=not waited_for)
     status.stop()
     log_forwarding.stop()
 

@@ -6,7 +6,6 @@
 #include <functional>
 #include <utility>
 
-#include "interpreter/signals.h"
 #include "python/errors.h"
 
 namespace py = pybind11;
@@ -168,7 +167,8 @@ py::object GroupObject::Call::run() {
     const py::gil_scoped_release release;
     status = group_.progress_->submit(*group_.id_, operation, asynchronous_);
     if (status.ok() && !asynchronous_) {
-      status = group_.progress_->wait(operation, Duration::max(), RunSignalHandlers);
+      WaitUnlocked(*group_.progress_, operation, Duration::max());
+      status = operation->status();
     }
   }
   RaiseUnlessOk(status);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "interpreter/process_end.h"
 #include "interpreter/signals.h"
 #include "python/errors.h"
 #include "runtime/runtime_owner.h"
@@ -28,6 +29,7 @@ void ShutDownAll() {
   for (const auto& runtime : std::exchange(LiveRuntimes(), {})) {
     if (auto progress = runtime.lock()) live.push_back(std::move(progress));
   }
+  ProcessEnd::instance().begin();  // those whose end Python waits for have ended
   const py::gil_scoped_release release;
   for (const auto& progress : live) progress->shutdown();
   live.clear();
@@ -138,12 +140,18 @@ OperationObject::~OperationObject() {
   progress_.reset();
 }
 
+void WaitUnlocked(Progress& progress, const OperationPtr& operation, Duration limit) {
+  (void)progress.wait(operation, limit, RunSignalHandlers);
+  if (!operation->done() || operation->status().ok()) return;
+  ProcessEnd::instance().hold_back(operation->status().code() == StatusCode::kPeerLeft);
+}
+
 bool OperationObject::wait(std::optional<double> timeout_s) {
   const Duration limit =
       timeout_s.has_value() ? DurationFromSeconds(*timeout_s, "timeout_s") : Duration::max();
   if (!operation_->done()) {
     const py::gil_scoped_release release;
-    (void)progress_->wait(operation_, limit, RunSignalHandlers);  // its status is read below
+    WaitUnlocked(*progress_, operation_, limit);
   }
   if (!operation_->done()) return false;
   RaiseUnlessOk(operation_->status());

@@ -42,6 +42,10 @@ class OperationObject {
   OperationPtr operation_;
 };
 
+// Until the operation is complete or the time has passed. The caller does not hold the GIL; what a
+// signal handler raises is thrown.
+void WaitUnlocked(Progress& progress, const OperationPtr& operation, Duration limit);
+
 // Raises for what is negative or not a number.
 Duration DurationFromSeconds(double seconds, const char* name);
 

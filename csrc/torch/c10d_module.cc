@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/open_files.h"
+#include "interpreter/process_end.h"
 #include "runtime/option_table.h"
 #include "runtime/runtime_owner.h"
 #include "torch/backend/backend.h"
@@ -51,7 +52,8 @@ std::shared_ptr<Runtime> Start(const OptionValues& settings) {
   return ValueOrRaise(RuntimeOwner::instance().start(settings));
 }
 
-void ShutDown() {
+void ShutDown(bool threads_may_stay) {
+  if (threads_may_stay) ProcessEnd::instance().begin();
   RuntimeOwner::instance().end();
   CompletionPool::instance().drain(kDrainLimit);
 }
@@ -110,7 +112,7 @@ PYBIND11_MODULE(_c10d, module) {
       .def_property_readonly("roce_problem", [](const Runtime& r) { return r.roce().problem; });
   module.def("require_room_for_a_group", &RequireRoomForAGroup);
   module.def("start_runtime", &Start, py::arg("settings"), unlocked);
-  module.def("shut_down", &ShutDown, unlocked);
+  module.def("shut_down", &ShutDown, py::arg("threads_may_stay"), unlocked);
 
   BindGroups(module);
   // Not module_local: ProcessGroup._get_backend() gives it back.

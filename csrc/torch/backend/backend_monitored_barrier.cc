@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/monotonic_clock.h"
+#include "interpreter/process_end.h"
 #include "interpreter/signals.h"
 #include "torch/backend/backend.h"
 #include "torch/process/errors.h"
@@ -59,6 +60,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
     throw;
   } catch (const std::exception& error) {
     if (record) record->end(error.what());
+    if (!CompletionPool::serves_here()) ProcessEnd::instance().hold_back(false);
     throw;
   }
   if (record) record->end("");

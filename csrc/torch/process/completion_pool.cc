@@ -23,7 +23,11 @@ void RunAll(std::deque<std::function<void()>>& tasks, std::unique_lock<std::mute
   }
 }
 
+thread_local bool serving_here = false;
+
 }  // namespace
+
+bool CompletionPool::serves_here() { return serving_here; }
 
 CompletionPool& CompletionPool::instance() { return PerProcess<CompletionPool>::instance(); }
 
@@ -44,6 +48,7 @@ void CompletionPool::drain(std::chrono::nanoseconds limit) {
 }
 
 void CompletionPool::serve() {
+  serving_here = true;
   std::unique_lock lock(mutex_);
   while (true) {
     RunAll(tasks_, lock);

@@ -24,6 +24,8 @@ class CompletionPool {
 
   static CompletionPool& instance();
 
+  // Whether this thread is one of the pool's.
+  static bool serves_here();
   // `task` must not throw. Runs at once unless kMaxThreads tasks are already running. The queue is
   // bounded by the operations in flight: each is queued at most once.
   void run(std::function<void()> task);

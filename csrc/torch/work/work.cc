@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/monotonic_clock.h"
+#include "interpreter/process_end.h"
 #include "interpreter/signals.h"
 #include "torch/process/completion_pool.h"
 #include "torch/process/errors.h"
@@ -291,10 +292,23 @@ bool Work::wait(std::chrono::milliseconds timeout) {
     RunSignalHandlers();
     lock.lock();
   }
-  if (exception_) std::rethrow_exception(exception_);
+  const std::exception_ptr error = exception_;
   lock.unlock();
+  if (error) {
+    hold_back();
+    std::rethrow_exception(error);
+  }
   await_on_stream();
   return true;
+}
+
+// Callbacks are waited for when the process ends.
+void Work::hold_back() {
+  if (CompletionPool::serves_here()) return;
+  std::unique_lock lock(state_mutex_);
+  const bool peer_left = failure_.code() == StatusCode::kPeerLeft;
+  lock.unlock();
+  ProcessEnd::instance().hold_back(peer_left);
 }
 
 void Work::synchronize() {

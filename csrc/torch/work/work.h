@@ -108,6 +108,7 @@ class Work : public c10d::Work {
   void await_on_stream() const;
   // That wait() was given too little time, and who is waited for. Null: only the completion is.
   [[noreturn]] void give_up(std::chrono::milliseconds timeout, const Operation* pending) const;
+  void hold_back();
 
   const std::shared_ptr<Runtime> runtime_;
   Call call_;

@@ -282,17 +282,23 @@ void DualLink::carry_over_control(const std::string& reason) {
   mark_dirty();
 }
 
+// As far as it has said in this generation.
+bool DualLink::peer_leaves() const {
+  return (peer_offer_ && peer_offer_->reason == kLeaving) ||
+         (peer_verdict_ && peer_verdict_->reason == kLeaving);
+}
+
 void DualLink::announce_fall(const std::string& reason) {
   const DualOptions& options = context_.options;
   told_why_ = generation_ == 0;
   if (told_why_) {
-    announce(options.words.control + ": " + reason, options.expected);
+    announce(options.words.control + ": " + reason, options.expected && !peer_leaves());
     return;
   }
   fell_at_ = context_.now;
   fell_ = falls_.count(context_.now);
   if (!fell_ || closed_) return;
-  Log(Severity::kWarning,
+  Log(peer_leaves() ? Severity::kInfo : Severity::kWarning,
       pair_text() + ": goes on over " + options.words.control + ": " + reason + falls_.text());
 }
 

@@ -209,13 +209,13 @@ void DualLink::close_in_good_order() {
   if (lent) {
     const bool carried = phase_ == Phase::kFast;
     abandon_lent_memory();
-    if (carried) break_path("this rank leaves");
+    if (carried) break_path(kLeaving);
   }
   if (at_first || (undecided && on_control_)) {
-    say_verdict(false, "the peer leaves");
-    carry_over_control("this rank leaves");
+    say_verdict(false, kLeaving);
+    carry_over_control(kLeaving);
   } else if (undecided && lent) {
-    on_path_failure("this rank leaves");  // its streams have been failed with what was lent
+    on_path_failure(kLeaving);  // its streams have been failed with what was lent
   }
   if (path_ != nullptr) path_->request_acknowledgement();
   mark_dirty();

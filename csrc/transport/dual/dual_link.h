@@ -157,6 +157,7 @@ class DualLink final : public Link {
   void leave_path();
   bool returns() const;
   void announce_return();
+  bool peer_leaves() const;
   void announce_fall(const std::string& reason);
   void note_unreached(const std::string& reason);
   void on_path_failure(const std::string& reason);

@@ -38,6 +38,9 @@ enum class ControlType : uint8_t {
 // Longer reasons are cut.
 inline constexpr size_t kMaxReasonBytes = 200;
 
+// The reason of an end that is being closed, which its peer need not worry about.
+inline constexpr const char* kLeaving = "this rank leaves";
+
 // Of an end that offers nothing.
 enum class DualOutlook : uint8_t {
   kFinal = 0,      // it never will

@@ -63,6 +63,23 @@ TEST(DualWords, OfAnEndThatFailedWithoutAReason) {
   EXPECT_TRUE(Told("goes on over the network: the peer's end in memory failed"));
 }
 
+// With an operation under way, so that the faster path breaks and the control path has to carry.
+TEST(DualWords, OfAPeerThatLeavesAreNoWarning) {
+  Pair pair;
+  ASSERT_TRUE(pair.starts());
+  Bytes target(100'000);
+  pair.b->expose({target.data(), target.size(), kUnregistered}, 1);
+  pair.b->close({});
+  EXPECT_TRUE(pair.run([&] { return !pair.carries(Between(0, 1)); }));
+  EXPECT_TRUE(pair.run([&] { return pair.is_down(pair.a); }));
+  bool told = false;
+  while (const auto entry = TakeLogEntry(Duration{0})) {
+    EXPECT_EQ(entry->severity, Severity::kInfo) << entry->text;
+    told = told || entry->text.ends_with("the peer says: this rank leaves");
+  }
+  EXPECT_TRUE(told);
+}
+
 TEST(DualWords, OfMemoryThatCannotBeExposed) {
   Pair pair;
   ASSERT_TRUE(pair.starts());

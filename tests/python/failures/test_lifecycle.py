@@ -42,7 +42,13 @@ def exits(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Exits:
 
 
 @pytest.mark.parametrize(
-    "way", ["without_destroy", "with_groups_and_works_alive", "with_operations_pending"]
+    "way",
+    [
+        "without_destroy",
+        "with_groups_and_works_alive",
+        "with_operations_pending",
+        "with_a_thread_waiting_for_one_that_stays",
+    ],
 )
 def test_end_without_destroy(exits: Exits, way: str) -> None:
     """No hang, no error, no noise."""
@@ -51,7 +57,7 @@ def test_end_without_destroy(exits: Exits, way: str) -> None:
 
 
 def test_end_with_a_thread_waiting(exits: Exits) -> None:
-    """The thread gets an error, or no more time to print it; gloo's process is aborted."""
+    """The thread gets an error where the others left long before; gloo's process is aborted."""
     way = "with_a_thread_waiting"
     assert exits.statuses[way] == [0] * RANKS, exits.outputs(way)
     for output in exits.outputs(way):

@@ -15,10 +15,12 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import psutil
 import torch
 import torch.distributed as dist
 
@@ -65,6 +67,22 @@ def with_a_thread_waiting(rank: int) -> None:
     meet(rank)
 
 
+def with_a_thread_waiting_for_one_that_stays(rank: int) -> None:
+    """The last rank ends when the others are no more; their threads wait for it until then."""
+    store = dist.distributed_c10d._get_default_store()
+    last = RANKS - 1
+    store.set(f"process{rank}", str(os.getpid()))
+    if rank < last:
+        work = dist.irecv(torch.empty(10), last)
+        threading.Thread(target=work.wait, daemon=True).start()
+    meet(rank)
+    deadline = time.monotonic() + 200
+    for other in range(last if rank == last else 0):
+        process = int(store.get(f"process{other}"))
+        while psutil.pid_exists(process) and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+
 def destroy_with_operations_pending(rank: int) -> None:
     """The operations end with an error; a rank that waits for one that left is told so, too."""
     work = dist.irecv(torch.empty(10), (rank + 1) % RANKS)
@@ -101,6 +119,7 @@ WAYS: dict[str, Callable[[int], None]] = {
         with_groups_and_works_alive,
         with_operations_pending,
         with_a_thread_waiting,
+        with_a_thread_waiting_for_one_that_stays,
         destroy_with_operations_pending,
         by_exception,
     )

@@ -49,7 +49,7 @@ MAY_INCLUDE = {
 }
 # What the bindings may include of the core, and the adapter's own rooms from the lowest to the modules.
 OF_THE_CORE = {"base", "transport", "collectives", "operations", "engine", "progress", "runtime"}
-MAY_INCLUDE["interpreter"] = set()
+MAY_INCLUDE["interpreter"] = {"base"}
 BINDING = OF_THE_CORE | {"interpreter"}
 MAY_INCLUDE["python"] = BINDING
 TORCH_ROOMS = ("process", "tensors", "observing", "work", "backend", "torch")
