@@ -242,8 +242,14 @@ bool Engine::Impl::step(Instant now) {
   for (auto& [id, group] : groups) {
     if (group->step(now)) moved = true;
   }
-  // Whoever waited for it may be the one who steps us, and go: what it sent last goes before.
-  if (!completed.empty()) transport.transmit(now);
+  // Whoever waited for it may be the one who steps us, and go, or end the process: what it sent
+  // last goes before.
+  const bool leaving =
+      std::ranges::any_of(groups, [](const auto& entry) { return entry.second->has_leaving(); });
+  if (leaving || !completed.empty()) transport.transmit(now);
+  for (auto& [id, group] : groups) {
+    if (leaving && group->complete_left()) moved = true;
+  }
   pauses.expect(now, next_deadline());
   return moved;
 }

@@ -110,9 +110,12 @@ bool Messenger::connected(Rank peer) const {
   return channel && channel->link() != nullptr;
 }
 
-const MessengerFailure* Messenger::lost() const {
-  return impl_->core.lost ? &*impl_->core.lost : nullptr;
+bool Messenger::has_left(Rank to, uint64_t frame) const {
+  const auto& channel = impl_->channels[to];
+  return !channel || channel->has_left(frame);
 }
+
+const std::vector<MessengerFailure>& Messenger::lost() const { return impl_->core.lost; }
 
 uint32_t Messenger::peers_left() const { return impl_->core.peers_left; }
 

@@ -53,6 +53,10 @@ using Fingerprint = std::array<std::byte, 24>;
 
 struct MessageCompletion {
   uint64_t token = 0;
+  // Of a send that was copied into its link and has perhaps yet to leave this process: see
+  // Messenger::has_left(). 0: there is nothing to wait for.
+  Rank to = 0;
+  uint64_t frame = 0;
 };
 
 // A peer waits to send this message, which no receive is posted for.
@@ -151,9 +155,12 @@ class Messenger {
   std::vector<RetireWord> take_retire_words();
   // There is a link to the peer, which may yet have to be answered.
   bool connected(Rank peer) const;
-  // The first link that went down in another way than its rank's leaving, whether or not anything
-  // was pending on it; and how many ranks have left.
-  const MessengerFailure* lost() const;
+  // Whether the frame of a completed send would reach its rank though this process ended now,
+  // unless the network lost it.
+  bool has_left(Rank to, uint64_t frame) const;
+  // Links that went down in another way than their rank's leaving, oldest first, whether or not
+  // anything was pending on them; and how many ranks have left.
+  const std::vector<MessengerFailure>& lost() const;
   uint32_t peers_left() const;
   // The peer opens its side of the link (Event::kIncoming): opens ours, unless it is or was open.
   void accept(Instant now, Rank peer);
@@ -164,7 +171,8 @@ class Messenger {
   void flush(Instant now);
   Instant next_deadline() const;
   bool poll(MessageCompletion& completion);
-  // Set once a link went down while something was pending on it, or a mismatch was found.
+  // Set once a link went down while something was pending on it, or had yet to leave over it, or a
+  // mismatch was found.
   const MessengerFailure* failure() const;
   // Ranks that pending sends and receives wait for, ascending, for messages to people.
   std::vector<Rank> waiting_for(const Tag& first_of_operation) const;

@@ -60,7 +60,7 @@ struct MessengerCore {
   uint64_t arrivals = 0;
   std::vector<Announcement> announcements;
   std::vector<RetireWord> retire_words;
-  std::optional<MessengerFailure> lost;
+  std::vector<MessengerFailure> lost;  // at most one for each rank
   uint32_t peers_left = 0;
   std::optional<MessengerFailure> failure;
   std::vector<PeerChannel*> dirty;  // have something to do in flush(), each once

@@ -73,7 +73,7 @@ void PeerChannel::send(Instant now, const Tag& tag, const Fingerprint& fingerpri
   const bool nothing_waits = control_.empty() && cleared_sends_.empty() && small_sends_.empty();
   if (small && early == nullptr && credits_ > 0 && nothing_waits &&
       send_eager(tag, fingerprint, from, /*cleared=*/false)) {
-    core_.completions.push_back({token});
+    core_.completions.push_back({token, peer_, frame_to_leave()});
     return;
   }
   Message& message = post(MessageRole::kSend, now, tag, fingerprint, from, token);
@@ -138,8 +138,20 @@ void PeerChannel::receive_unexpected(Message& unexpected, const Fingerprint& fin
   if (must_return_credits()) mark_dirty();
 }
 
-void PeerChannel::complete(Message& message) {
-  core_.completions.push_back({message.token});
+uint64_t PeerChannel::unsent_frames() const {
+  const uint64_t unsent = link_ == nullptr ? unsent_when_down_ : link_->unsent_frames();
+  return std::min(unsent, accepted_);  // a link may count words of its own, too
+}
+
+// After an eager send: what has_left() is to be asked about, 0 if it has.
+uint64_t PeerChannel::frame_to_leave() {
+  if (unsent_frames() == 0) return 0;
+  last_unsent_ = accepted_;
+  return accepted_;
+}
+
+void PeerChannel::complete(Message& message, uint64_t frame) {
+  core_.completions.push_back({message.token, peer_, frame});
   control_.erase(message);
   core_.unannounced.erase(message);
   core_.messages.erase(message);
@@ -185,16 +197,17 @@ uint64_t PeerChannel::next_piece_bytes(const Message& message) const {
 
 void PeerChannel::on_down() {
   const Status why = link_->status();
+  unsent_when_down_ = unsent_frames();
   close(Status());
   down_ = why;
   if (LeftInGoodOrder(why)) {
     ++core_.peers_left;
-  } else if (!core_.lost) {
-    core_.lost.emplace();
-    core_.lost->status = why;
-    core_.lost->peer = peer_;
+  } else {
+    MessengerFailure& lost = core_.lost.emplace_back();
+    lost.status = why;
+    lost.peer = peer_;
   }
-  if (posted_ > 0) core_.fail(peer_, why);
+  if (posted_ > 0 || !has_left(last_unsent_)) core_.fail(peer_, why);
 }
 
 void PeerChannel::close(const Status& why) {
@@ -242,7 +255,7 @@ bool PeerChannel::pump_frames() {
       return false;
     }
     cleared_sends_.erase(*message);
-    complete(*message);
+    complete(*message, frame_to_leave());
   }
   while (credits_ > 0 && !small_sends_.empty()) {
     Message& message = *small_sends_.front();
@@ -250,7 +263,7 @@ bool PeerChannel::pump_frames() {
       return false;
     }
     small_sends_.erase(message);
-    complete(message);
+    complete(message, frame_to_leave());
   }
   if (small_sends_.empty() || starving_) return true;
   MessageFrame starved;
@@ -298,6 +311,7 @@ bool PeerChannel::send_frame(MessageFrame& frame) {
     mark_dirty();
     return false;
   }
+  ++accepted_;
   owed_credits_ -= frame.credits;
   held_credits_ -= frame.credits;
   return true;

@@ -18,6 +18,7 @@
 // say PENDING for each point-to-point message that has to wait, so that the rank knows of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -52,11 +53,18 @@ class PeerChannel {
   // Queues word to the peer that we wait for `message`.
   void announce(Message& message);
   void close(const Status& why);
+  // Messenger::has_left().
+  bool has_left(uint64_t frame) {
+    if (frame > left_) left_ = std::max(left_, accepted_ - unsent_frames());
+    return frame <= left_;
+  }
 
   Rank peer() const { return peer_; }
   Link* link() const { return link_; }
   // Something posted, or the program, waits for the peer.
-  bool waits() const { return link_ != nullptr && (posted_ > 0 || listening_); }
+  bool waits() {
+    return link_ != nullptr && (posted_ > 0 || listening_ || !has_left(last_unsent_));
+  }
   bool dirty = false;  // kept by mark_dirty() and the messenger
 
  private:
@@ -73,7 +81,9 @@ class PeerChannel {
   bool note_posted(const Tag& tag, const Fingerprint& fingerprint);
   Message& post(MessageRole role, Instant now, const Tag& tag, const Fingerprint& fingerprint,
                 LocalSlice memory, uint64_t token);
-  void complete(Message& message);
+  void complete(Message& message, uint64_t frame = 0);
+  uint64_t unsent_frames() const;
+  uint64_t frame_to_leave();
   uint64_t next_piece_bytes(const Message& message) const;
   void send_cleared_early(const Tag& tag, Message& early);
   void receive_unexpected(Message& unexpected, const Fingerprint& fingerprint, LocalSlice into,
@@ -115,8 +125,12 @@ class PeerChannel {
   MessengerCore& core_;
   const Rank peer_;
   Link* link_ = nullptr;
-  Status down_;          // why there is no link any more
-  uint64_t posted_ = 0;  // sends and receives not complete
+  Status down_;                    // why there is no link any more
+  uint64_t posted_ = 0;            // sends and receives not complete
+  uint64_t accepted_ = 0;          // frames, by the link
+  uint64_t left_ = 0;              // of these, at least
+  uint64_t last_unsent_ = 0;       // the last eager one that had not left when it was accepted
+  uint64_t unsent_when_down_ = 0;  // frames
 
   WaitingList small_sends_;     // wait for credit or room
   WaitingList cleared_sends_;   // small, cleared by the peer, wait for room

@@ -92,6 +92,8 @@ class FastPath {
   virtual bool acknowledge(const Counts& received) = 0;
   // How many have been pushed, to all streams. Frames go over one at a time.
   virtual uint64_t pushed() const = 0;
+  // How many frames of these are in memory of this process alone, and would end with it.
+  virtual uint64_t unsent() const = 0;
   // True once the peer has all of them; request_acknowledgement() lets that be known soon.
   virtual bool empty() const = 0;
   virtual void request_acknowledgement() = 0;

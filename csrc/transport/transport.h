@@ -103,6 +103,10 @@ class Link {
   // order, each once. False: no room now, try again after the next poll(). Allowed before the peer
   // has answered, and a no-op returning true once the link is down.
   virtual bool send_frame(const FrameBytes& frame) = 0;
+  // How many frames, at most, would be lost if this process ended now, though the network lost
+  // nothing: accepted, but not yet sent, or in memory of this process alone. Of a link that went
+  // down: when it did.
+  virtual uint64_t unsent_frames() const = 0;
   // Writes all of `from` into `to` (equal sizes, at least 1 byte). `from` is lent, and only read,
   // until Written{token} or close(). False: the bounded queue of writes is full.
   virtual bool write(const RemoteSlice& to, LocalSlice from, uint32_t token) = 0;

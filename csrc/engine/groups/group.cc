@@ -193,6 +193,7 @@ std::vector<uint32_t> Group::open_tags(Rank peer, bool sends) const {
   for (const auto& running : running_) {
     const OperationPtr& operation = running->entry.operation;
     if (operation == nullptr || operation->spec().collective != kind) continue;
+    if (running->done) continue;  // its link has the message, before all that is said now
     if (running->entry.tag_operation == kNoTag || operation->source() != peer) continue;
     tags.push_back(operation->spec().user_tag);
   }
@@ -203,14 +204,52 @@ std::vector<uint32_t> Group::open_tags(Rank peer, bool sends) const {
 void Group::finish(uint32_t index) {
   Running& running = *running_[index];
   running.execution.end();
+  if (is_collective(running.entry)) std::erase(collectives_, index);
+  if (!staged_.empty()) std::erase(staged_, index);
+  if (all_left(running)) {
+    release(index);
+  } else {
+    running.done = true;
+    leaving_.push_back(index);
+  }
+}
+
+void Group::note_leaving(const Messenger& messenger, const MessageCompletion& sent,
+                         Running& running) {
+  constexpr size_t kMany = 32;
+  if (running.leaving.size() >= kMany) {
+    std::erase_if(running.leaving,
+                  [&](const MessageCompletion& of) { return messenger.has_left(of.to, of.frame); });
+  }
+  running.leaving.push_back(sent);
+}
+
+bool Group::all_left(Running& running) const {
+  std::erase_if(running.leaving, [this](const MessageCompletion& sent) {
+    return messenger_->has_left(sent.to, sent.frame);
+  });
+  return running.leaving.empty();
+}
+
+bool Group::complete_left() {
+  const auto left = [this](uint32_t index) {
+    if (!all_left(*running_[index])) return false;
+    release(index);
+    return true;
+  };
+  return std::erase_if(leaving_, left) > 0;
+}
+
+void Group::release(uint32_t index) {
+  Running& running = *running_[index];
   if (is_collective(running.entry)) {
-    std::erase(collectives_, index);
     last_done_ = running.entry.fingerprint;
     last_done_sequence_ = running.entry.operation->sequence();
   }
-  if (!staged_.empty()) std::erase(staged_, index);
   OperationPtr operation = std::move(running.entry.operation);
   running.entry = {};
+  running.leaving.clear();
+  running.done = false;
   free_.push_back(index);
   complete(std::move(operation), Status());
 }
@@ -239,11 +278,13 @@ bool Group::step(Instant now) {
   if (!status_.ok()) return flood(now);
   messenger_->flush(now);
   bool moved = any_source_.used() && bind_any_source(now);
+  if (complete_left()) moved = true;
   MessageCompletion completion;
   while (messenger_->poll(completion)) {
     moved = true;
     const auto index = static_cast<uint32_t>(completion.token >> 32);
     ROCECOLL_CHECK(index < running_.size() && running_[index]->entry.operation != nullptr);
+    if (completion.frame > 0) note_leaving(*messenger_, completion, *running_[index]);
     Execution& execution = running_[index]->execution;
     execution.on_message_complete(now, static_cast<uint32_t>(completion.token));
     if (execution.done()) finish(index);
@@ -252,10 +293,7 @@ bool Group::step(Instant now) {
     fail_from_messenger();
     return true;
   }
-  if (messenger_->lost() != nullptr) {
-    fail_from_lost();
-    return true;
-  }
+  if (!messenger_->lost().empty() && fail_from_lost()) return true;
   if (retire_tags(now)) moved = true;
   if (!retirement_.offence().empty()) {
     fail(StatusCode::kNetwork, text().peer(retirement_.offender()) + " " + retirement_.offence());

@@ -49,6 +49,11 @@ class Group {
   void on_notice(const AbortNotice& notice);
   void on_notice(const RollCallNotice& notice);
   bool step(Instant now);
+  // Operations that are done, but for what they sent last: it has yet to leave this process, so
+  // that its end would take it along.
+  bool has_leaving() const { return !leaving_.empty(); }
+  // Completes those of which it has left since. True if there were some.
+  bool complete_left();
   // This process did not run for so long, which no deadline counts.
   void on_pause(Duration length);
   // Fails the group for good. `cause` without prefix; also what the other ranks are told.
@@ -88,6 +93,8 @@ class Group {
     explicit Running(const ExecutionContext& context) : execution(context) {}
     Entry entry;
     Execution execution;
+    std::vector<MessageCompletion> leaving;  // what it sent that had not left then
+    bool done = false;                       // but for that
   };
 
   bool is_collective(const Entry& entry) const {
@@ -107,6 +114,10 @@ class Group {
   bool admit(Instant now);
   bool start_lanes(Instant now, const std::vector<uint32_t>& indices);
   void finish(uint32_t index);
+  static void note_leaving(const Messenger& messenger, const MessageCompletion& sent,
+                           Running& running);
+  bool all_left(Running& running) const;
+  void release(uint32_t index);
   void complete(OperationPtr operation, const Status& status);
   void complete_all(const Status& status);
   void fail_with(Status shown, const Status& report);
@@ -114,7 +125,8 @@ class Group {
   void fail_from_messenger();
   bool fail_from_staging();
   bool fail_from_any_source();
-  void fail_from_lost();
+  bool fail_from_lost();
+  bool needs(const Running& running, Rank peer) const;
   void fail_from_link(const MessengerFailure& failure, const Running* running);
   // Unless the other ranks are still being asked who is missing.
   void fail_from_deadline(Instant now);
@@ -132,6 +144,9 @@ class Group {
   const Running* find(uint64_t tag_operation) const;
   const Running* find_late(Instant now) const;
   std::string describe(const Running& running) const;
+  std::string describe_progress(const Running& running) const;
+  // The ranks that its current steps wait for, ascending.
+  std::vector<Rank> waits_for(const Running& running) const;
   FailureText text() const { return FailureText(spec_); }
   bool flood(Instant now);
   void flood_once();
@@ -159,9 +174,13 @@ class Group {
   std::vector<std::unique_ptr<Running>> running_;  // by token; free ones are kept
   std::vector<uint32_t> free_;
   std::vector<uint32_t> collectives_;   // indices into running_, in order of admission
+  std::vector<uint32_t> leaving_;       // see has_leaving()
   std::vector<uint32_t> staged_;        // those with staged memory, in order of their start
   Instant earliest_deadline_ = kNever;  // no pending operation has an earlier one
   RollCall roll_call_;                  // after a deadline has passed
+  // What fail_from_lost() has looked at: so many lost ranks, and operations up to this order.
+  size_t lost_seen_ = 0;
+  uint64_t order_seen_ = 0;
   WaitWatch watch_;
   RollCall watch_roll_;  // of an operation that takes long
 

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "engine/groups/group.h"
+#include "engine/operations/needs.h"
 
 namespace rocecoll {
 namespace {
@@ -16,6 +17,13 @@ namespace {
 // all three and learns from a closing link or its own deadline.
 constexpr int kFloods = 3;
 constexpr Duration kFloodInterval = std::chrono::milliseconds(10);
+
+// Of a link that went down: no more than that its rank has ended, perhaps after all its work. Else
+// the rank has given the group up, or the two cannot talk.
+bool IsGone(const Status& down) {
+  const StatusCode code = down.code();
+  return !down.reporter() && (code == StatusCode::kPeerLost || code == StatusCode::kNoContact);
+}
 
 }  // namespace
 
@@ -37,6 +45,21 @@ std::string Group::describe(const Running& running) const {
   return text().operation(running.entry.fingerprint, operation.sequence());
 }
 
+std::string Group::describe_progress(const Running& running) const {
+  if (!running.done) return running.execution.describe_progress();
+  return "done here, but what this rank sent has yet to be taken";
+}
+
+std::vector<Rank> Group::waits_for(const Running& running) const {
+  std::vector<Rank> ranks = messenger_->waiting_for(Tag{running.entry.tag_operation, 0, 0});
+  for (const MessageCompletion& sent : running.leaving) {
+    if (!messenger_->has_left(sent.to, sent.frame)) ranks.push_back(sent.to);
+  }
+  std::ranges::sort(ranks);
+  ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
+  return ranks;
+}
+
 void Group::fail_from_messenger() {
   const MessengerFailure failure = *messenger_->failure();
   fail_from_link(failure, find(failure.tag.operation));
@@ -51,9 +74,52 @@ void Group::fail_from_link(const MessengerFailure& failure, const Running* runni
   fail_because(Status(failure.status.code(), cause), running);
 }
 
-// A rank that is gone ends the group, whether or not anything waits for it: nobody may find out
-// only hours later.
-void Group::fail_from_lost() { fail_from_link(MessengerFailure(*messenger_->lost()), find(0)); }
+// A rank that is gone ends the group once an operation needs it: one that has yet to send to it or
+// to receive from it, or from any rank. Whoever has all that it wants of that rank goes on, as a
+// program may end right after its last operation.
+bool Group::fail_from_lost() {
+  const std::vector<MessengerFailure>& lost = messenger_->lost();
+  if (lost_seen_ == lost.size() && order_seen_ == last_order_) return false;
+  for (; lost_seen_ < lost.size(); ++lost_seen_) {
+    const MessengerFailure& failure = lost[lost_seen_];
+    if (!IsGone(failure.status)) {
+      fail_from_link(MessengerFailure(failure), find(0));
+      return true;
+    }
+    Log(Severity::kInfo, "group \"" + spec_.name + "\": " +
+                             text().link_cause(failure, watch_.first_missed(failure.peer)) +
+                             "; operations that need it fail");
+  }
+  order_seen_ = last_order_;
+  for (const MessengerFailure& failure : lost) {
+    for (const auto& running : running_) {
+      if (running->entry.operation == nullptr || !needs(*running, failure.peer)) continue;
+      fail_from_link(MessengerFailure(failure), running.get());
+      return true;
+    }
+    const auto needed = [&](const Entry& entry) {
+      for (uint32_t lane = 0; lane < entry.plan.lanes; ++lane) {
+        if (NeedsPeer(entry.plan.program, spec_.rank, failure.peer, entry.tag_operation, {lane},
+                      *messenger_)) {
+          return true;
+        }
+      }
+      return false;
+    };
+    if (std::ranges::any_of(queue_, needed)) {
+      fail_from_link(MessengerFailure(failure), find(0));
+      return true;
+    }
+  }
+  return false;
+}
+
+// Beside what is posted, on which the link itself reports.
+bool Group::needs(const Running& running, Rank peer) const {
+  if (is_collective(running.entry)) return running.execution.needs(peer);
+  const OperationSpec& spec = running.entry.operation->spec();
+  return running.entry.tag_operation == kNoTag && (spec.any_source || spec.root == peer);
+}
 
 // A receive from any source may be waiting for any rank that is gone.
 bool Group::fail_from_any_source() {
@@ -163,7 +229,7 @@ void Group::tell_of_long_wait(Instant now, const Running& oldest,
                      DescribeDuration(now - oldest.entry.submitted);
   if (!awaited.empty()) text += " for " + DescribeContacts(spec_, now, awaited);
   if (is_collective(oldest.entry)) text += describe_roll(watch_roll_);
-  if (oldest.entry.tag_operation != kNoTag) text += "; " + oldest.execution.describe_progress();
+  if (oldest.entry.tag_operation != kNoTag) text += "; " + describe_progress(oldest);
   Log(Severity::kWarning, std::move(text));
   watch_.reported(now, oldest.entry.submitted);
   watch_roll_.end();
@@ -185,10 +251,10 @@ void Group::fail_from_deadline(Instant now) {
                                : ", waiting for " + text().peer(spec.root) +
                                      " to say whether it has all messages with " + tag;
     } else {
-      const auto peers = messenger_->waiting_for(Tag{running->entry.tag_operation, 0, 0});
+      const auto peers = waits_for(*running);
       if (!peers.empty()) cause += ", waiting for " + text().peers(peers);
       if (is_collective(running->entry)) cause += describe_roll(roll_call_);
-      cause += "; " + running->execution.describe_progress();
+      cause += "; " + describe_progress(*running);
     }
   }
   fail_because(Status(StatusCode::kTimeout, cause), running);
@@ -244,10 +310,13 @@ void Group::complete_all(const Status& status) {
     running->execution.end();
     entries.push_back(std::move(running->entry));
     running->entry = {};
+    running->leaving.clear();
+    running->done = false;
   }
   for (Entry& entry : queue_) entries.push_back(std::move(entry));
   queue_.clear();
   collectives_.clear();
+  leaving_.clear();
   staged_.clear();
   any_source_.clear();
   held_sends_.clear();
@@ -267,6 +336,8 @@ void Group::leave() {
                          "this rank ended the group before the operation was done; wait for every "
                          "operation first");
   }
+  // Their links deliver what they were given before they close.
+  for (const uint32_t index : std::exchange(leaving_, {})) release(index);
   messenger_.reset();
   complete_all(status_);
 }

@@ -30,9 +30,9 @@ GroupState Group::state(Instant now) const {
     if (!spec.any_source) state.waits_for = {spec_.global_rank(spec.root)};
   }
   if (oldest->entry.tag_operation == kNoTag) return state;
-  state.progress = oldest->execution.describe_progress();
+  state.progress = describe_progress(*oldest);
   if (!state.waits_for.empty()) return state;
-  state.waits_for = messenger_->waiting_for(Tag{oldest->entry.tag_operation, 0, 0});
+  state.waits_for = waits_for(*oldest);
   for (Rank& rank : state.waits_for) rank = spec_.global_rank(rank);
   return state;
 }

@@ -7,6 +7,7 @@
 
 #include "base/arithmetic.h"
 #include "collectives/reduce.h"
+#include "engine/operations/needs.h"
 
 namespace rocecoll {
 namespace {
@@ -34,22 +35,6 @@ Partition AsSeenBy(const Program& program, const OperationSpec& spec, Buffer buf
   if (ContentsOf(buffer, spec.collective, is_root) != Contents::kVector) return callers;
   if (!program.order.empty()) return callers.ordered(program.order);
   return program.blocks == callers.blocks() ? callers : callers.recut(program.blocks);
-}
-
-bool Posts(const Transfer& transfer) {
-  return transfer.kind == Transfer::Kind::kSend || transfer.kind == Transfer::Kind::kRecv ||
-         transfer.kind == Transfer::Kind::kRecvReduce;
-}
-
-// Which of the messages between the two ranks, in this direction and step, the transfer is.
-uint32_t NumberToPeer(const Step& step, uint32_t index) {
-  const bool sends = step[index].kind == Transfer::Kind::kSend;
-  uint32_t number = 0;
-  for (uint32_t i = 0; i < index; ++i) {
-    const bool same_direction = Posts(step[i]) && (step[i].kind == Transfer::Kind::kSend) == sends;
-    if (same_direction && step[i].peer == step[index].peer) ++number;
-  }
-  return number;
 }
 
 void Copy(std::byte* to, const std::byte* from, size_t bytes) {
@@ -291,7 +276,7 @@ void Execution::post(Instant now, uint32_t slot, const Step& step, uint32_t numb
   } else {
     slice = {memory.base + extent.first.offset * element_bytes_, bytes, memory.registration};
   }
-  const Tag tag{tag_operation_, number, (lane.index << 16) | NumberToPeer(step, index)};
+  const Tag tag{tag_operation_, number, SlotOf(step, index, lane.index)};
   const bool sends = transfer.kind == Transfer::Kind::kSend;
   const uint64_t token = token_base_ + 4 * slot + (sends ? 2 : 0) + number % 2;
   ++(sends ? lane.sends : lane.receives)[number % 2];
@@ -363,6 +348,21 @@ void Execution::finish_lane(Lane& lane) {
   --lanes_running_;
   ++lanes_done_;
   if (staging_.active()) staging_.store(lane.index);
+}
+
+bool Execution::needs(Rank peer) const {
+  const auto needs_from = [&](const LanePlace& place) {
+    return NeedsPeer(plan_.program, context_.rank, peer, tag_operation_, place, context_.messenger);
+  };
+  for (const Lane& lane : lanes_) {
+    if (!lane.running) continue;
+    const uint32_t next = lane.next_step + (lane.in_step ? 1 : 0);
+    if (needs_from({lane.index, next, lane.in_step ? lane.ahead : 0})) return true;
+  }
+  for (uint32_t lane = next_lane_; lane < plan_.lanes; ++lane) {
+    if (needs_from({lane, 0, 0})) return true;
+  }
+  return false;
 }
 
 void Execution::end() {

@@ -48,6 +48,8 @@ class Execution {
   bool start_lanes(Instant now);
   bool lanes_waiting() const { return next_lane_ < plan_.lanes; }
   void on_message_complete(Instant now, uint32_t message);
+  // Whether steps that have not begun send to `peer`, or receive what has not come from it.
+  bool needs(Rank peer) const;
   bool done() const { return lanes_done_ == plan_.lanes && staging_.status().ok(); }
   // Why staged memory failed, if it did: the operation will then never be done.
   const Status& staging_status() const { return staging_.status(); }

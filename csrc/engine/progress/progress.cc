@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -64,6 +65,7 @@ struct Progress::Impl {
   void finish(std::vector<OperationPtr>& completed, Owners& owners);
   void let_go(Owners& owners);
   void shut_down_groups(Duration limit);
+  void let_links_close();
   void look(const std::function<void(Engine&)>& call);
   void change(const std::function<void(Engine&)>& call);
   void start(const std::function<void(Engine&)>& call);
@@ -82,6 +84,7 @@ struct Progress::Impl {
   Waker driver_waker;
   Waker thread_waker;
   std::thread thread;
+  std::atomic<bool> close_is_late = false;
 };
 
 // The runtime this thread drives, for a callback that waits on it again; or is the background of.
@@ -306,8 +309,10 @@ Result<GroupId> Progress::add_group(GroupSpec spec) {
   return added;
 }
 
+// The process may end right after, in a way that nothing of ours sees.
 void Progress::remove_group(GroupId group, const std::string& description) {
   impl_->change([&](Engine& engine) { engine.remove_group(group, description); });
+  impl_->let_links_close();
 }
 
 void Progress::set_timeout(GroupId group, Duration timeout) {
@@ -428,6 +433,18 @@ void Progress::Impl::shut_down_groups(Duration limit) {
   change([](Engine& e) { e.shut_down(); });
   Patience patience(MonotonicNow(), limit);
   drive_until([this] { return !engine.lingering(); }, patience);
+}
+
+// Where one of them has taken too long, others after it are not waited for either, as it may be for
+// the same peers: until all have closed.
+void Progress::Impl::let_links_close() {
+  if (!engine.lingering()) {
+    close_is_late = false;
+    return;
+  }
+  if (close_is_late || serving_here == this) return;
+  Patience patience(MonotonicNow(), options.leave_linger);
+  close_is_late = !drive_until([this] { return !engine.lingering(); }, patience);
 }
 
 void Progress::shutdown(Duration limit) {

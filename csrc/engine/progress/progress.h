@@ -23,6 +23,8 @@ struct ProgressOptions {
   // that let nobody run.
   Duration spin_time = std::chrono::microseconds(50);
   Duration yield_time = std::chrono::microseconds(20);
+  // When a group is removed, for what its links still have to deliver: it goes on behind that.
+  Duration leave_linger = std::chrono::seconds(1);
   // At the end, for what closed links still have to deliver; the runtime derives it from the peer
   // timeout. Links that owe nothing but their CLOSE do not take as long.
   Duration final_linger{0};
@@ -46,6 +48,8 @@ class Progress {
 
   Address address() const;
   Result<GroupId> add_group(GroupSpec spec);
+  // Returns once the links of removed groups have closed, or ProgressOptions::leave_linger later,
+  // so that a process may end at once: then its peers have what they need.
   void remove_group(GroupId group, const std::string& description = {});
   void set_timeout(GroupId group, Duration timeout);
   Status group_status(GroupId group);

@@ -14,6 +14,11 @@ bool DatagramLink::send_frame(const FrameBytes& frame) {
   return true;
 }
 
+// What the port has not taken yet may be this link's.
+uint64_t DatagramLink::unsent_frames() const {
+  return endpoint_.connection.unsent_frames() + (transport_.batch_.blocked() ? 1 : 0);
+}
+
 bool DatagramLink::write(const RemoteSlice& to, LocalSlice from, uint32_t token) {
   if (!endpoint_.connection.write(to, from, token)) return false;
   transport_.wants_to_transmit(endpoint_);

@@ -18,6 +18,7 @@ class DatagramLink final : public Link {
 
   LinkId id() const override;
   bool send_frame(const FrameBytes& frame) override;
+  uint64_t unsent_frames() const override;
   bool write(const RemoteSlice& to, LocalSlice from, uint32_t token) override;
   RemoteSlice expose(LocalSlice into, uint32_t token) override;
   void unexpose(const RemoteSlice& slice) override;

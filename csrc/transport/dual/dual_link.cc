@@ -90,6 +90,17 @@ bool DualLink::send_frame(const FrameBytes& frame) {
   return true;
 }
 
+// A peer that has yet to hear that the faster path carries does not take what is there.
+uint64_t DualLink::unsent_frames() const {
+  if (phase_ == Phase::kDown) return unsent_when_down_;
+  uint64_t unsent = waiting_frames_.size() + control_queue_.size();
+  if (control_ != nullptr) unsent += control_->unsent_frames();
+  if (path_ == nullptr) return unsent;
+  // Between two generations what the peer has not acknowledged may have to go out again.
+  if (phase_ == Phase::kFast) return unsent + path_->unsent();
+  return unsent + (path_->empty() ? 0 : 1);
+}
+
 bool DualLink::write(const RemoteSlice& to, LocalSlice from, uint32_t token) {
   ROCECOLL_CHECK(!closed_ && from.size > 0 && from.size == to.length);
   if (phase_ == Phase::kDown) return true;
@@ -144,6 +155,8 @@ void DualLink::unexpose(const RemoteSlice& slice) {
 
 void DualLink::go_down(Status why) {
   if (phase_ == Phase::kDown) return;
+  unsent_when_down_ = waiting_frames_.size();
+  if (on_control_ && control_ != nullptr) unsent_when_down_ += control_->unsent_frames();
   if (path_ != nullptr) path_->fail();
   drop_early_frames();
   set_phase(Phase::kDown);

@@ -48,6 +48,7 @@ class DualLink final : public Link {
 
   LinkId id() const override { return id_; }
   bool send_frame(const FrameBytes& frame) override;
+  uint64_t unsent_frames() const override;
   bool write(const RemoteSlice& to, LocalSlice from, uint32_t token) override;
   RemoteSlice expose(LocalSlice into, uint32_t token) override;
   void unexpose(const RemoteSlice& slice) override;
@@ -176,6 +177,7 @@ class DualLink final : public Link {
   const std::string peer_text_;
   Status status_;  // what the owner has been told
   Status down_;
+  uint64_t unsent_when_down_ = 0;
   bool closed_ = false;
 
   Phase phase_ = Phase::kOffering;

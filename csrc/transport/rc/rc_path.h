@@ -61,6 +61,7 @@ class RcPath final : public FastPath {
   Counts received() const override;
   bool acknowledge(const Counts& received) override;
   uint64_t pushed() const override;
+  uint64_t unsent() const override;
   bool empty() const override;
   void request_acknowledgement() override;
   void send_heartbeat() override;

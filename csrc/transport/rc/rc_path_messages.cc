@@ -20,6 +20,13 @@ uint64_t RcPath::pushed() const {
   return all;
 }
 
+// What its device has been given goes out.
+uint64_t RcPath::unsent() const {
+  uint64_t all = 0;
+  for (const auto& stream : streams_) all += stream->unposted_frames();
+  return all;
+}
+
 bool RcPath::acknowledge(const Counts& received) {
   for (size_t i = 0; i < streams_.size(); ++i) {
     if (!streams_[i]->acknowledge(received[i])) return false;

@@ -106,6 +106,12 @@ bool RcStream::push_frame(const FrameBytes& frame) {
   return true;
 }
 
+uint64_t RcStream::unposted_frames() const {
+  return static_cast<uint64_t>(
+      std::count_if(messages_.begin() + static_cast<std::ptrdiff_t>(next_), messages_.end(),
+                    [](const Message& message) { return message.write == nullptr; }));
+}
+
 void RcStream::push_part(RcWrite& write, size_t offset, size_t size) {
   Message message;
   message.write = &write;

@@ -100,6 +100,7 @@ class RcStream {
   // Sends a message that means nothing, once there is a credit for it.
   void send_heartbeat() { wants_heartbeat_ = true; }
   bool empty() const { return messages_.empty(); }
+  uint64_t unposted_frames() const;
   uint64_t pushed() const { return first_ + messages_.size(); }
   // Writes all of whose parts the peer has.
   std::vector<RcWrite*> take_done();

@@ -93,6 +93,7 @@ void Connection::Impl::release_lent_memory() {
 void Connection::Impl::set_down(Status why) {
   ROCECOLL_CHECK(!down && !why.ok());
   down = true;
+  unsent_when_down = send_queue.unsent();
   release_lent_memory();
   send_queue.clear();
   reassembly.clear();
@@ -365,6 +366,10 @@ bool Connection::send_frame(const FrameBytes& frame) {
   ROCECOLL_CHECK(!impl_->closing.closed);
   ROCECOLL_CHECK(!frame.empty() && frame.size() <= kMaxFrameBytes);
   return impl_->down || impl_->send_queue.push(frame, MaxPieceBytes(impl_->guaranteed_datagram));
+}
+
+uint64_t Connection::unsent_frames() const {
+  return impl_->down ? impl_->unsent_when_down : impl_->send_queue.unsent();
 }
 
 bool Connection::write(const RemoteSlice& to, LocalSlice from, uint32_t token) {

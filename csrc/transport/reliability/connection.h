@@ -112,6 +112,7 @@ class Connection {
 
   // -- commands: as in Link
   bool send_frame(const FrameBytes& frame);
+  uint64_t unsent_frames() const;  // or pieces of frames
   bool write(const RemoteSlice& to, LocalSlice from, uint32_t token);
   RemoteSlice expose(LocalSlice into, uint32_t token);
   void unexpose(const RemoteSlice& slice);

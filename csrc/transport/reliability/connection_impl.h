@@ -126,6 +126,7 @@ struct Connection::Impl {
   LossDetector loss_detector;
   ProbeTimeout probe_timeout;
   SendQueue send_queue;
+  uint64_t unsent_when_down = 0;
   PendingWrites writes;
   Reassembly reassembly;
   Regions regions;

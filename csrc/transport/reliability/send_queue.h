@@ -23,6 +23,8 @@ class SendQueue {
   // False: no room until earlier frames are acknowledged.
   bool push(const FrameBytes& frame, size_t max_piece_bytes);
 
+  // Pieces that have never been sent.
+  uint64_t unsent() const { return pieces_.end_index() - next_new_; }
   bool has_pending() const { return !lost_.empty() || next_new_ < pieces_.end_index(); }
   // The sequence number to send next. Valid while has_pending().
   uint64_t next_pending() const;

@@ -197,6 +197,12 @@ void ShmPath::forget_front() {
   ++first_;
 }
 
+uint64_t ShmPath::unsent() const {
+  return static_cast<uint64_t>(
+      std::count_if(messages_.begin() + static_cast<std::ptrdiff_t>(next_), messages_.end(),
+                    [](const Message& message) { return !message.is_write; }));
+}
+
 // To be told by the next look().
 void ShmPath::find_fault(std::string text) {
   fault_ = std::move(text);

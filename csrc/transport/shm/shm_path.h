@@ -63,6 +63,7 @@ class ShmPath final : public FastPath {
   Counts received() const override { return {received_}; }
   bool acknowledge(const Counts& received) override;
   uint64_t pushed() const override { return first_ + messages_.size(); }
+  uint64_t unsent() const override;
   bool empty() const override { return messages_.empty(); }
   void request_acknowledgement() override { wants_acknowledgement_ = true; }
   bool push_frame(const FrameBytes& frame) override;

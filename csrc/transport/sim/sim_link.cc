@@ -103,6 +103,7 @@ void SimLink::establish(const std::shared_ptr<SimLink>& peer) {
 
 void SimLink::go_down(const Status& why) {
   if (!down_.ok()) return;
+  unsent_ = unsent_frames();
   down_ = why;
   waiting_.clear();
   queued_frames_ = 0;

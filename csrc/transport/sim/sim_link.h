@@ -22,6 +22,7 @@ class SimLink final : public Link, public std::enable_shared_from_this<SimLink> 
 
   LinkId id() const override { return id_; }
   bool send_frame(const FrameBytes& frame) override;
+  uint64_t unsent_frames() const override { return down_.ok() ? waiting_.size() : unsent_; }
   bool write(const RemoteSlice& to, LocalSlice from, uint32_t token) override;
   RemoteSlice expose(LocalSlice into, uint32_t token) override;
   void unexpose(const RemoteSlice& slice) override;
@@ -65,6 +66,7 @@ class SimLink final : public Link, public std::enable_shared_from_this<SimLink> 
   uint64_t next_region_ = 1;
   uint32_t queued_frames_ = 0;  // accepted, not polled by the peer
   uint32_t queued_writes_ = 0;
+  uint64_t unsent_ = 0;  // when it went down
   Instant last_arrival_{};
   bool established_ = false;
   bool refused_ = false;  // the owner waits for room

@@ -11,6 +11,7 @@
 namespace rocecoll {
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -56,7 +57,7 @@ TEST_P(Failures, ADeadRankIsNamedByAllOthers) {
   RunCall(cluster, {.elements = 100});
   Call call(cluster, {.elements = 3000000});
   call.submit_all();
-  cluster.settle(milliseconds(1));
+  cluster.settle(microseconds(10));
   cluster.kill(1);
   ASSERT_TRUE(RunUntilFailed(cluster, {0, 2}));
   for (const Rank rank : {0, 2}) {
@@ -65,10 +66,16 @@ TEST_P(Failures, ADeadRankIsNamedByAllOthers) {
   }
 }
 
-TEST_P(Failures, AnIdleGroupLearnsOfADeath) {
+// Long dead or not: it is named once it is needed, and by whoever needs it no longer, never.
+TEST_P(Failures, AnIdleGroupFailsOnceItNeedsTheDead) {
   WorldCluster cluster(make(3));
   RunCall(cluster, {.elements = 100});
   cluster.kill(1);
+  cluster.settle(milliseconds(200));
+  for (const Rank rank : {0, 2}) EXPECT_TRUE(StatusAt(cluster, rank).ok());
+  Call call(cluster, {.elements = 100});
+  call.submit(0);
+  call.submit(2);
   ASSERT_TRUE(RunUntilFailed(cluster, {0, 2}));
   for (const Rank rank : {0, 2}) {
     EXPECT_TRUE(Tells(StatusAt(cluster, rank), "lost rank 1")) << StatusAt(cluster, rank).message();

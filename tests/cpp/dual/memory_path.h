@@ -157,6 +157,7 @@ class MemoryPath final : public FastPath {
     return true;
   }
   uint64_t pushed() const override { return first_ + messages_.size(); }
+  uint64_t unsent() const override { return messages_.size() - sent_; }
   bool empty() const override { return messages_.empty(); }
   void request_acknowledgement() override {}
   bool push_frame(const FrameBytes& frame) override {

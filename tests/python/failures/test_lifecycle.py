@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 import time
 from datetime import timedelta
@@ -15,6 +16,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from launch import PROGRAMS, environment, free_port, run_program, run_programs
+from programs import hard_ends
 from programs.exits import RANKS, WAYS
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
@@ -90,6 +92,23 @@ def test_end_by_exception(exits: Exits) -> None:
         assert re.search(r"rank 1 \([\d.]+:\d+\)", output), output
         assert GONE.search(output) and "all_reduce #" in output, output
         assert "; see rank 1's own log first: it may have raised an exception" in output, output
+
+
+@pytest.mark.parametrize("shared_memory", ["1", "0"], ids=["shm", "udp"])
+@pytest.mark.parametrize("way", ["exit_at_once", "destroy", "kill", "execute"])
+@pytest.mark.parametrize("operation", ["barrier", "sums", "send", "warm_send"])
+def test_end_right_after_the_last_operation(
+    backend: str, operation: str, way: str, shared_memory: str, tmp_path: Path
+) -> None:
+    """Nobody fails for want of a rank that has done its part, and what it sent arrives."""
+    jobs = 3
+    command = [sys.executable, str(PROGRAMS / "hard_ends.py"), backend, str(tmp_path)]
+    (result,) = run_programs(
+        [[*command, operation, way, str(jobs)]], [environment(ROCECOLL_SHM=shared_memory)]
+    )
+    status = -signal.SIGKILL if way == "kill" else 0
+    statuses = json.loads(result.stdout.splitlines()[-1])
+    assert statuses == [[status] * hard_ends.RANKS] * jobs, result.stdout
 
 
 @pytest.mark.parametrize("rendezvous", ["static", "c10d"])

@@ -84,6 +84,17 @@ TEST_P(LastStep, OthersDoNotWaitForWhoHasGone) {
   second.check();
 }
 
+// Nor where the call is the first, which opens the links.
+TEST_P(LastStep, OthersDoNotWaitForWhoHasGoneAfterFirstContact) {
+  const auto [collective, elements, ranks] = GetParam();
+  LeavingCluster cluster(ranks);
+  cluster.leave_after(1);
+  Call call(cluster, {.collective = collective, .elements = elements});
+  call.submit_all();
+  ASSERT_TRUE(cluster.run_until_done(call.operations(), std::chrono::milliseconds(100)));
+  call.check();
+}
+
 // Within the eager limit, above it, and with several lanes.
 INSTANTIATE_TEST_SUITE_P(
     All, LastStep,

@@ -55,6 +55,7 @@ class MuteTransport final : public Transport {
       ++transport_.frames_sent;
       return true;
     }
+    uint64_t unsent_frames() const override { return 0; }
     bool write(const RemoteSlice&, LocalSlice, uint32_t) override { return true; }
     RemoteSlice expose(LocalSlice into, uint32_t) override { return {0, into.size, 0}; }
     void unexpose(const RemoteSlice&) override {}
