@@ -28,6 +28,7 @@ DEVICES = ("cpu", "cuda", "xpu", "privateuseone")
 # Functions of torch.distributed that treat backends by name: rocecoll/torch_hooks.py has what they
 # do for ours, under the same names.
 HOOKED = (
+    "init_process_group",
     "_new_process_group_helper",
     "_create_shrunk_process_group",
     "monitored_barrier",
@@ -64,8 +65,10 @@ def _tell_members(group: Any, error: ImportError) -> None:
         if refused and (spec := importlib.util.find_spec("rocecoll")) is not None:
             package = sys.modules["rocecoll"] = ModuleType("rocecoll")
             package.__path__ = list(spec.submodule_search_locations or ())
-        from rocecoll.rendezvous import store_of_members, tell_failure
+        from rocecoll.rendezvous import come, store_of_members, tell_failure
 
+        if not group.global_ranks_in_group:  # rank 0 may wait for this
+            come(group.store, group.group_rank)
         tell_failure(store_of_members(group), group.group_rank, group.group_size, error)
     if refused:
         sys.modules.pop("rocecoll", None)

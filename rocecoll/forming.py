@@ -44,13 +44,17 @@ class Forming:
             self._next_warning_s = 3 * waited_s if waited_s < 20 else 2 * waited_s
             logging.getLogger("rocecoll").warning("%s", self._warning(waited_s))
 
+    @property
+    def prefix(self) -> str:
+        return f"rocecoll: group {self.name!r}: rank {self.rank}"
+
     def spell(self, places: Sequence[int]) -> list[int]:
         return [self.ranks[place] for place in places]
 
     def _warning(self, waited_s: float) -> str:
         it = "its" if len(self.missing) == 1 else "their"
         told = (
-            f"rocecoll: group {self.name!r}: rank {self.rank} has waited {waited_s:.0f} s for "
+            f"{self.prefix} has waited {waited_s:.0f} s for "
             f"{list_ranks(self.missing)} ({len(self.missing)} of {len(self.ranks)}) to make the "
             f"group, too: {it} program has not called init_process_group or new_group for it, or "
             "has ended"

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
@@ -129,7 +130,7 @@ def meet(
     store.set(turn.key(own.rank), to_text(own))
     try:
         with forming(group_name, own.rank, global_ranks or range(own.ranks)) as group:
-            values = _wait_for(turn, group, timeout)
+            values = _values(turn, group, timeout)
     except Exception:
         raise
     except BaseException as ended:  # by the handler of a signal: nobody is to wait for this rank
@@ -185,35 +186,64 @@ def _briefly(action: Callable[[], None]) -> None:
     thread.join(_STORE_LIMIT_S)
 
 
-def _wait_for(turn: _Turn, group: Forming, timeout: timedelta) -> list[bytes]:
+def come(store: Any, rank: int) -> None:
+    """Tells rank 0, which serves the Store, that this rank has reached it."""
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    store.set(_come_key(rank), "")
+
+
+def _come_key(rank: int) -> str:
+    return f"rocecoll/come/{rank}"
+
+
+def wait_until_come(store: Store, group: Forming, timeout: timedelta) -> None:
+    """Until every rank of the world has called come()."""
+    with _of_store(group):
+        _wait_for(store, [_come_key(rank) for rank in group.ranks], group, timeout)
+
+
+def _values(turn: _Turn, group: Forming, timeout: timedelta) -> list[bytes]:
     """What all ranks have left."""
-    prefix = f"rocecoll: group {group.name!r}: rank {group.rank}"
     store, keys = turn.store, turn.records
-    try:
-        come = 0
-        while (come := _count_come(store, keys, come)) < len(keys):
-            now = time.monotonic()
-            waited_s, limit_s = now - group.started, timeout.total_seconds()
-            if waited_s >= limit_s:
-                missing = group.spell(_missing(store, keys, come))
-                raise RendezvousError(
-                    f"{prefix} waited {waited_s:.1f} s for {list_ranks(missing)} ({len(missing)} of "
-                    f"{len(keys)}) to give their addresses; they did not start, ended, or use "
-                    "another store"
-                )
-            if group.is_due(now):
-                group.miss(_missing(store, keys, come), now)
-            time.sleep(min(_look_interval_s(waited_s, len(keys)), limit_s - waited_s))
+    with _of_store(group):
+        _wait_for(store, keys, group, timeout)
         if store.has_extended_api():
             return list(store.multi_get(keys))
         return [store.get(key) for key in keys]
+
+
+@contextmanager
+def _of_store(group: Forming) -> Iterator[None]:
+    """What the Store raises is raised as that it is lost."""
+    try:
+        yield
     except RendezvousError:
         raise
     except RuntimeError as error:
         raise RendezvousError(
-            f"{prefix} lost the Store while it waited for the other ranks: the process that serves "
-            "it, rank 0 or the launcher, has ended or cannot be reached; look at its output first"
+            f"{group.prefix} lost the Store while it waited for the other ranks: the process that "
+            "serves it, rank 0 or the launcher, has ended or cannot be reached; look at its output "
+            "first"
         ) from error
+
+
+def _wait_for(store: Store, keys: list[str], group: Forming, timeout: timedelta) -> None:
+    """Until all keys are there, one of each rank."""
+    known = 0
+    while (known := _count_come(store, keys, known)) < len(keys):
+        now = time.monotonic()
+        waited_s, limit_s = now - group.started, timeout.total_seconds()
+        if waited_s >= limit_s:
+            missing = group.spell(_missing(store, keys, known))
+            raise RendezvousError(
+                f"{group.prefix} waited {waited_s:.1f} s for {list_ranks(missing)} ({len(missing)} "
+                f"of {len(keys)}) to give their addresses; they did not start, ended, or use another "
+                "store"
+            )
+        if group.is_due(now):
+            group.miss(_missing(store, keys, known), now)
+        time.sleep(min(_look_interval_s(waited_s, len(keys)), limit_s - waited_s))
 
 
 def _look_interval_s(waited_s: float, ranks: int) -> float:

@@ -29,6 +29,7 @@ from rocecoll._c10d import (
     require_room_for_a_group,
 )
 from rocecoll.backend import create_backend
+from rocecoll.first_store import waited_for_by_us
 
 NAME = "rocecoll"
 
@@ -57,6 +58,15 @@ def create(group: Any, pg_options: Any) -> Any:
         devices=list(wanted.devices),
         bound_device=wanted.bound_device,
     )
+
+
+def init_process_group(plain: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+    call = inspect.signature(plain).bind(*args, **kwargs)
+    asked = str(call.arguments.get("backend") or c10d.Backend.UNDEFINED).lower()
+    if NAME not in replace_names(asked, options.replaced_backends()):
+        return plain(*args, **kwargs)
+    with waited_for_by_us():
+        return plain(*args, **kwargs)
 
 
 def _new_process_group_helper(plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from launch import PROGRAMS, environment, free_port
+from launch import PROGRAMS, environment, free_port, run_programs
 from typer.testing import CliRunner
 
 import rocecoll.cli.status
@@ -161,3 +161,47 @@ def test_a_late_rank_is_found_soon(monkeypatch: pytest.MonkeyPatch) -> None:
         late.tell("go")
         for rank in (waiting, late):
             rank.line("sum 2.0")
+
+
+def test_rank_0_waits_for_the_first_group_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where torch would wait, deaf, for all ranks to reach the Store that rank 0 serves."""
+    first, second = (Rank(rank, port) for port in [free_port()] for rank in (0, 1))
+    try:
+        shown = wait_for_status(first, monkeypatch)
+        assert "rank 0 makes the group, and waits for rank" in shown, shown
+        first.process.send_signal(signal.SIGUSR1)
+        first.line("handled")
+        first.line("rank 0 has waited", "for rank 2 (1 of 3) to make the group, too")
+        second.line("rank 1 has waited", "for ranks 0, 2 (2 of 3) to make the group, too")
+        first.process.send_signal(signal.SIGINT)
+        first.line("KeyboardInterrupt")
+        assert first.process.wait(LIMIT_S) != 0
+    finally:
+        for rank in (first, second):
+            rank.process.kill()
+            rank.process.communicate()
+
+
+BROKEN = """
+import sys
+sys.modules["rocecoll._c10d"] = None  # as where it was built for another torch
+import torch.distributed as dist
+dist.init_process_group("rocecoll")
+"""
+MAKES_A_GROUP = """
+import torch.distributed as dist
+dist.init_process_group("rocecoll")
+"""
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_rank_that_cannot_load_the_package_keeps_nobody(broken: int) -> None:
+    """Whether the rank that serves the Store waits in torch's way or in ours."""
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    results = run_programs(
+        [[sys.executable, "-c", BROKEN if rank == broken else MAKES_A_GROUP] for rank in (0, 1)],
+        [environment(**place, RANK=str(rank)) for rank in (0, 1)],
+    )
+    assert [result.returncode for result in results] == [1, 1], results
+    last = results[1 - broken].stdout.splitlines()[-1]
+    assert f"rank {broken} (" in last and "could not start: import of rocecoll._c10d" in last, last

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Store that init_process_group makes by itself: rank 0, which serves it, waits for all ranks.
+
+torch's own wait for them hears no signal and does not say who is missing. Ours takes its place, where
+torch makes the Store for a group of ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from rocecoll import status
+from rocecoll.forming import forming
+from rocecoll.rendezvous import come, wait_until_come
+
+# torch.distributed has a function of the same name.
+torch_rendezvous = importlib.import_module("torch.distributed.rendezvous")
+
+GROUP = "default_pg"  # torch's description of the world, which has no name yet
+
+
+@contextmanager
+def waited_for_by_us() -> Iterator[None]:
+    """While torch makes the Store."""
+    plain = getattr(torch_rendezvous, "_create_c10d_store", None)
+    if plain is None:  # another torch has another function: it waits itself
+        yield
+        return
+    with _replaced(torch_rendezvous, "_create_c10d_store", functools.partial(_create, plain)):
+        yield
+
+
+@contextmanager
+def _replaced(module: ModuleType, name: str, value: Any) -> Iterator[None]:
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+def _create(plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    call = inspect.signature(plain).bind(*args, **kwargs).arguments
+    if torch_rendezvous._torchelastic_use_agent_store():  # the launcher serves it
+        return plain(*args, **kwargs)
+    if call["rank"] > 0:  # it waits for nobody, and is counted, should rank 0 wait by itself
+        store = plain(*args, **kwargs)
+        come(store, call["rank"])
+        return store
+    ours = functools.partial(torch_rendezvous.TCPStore, wait_for_workers=False)
+    with _replaced(torch_rendezvous, "TCPStore", ours):
+        store = plain(*args, **kwargs)
+    come(store, 0)
+    status.start()  # `rocecoll status` is to show it
+    with forming(GROUP, 0, range(call["world_size"])) as group:
+        wait_until_come(store, group, call["timeout"])
+    return store
