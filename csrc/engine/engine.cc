@@ -11,8 +11,8 @@
 #include <utility>
 #include <variant>
 
-#include "base/hash.h"
 #include "base/pause_detector.h"
+#include "engine/groups/gone_groups.h"
 #include "engine/groups/group.h"
 #include "engine/groups/notice.h"
 #include "engine/operations/scratch.h"
@@ -28,17 +28,6 @@ constexpr size_t kRememberedGroups = 1024;
 }  // namespace
 
 struct Engine::Impl {
-  // A group of this process: one process may hold several ranks of one group (tests do).
-  struct Membership {
-    GroupKey group;
-    Rank rank = 0;
-    friend bool operator==(const Membership&, const Membership&) = default;
-  };
-  struct MembershipHash {
-    size_t operator()(const Membership& of) const {
-      return HashWords({of.group.high, of.group.low, of.rank});
-    }
-  };
   Impl(Transport& t, const EngineOptions& o)
       : transport(t), options(o), scratch(t.memory(), o.scratch_bytes) {}
 
@@ -66,6 +55,7 @@ struct Engine::Impl {
   }
 
   void dispatch(Instant now, const Event& event);
+  void answer_for_gone(const Membership& member, Rank peer);
   void handle_notices();
   bool step(Instant now);
   Instant next_deadline() const;
@@ -80,6 +70,7 @@ struct Engine::Impl {
   std::map<GroupId, std::unique_ptr<Group>> groups;
   std::unordered_map<Membership, Group*, MembershipHash> by_key;
   std::map<GroupId, std::string> ended;  // the last kRememberedGroups: `"3" (pipeline stages)`
+  GoneGroups gone;
   GroupId last_id = 0;
   size_t removed_failures = 0;  // groups that had failed before they were removed
   bool shut_down = false;
@@ -96,7 +87,7 @@ Result<GroupId> Engine::add_group(GroupSpec spec) {
     return Status(StatusCode::kAborted, "rocecoll: the runtime has been shut down");
   }
   if (Status status = CheckSpec(spec); !status.ok()) return status;
-  const Impl::Membership key{spec.key, spec.rank};
+  const Membership key{spec.key, spec.rank};
   if (impl_->by_key.contains(key)) {
     return Status(StatusCode::kInvalidArgument,
                   "rocecoll: group \"" + spec.name + "\": its key is in use");
@@ -107,6 +98,7 @@ Result<GroupId> Engine::add_group(GroupSpec spec) {
                                          std::move(spec), impl_->completed);
     id = ++impl_->last_id;
     impl_->by_key.emplace(key, group.get());
+    impl_->gone.forget(key);
     impl_->groups.emplace(id, std::move(group));
   });
   if (!added) return Status(StatusCode::kInternal, "rocecoll: the group could not be set up");
@@ -130,7 +122,9 @@ void Engine::remove_group(GroupId id, const std::string& description) {
   if (impl_->ended.size() > kRememberedGroups) impl_->ended.erase(impl_->ended.begin());
   if (!group->status().ok()) ++impl_->removed_failures;
   impl_->guarded([&] { group->leave(); });
-  impl_->by_key.erase({group->spec().key, group->spec().rank});
+  const Membership member{group->spec().key, group->spec().rank};
+  impl_->guarded([&] { impl_->gone.add(member, group->parting_word()); });
+  impl_->by_key.erase(member);
   impl_->groups.erase(id);
 }
 
@@ -207,13 +201,24 @@ void Engine::Impl::dispatch(Instant now, const Event& event) {
   }
   const bool incoming = event.kind == Event::Kind::kIncoming;
   const LinkId link = incoming ? event.incoming : event.link->id();
-  const auto it = by_key.find({link.group, link.local});
-  if (it == by_key.end()) return;
+  const Membership member{link.group, link.local};
+  const auto it = by_key.find(member);
+  if (it == by_key.end()) {
+    if (incoming) answer_for_gone(member, link.remote);
+    return;
+  }
   if (incoming) {
     it->second->on_incoming(now, link.remote);
   } else {
     it->second->on_event(now, event);
   }
+}
+
+// It asks again if this is lost.
+void Engine::Impl::answer_for_gone(const Membership& member, Rank peer) {
+  const PartingWord* word = gone.find(member);
+  if (word == nullptr || peer >= word->addresses.size() || peer == member.rank) return;
+  transport.notify(word->addresses[peer], word->notice);
 }
 
 void Engine::Impl::handle_notices() {

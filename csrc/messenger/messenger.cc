@@ -123,6 +123,10 @@ void Messenger::accept(Instant now, Rank peer) {
   if (!impl_->stopped()) impl_->channel(peer).accept(now);
 }
 
+void Messenger::on_left(Rank peer) {
+  if (!impl_->stopped() && impl_->channels[peer]) impl_->channels[peer]->on_left();
+}
+
 bool Messenger::on_event(Instant, const Event& event) {
   const auto found = impl_->core.channels_by_link.find(event.link);
   if (found == impl_->core.channels_by_link.end()) return false;

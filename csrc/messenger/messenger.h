@@ -164,6 +164,8 @@ class Messenger {
   uint32_t peers_left() const;
   // The peer opens its side of the link (Event::kIncoming): opens ours, unless it is or was open.
   void accept(Instant now, Rank peer);
+  // The peer has left in good order, and has nothing more to deliver.
+  void on_left(Rank peer);
   // Feeds an event of one of this messenger's links. True if the link is one of ours.
   bool on_event(Instant now, const Event& event);
   // Retries what had found no room, returns credits, tells peers what has waited long. Call once

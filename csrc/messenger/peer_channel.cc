@@ -195,10 +195,18 @@ uint64_t PeerChannel::next_piece_bytes(const Message& message) const {
   return std::min<uint64_t>(core_.piece_bytes, message.length - message.cleared_bytes);
 }
 
-void PeerChannel::on_down() {
-  const Status why = link_->status();
+void PeerChannel::on_down() { end_link(Status(link_->status()), Status()); }
+
+// Nobody is there to take what the link still has.
+void PeerChannel::on_left() {
+  if (link_ == nullptr) return;
+  const Status left(StatusCode::kPeerLeft, "the peer had left before it was spoken to");
+  end_link(left, left);
+}
+
+void PeerChannel::end_link(const Status& why, const Status& told) {
   unsent_when_down_ = unsent_frames();
-  close(Status());
+  close(told);
   down_ = why;
   if (LeftInGoodOrder(why)) {
     ++core_.peers_left;

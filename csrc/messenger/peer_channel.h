@@ -48,6 +48,7 @@ class PeerChannel {
   void on_written(uint32_t index);
   void on_landed(uint32_t index);
   void on_down();
+  void on_left();
   // Sends what waits for room or is due. False: something still waits for room.
   bool flush();
   // Queues word to the peer that we wait for `message`.
@@ -82,6 +83,7 @@ class PeerChannel {
   Message& post(MessageRole role, Instant now, const Tag& tag, const Fingerprint& fingerprint,
                 LocalSlice memory, uint64_t token);
   void complete(Message& message, uint64_t frame = 0);
+  void end_link(const Status& why, const Status& told);
   uint64_t unsent_frames() const;
   uint64_t frame_to_leave();
   uint64_t next_piece_bytes(const Message& message) const;

@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "collectives/host_layout.h"
 #include "engine/groups/failure_text.h"
+#include "engine/groups/gone_groups.h"
 #include "engine/groups/group_spec.h"
 #include "engine/groups/group_state.h"
 #include "engine/groups/notice.h"
@@ -48,6 +49,7 @@ class Group {
   void on_incoming(Instant now, Rank peer);
   void on_notice(const AbortNotice& notice);
   void on_notice(const RollCallNotice& notice);
+  void on_notice(const LeftNotice& notice);
   bool step(Instant now);
   // Operations that are done, but for what they sent last: it has yet to leave this process, so
   // that its end would take it along.
@@ -62,6 +64,8 @@ class Group {
   void abort(const Status& why);
   // Ends in good order: what is pending fails with kAborted, links close, nobody is told.
   void leave();
+  // After it: what to tell ranks that come later.
+  PartingWord parting_word() const;
 
   void set_timeout(Duration timeout) { spec_.timeout = timeout; }
   const Status& status() const { return status_; }

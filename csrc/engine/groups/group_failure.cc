@@ -193,6 +193,12 @@ void Group::on_notice(const RollCallNotice& notice) {
                     Encode(RollCallNotice{spec_.key, spec_.rank, answer, notice.sequence}));
 }
 
+// It had no link that could have closed: it comes to those who open one.
+void Group::on_notice(const LeftNotice& notice) {
+  if (!status_.ok() || notice.from == spec_.rank || notice.from >= context_.ranks) return;
+  messenger_->on_left(notice.from);
+}
+
 std::string Group::describe_roll(const RollCall& roll) const {
   const auto absent = roll.absent();
   const auto silent = roll.silent();
@@ -340,6 +346,10 @@ void Group::leave() {
   for (const uint32_t index : std::exchange(leaving_, {})) release(index);
   messenger_.reset();
   complete_all(status_);
+}
+
+PartingWord Group::parting_word() const {
+  return {spec_.addresses, notice_.empty() ? Encode(LeftNotice{spec_.key, spec_.rank}) : notice_};
 }
 
 bool Group::flood(Instant now) {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint32_t kAbort = 0x42414352;     // "RCAB"
 constexpr uint32_t kRollCall = 0x43524352;  // "RCRC"
+constexpr uint32_t kLeft = 0x4f474352;      // "RCGO"
 constexpr size_t kHeaderBytes = 4 + GroupKey::kWireBytes + 4;
 constexpr size_t kRollCallBytes = kHeaderBytes + 1 + 8;
 
@@ -60,6 +61,12 @@ std::vector<std::byte> Encode(const RollCallNotice& notice) {
   return bytes;
 }
 
+std::vector<std::byte> Encode(const LeftNotice& notice) {
+  std::vector<std::byte> bytes(kHeaderBytes);
+  WriteHeader(bytes, kLeft, notice.group, notice.from);
+  return bytes;
+}
+
 std::optional<Notice> ParseNotice(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   const auto kind = reader.Read<uint32_t>();
@@ -70,6 +77,9 @@ std::optional<Notice> ParseNotice(std::span<const std::byte> bytes) {
       return ParseAbort(reader, group, rank);
     case kRollCall:
       return ParseRollCall(reader, group, rank);
+    case kLeft:
+      if (!reader.ok() || reader.remaining() > 0) return std::nullopt;
+      return LeftNotice{group, rank};
     default:
       return std::nullopt;
   }

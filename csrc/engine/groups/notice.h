@@ -3,7 +3,7 @@
 // make one. All begin alike:
 //
 //   offset  size  field
-//        0     4  kind, "RCAB" or "RCRC"
+//        0     4  kind, "RCAB", "RCRC" or "RCGO"
 //        4    16  group key, high then low
 //       20     4  group rank
 //
@@ -18,6 +18,9 @@
 //
 //       24     1  0 question, 1 not called, 2 called
 //       25     8  sequence number of the collective
+//
+// RCGO answers whoever opens a link to a rank that has left the group in good order, with nothing
+// more to deliver; the rank is that one.
 #pragma once
 
 #include <cstddef>
@@ -47,10 +50,16 @@ struct RollCallNotice {
   uint64_t sequence = 0;
 };
 
-using Notice = std::variant<AbortNotice, RollCallNotice>;
+struct LeftNotice {
+  GroupKey group;
+  Rank from = 0;
+};
+
+using Notice = std::variant<AbortNotice, RollCallNotice, LeftNotice>;
 
 std::vector<std::byte> Encode(const AbortNotice& notice, size_t max_bytes);
 std::vector<std::byte> Encode(const RollCallNotice& notice);
+std::vector<std::byte> Encode(const LeftNotice& notice);
 std::optional<Notice> ParseNotice(std::span<const std::byte> bytes);
 
 }  // namespace rocecoll

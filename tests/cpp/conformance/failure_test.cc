@@ -131,6 +131,20 @@ TEST_P(Failures, OtherGroupsGoOn) {
   EXPECT_TRUE(RunUntilFailed(cluster, {0, 1, 2}));
 }
 
+// Before anybody has a link to it.
+TEST_P(Failures, ARankThatLeftBeforeFirstContactIsReported) {
+  WorldCluster cluster(make(3));
+  cluster.engine(1).remove_group(cluster.group());
+  Call call(cluster, {.elements = 100});
+  call.submit(0);
+  call.submit(2);
+  ASSERT_TRUE(RunUntilFailed(cluster, {0, 2}));
+  for (const Rank rank : {0, 2}) {
+    EXPECT_EQ(StatusAt(cluster, rank).code(), StatusCode::kPeerLeft);
+    EXPECT_TRUE(Tells(StatusAt(cluster, rank), "rank 1")) << StatusAt(cluster, rank).message();
+  }
+}
+
 // Whoever leaves has delivered what the others need from it.
 TEST_P(Failures, ARankMayLeaveOnceItIsDone) {
   WorldCluster cluster(make(2));

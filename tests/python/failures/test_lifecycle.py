@@ -244,6 +244,31 @@ def test_destroy_subgroup_while_others_work(shared_pool) -> None:
     shared_pool(3).run(check_destroy_beside_work)
 
 
+def check_left_before_contact() -> None:
+    """Nobody has a link of that group to the rank that left it; the world goes on."""
+    rank = dist.get_rank()
+    group = dist.new_group([0, 1])
+    store = dist.distributed_c10d._get_default_store()
+    if rank == 1:
+        dist.destroy_process_group(group)
+        store.set("left", "")
+    else:
+        store.wait(["left"])
+        try:
+            dist.recv(torch.empty(4), 1, group=group)
+            raise AssertionError("received what nobody sent")
+        except dist.DistBackendError as error:
+            assert re.search(r"recv #1 \(float32\): rank 1 \(.*\) left the group", str(error)), (
+                error
+            )
+    dist.barrier()
+
+
+def test_rank_that_left_before_first_contact(own_pool) -> None:
+    with own_pool(2) as pool:
+        pool.run(check_left_before_contact)
+
+
 def test_python_lock_held_for_long(tmp_path: Path) -> None:
     """Tensors that completed operations let go wait for the lock; heartbeats do not."""
     program = str(PROGRAMS / "holds_python.py")

@@ -71,8 +71,10 @@ TEST(Failure, TimeoutNamesTheRankThatDidNotCall) {
 
 // A rank that does not answer is named, too, and asking ends.
 TEST(Failure, TimeoutNamesRanksThatDoNotAnswer) {
-  Cluster cluster(ForRanks(4, seconds(2)));
-  cluster.engine(3).remove_group(cluster.group());
+  ClusterOptions options = ForRanks(4, seconds(2));
+  options.fabric.detection_delay = seconds(10);
+  Cluster cluster(options);
+  cluster.fabric().kill(3);
   Call call(cluster, AllReduce(4));
   call.submit(0);
   call.submit(1);

@@ -47,7 +47,7 @@ TEST(Leaving, WhatCannotLeaveFailsWithItsRank) {
   int32_t value = 5;
   const OperationPtr send = cluster.submit(0, OneSend(value, 1));
   ASSERT_TRUE(cluster.run_until_done({send}, seconds(30)));
-  EXPECT_TRUE(Tells(send, "send/recv #1") && Tells(send, "lost rank 1"))
+  EXPECT_TRUE(Tells(send, "send #1 (to rank 1") && Tells(send, "lost rank 1"))
       << send->status().message();
 }
 
@@ -137,7 +137,8 @@ TEST(Leaving, OthersGoOnWithoutADeadRank) {
   EXPECT_TRUE(cluster.engine(0).group_status(cluster.group()).ok());
   const OperationPtr needs = cluster.submit(0, OneReceive(received, 1));
   ASSERT_TRUE(cluster.run_until_done({needs}, milliseconds(1)));
-  EXPECT_TRUE(Tells(needs, "recv #2 (int32): lost rank 1")) << needs->status().message();
+  EXPECT_TRUE(Tells(needs, "recv #2 (from rank 1, tag 0, int32, 1 element): lost rank 1"))
+      << needs->status().message();
 }
 
 }  // namespace

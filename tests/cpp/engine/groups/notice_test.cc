@@ -32,6 +32,17 @@ TEST(Notice, OfALongCauseTheBeginningFits) {
   EXPECT_EQ(std::get<AbortNotice>(cut.value()).report.message(), "\u20ac");
 }
 
+TEST(Notice, ThatARankHasLeftSurvivesTheWire) {
+  auto bytes = Encode(LeftNotice{kGroup, 3});
+  const auto parsed = ParseNotice(bytes);
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_EQ(std::get<LeftNotice>(*parsed).group, kGroup);
+  EXPECT_EQ(std::get<LeftNotice>(*parsed).from, 3u);
+  EXPECT_FALSE(ParseNotice(std::span(bytes).first(bytes.size() - 1)).has_value());
+  bytes.push_back(std::byte{0});
+  EXPECT_FALSE(ParseNotice(bytes).has_value());
+}
+
 TEST(Notice, OfARollCallSurvivesTheWire) {
   using Kind = RollCallNotice::Kind;
   for (const Kind kind : {Kind::kQuestion, Kind::kNotCalled, Kind::kCalled}) {
