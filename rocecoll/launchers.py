@@ -12,6 +12,7 @@ from typing import Any
 
 from rocecoll import options
 from rocecoll.launcher_names import LAUNCHERS, PMI, SLURM, TORCH, TORCH_LOCAL_RANK, Launcher
+from rocecoll.records import RendezvousError
 
 NOBODY = "none"  # the launcher of a process that none has started
 TORCH_PORT = 29500  # torchrun's default
@@ -57,7 +58,7 @@ def init(backend: str = "rocecoll", **details: Any) -> Place:
         )
     try:
         dist.init_process_group(backend, rank=place.rank, world_size=place.size, **details)
-    except dist.DistError as error:
+    except (dist.DistError, RendezvousError) as error:
         meeting_point = details.get("init_method")
         if meeting_point != place.init_method or "MASTER_PORT" in variables:
             raise

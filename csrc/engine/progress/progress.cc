@@ -12,6 +12,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "base/monotonic_clock.h"
@@ -67,6 +68,13 @@ struct Progress::Impl {
   void shut_down_groups(Duration limit);
   void let_links_close();
   void look(const std::function<void(Engine&)>& call);
+  // Its answer.
+  template <typename Question>
+  auto ask(const Question& question) {
+    std::invoke_result_t<Question, Engine&> answer;
+    look([&](Engine& e) { answer = question(e); });
+    return answer;
+  }
   void change(const std::function<void(Engine&)>& call);
   void start(const std::function<void(Engine&)>& call);
 
@@ -320,27 +328,19 @@ void Progress::set_timeout(GroupId group, Duration timeout) {
 }
 
 Status Progress::group_status(GroupId group) {
-  Status status;
-  impl_->look([&](Engine& engine) { status = engine.group_status(group); });
-  return status;
+  return impl_->ask([&](Engine& engine) { return engine.group_status(group); });
 }
 
 EngineState Progress::state() {
-  EngineState state;
-  impl_->look([&](Engine& engine) { state = engine.state(); });
-  return state;
+  return impl_->ask([](Engine& engine) { return engine.state(); });
 }
 
 std::vector<GroupState> Progress::group_states() {
-  std::vector<GroupState> states;
-  impl_->look([&](Engine& engine) { states = engine.group_states(MonotonicNow()); });
-  return states;
+  return impl_->ask([](Engine& engine) { return engine.group_states(MonotonicNow()); });
 }
 
 std::string Progress::describe_wait(GroupId group, const Operation& operation) {
-  std::string text;
-  impl_->look([&](Engine& engine) { text = engine.describe_wait(group, operation); });
-  return text;
+  return impl_->ask([&](Engine& engine) { return engine.describe_wait(group, operation); });
 }
 
 void Progress::abort(GroupId group, const Status& why) {
@@ -348,15 +348,11 @@ void Progress::abort(GroupId group, const Status& why) {
 }
 
 TransportStats Progress::stats() {
-  TransportStats stats;
-  impl_->look([&](Engine& engine) { stats = engine.transport().stats(); });
-  return stats;
+  return impl_->ask([](Engine& engine) { return engine.transport().stats(); });
 }
 
 std::vector<PeerStats> Progress::peer_stats() {
-  std::vector<PeerStats> stats;
-  impl_->look([&](Engine& engine) { stats = engine.peer_stats(MonotonicNow()); });
-  return stats;
+  return impl_->ask([](Engine& engine) { return engine.peer_stats(MonotonicNow()); });
 }
 
 Status Progress::submit(GroupId group, const OperationPtr& operation, bool asynchronous) {
@@ -438,11 +434,8 @@ void Progress::Impl::shut_down_groups(Duration limit) {
 // Where one of them has taken too long, others after it are not waited for either, as it may be for
 // the same peers: until all have closed.
 void Progress::Impl::let_links_close() {
-  if (!engine.lingering()) {
-    close_is_late = false;
-    return;
-  }
-  if (close_is_late || serving_here == this) return;
+  close_is_late = close_is_late && engine.lingering();
+  if (close_is_late || !engine.lingering() || serving_here == this) return;
   Patience patience(MonotonicNow(), options.leave_linger);
   close_is_late = !drive_until([this] { return !engine.lingering(); }, patience);
 }
