@@ -5,13 +5,13 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 
 #include "base/per_process.h"
+#include "interpreter/main_thread.h"
 
 namespace rocecoll {
 
@@ -33,7 +33,7 @@ class ProcessEnd {
   // no effect on the main thread, on one that holds the GIL, and on those that Python knows nothing
   // of, for which others may wait.
   void hold_back(bool peer_left) {
-    if (gettid() == getpid() || Py_IsInitialized() == 0) return;
+    if (IsMainThread() || Py_IsInitialized() == 0) return;
     if (PyGILState_GetThisThreadState() == nullptr || PyGILState_Check() != 0) return;
     std::unique_lock lock(mutex_);
     if (peer_left) begins_.wait_for(lock, kAfterAnother, [this] { return begun_; });

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "interpreter/main_thread.h"
 
 namespace rocecoll {
 
@@ -15,8 +15,7 @@ namespace rocecoll {
 // Other threads have no handlers to run, and do not take the GIL: at the end of the process they
 // might never get it.
 inline void RunSignalHandlers() {
-  // glibc has gettid() from 2.30 on only.
-  if (syscall(SYS_gettid) != getpid() || Py_IsInitialized() == 0) return;
+  if (!IsMainThread() || Py_IsInitialized() == 0) return;
   const pybind11::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
 }
