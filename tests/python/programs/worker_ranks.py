@@ -27,26 +27,24 @@ def receive(port: int, joined: Event) -> None:
     assert value.item() == 7
 
 
-def send(port: int, joined: Event, stopped: Event, sent: Event) -> None:
+def send(port: int, joined: Event, stopped: Event) -> None:
     dist.init_process_group("rocecoll", f"tcp://127.0.0.1:{port}", rank=1, world_size=2)
     joined.set()
     stopped.wait()
     dist.send(torch.full((1,), 7.0), 0)
-    sent.set()
 
 
 if __name__ == "__main__":
     context = multiprocessing.get_context("fork")
-    joined, stopped, sent = context.Event(), context.Event(), context.Event()
+    joined, stopped = context.Event(), context.Event()
     port = int(sys.argv[1])
     receiver = context.Process(target=receive, args=(port, joined))
-    sender = context.Process(target=send, args=(port, joined, stopped, sent))
+    sender = context.Process(target=send, args=(port, joined, stopped))
     receiver.start()
     sender.start()
     assert receiver.pid is not None
     os.waitpid(receiver.pid, os.WUNTRACED)
     stopped.set()
-    sent.wait()
     sender.join(LONG_ENOUGH_S)
     os.kill(receiver.pid, signal.SIGCONT)
     receiver.join()
