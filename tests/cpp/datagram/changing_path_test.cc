@@ -27,6 +27,12 @@ void Print(const char* what, const ShaperReport& report) {
               report.retransmitted, static_cast<long long>(report.rtt.count() / 1000));
 }
 
+void ExpectFilled(const char* what, const ShaperReport& report, double least_goodput) {
+  Print(what, report);
+  EXPECT_GE(report.goodput, least_goodput);
+  EXPECT_LE(report.retransmitted, 0.02);
+}
+
 TEST(ChangingPath, IsFollowedWhenItsRateHalvesAndDoubles) {
   ShaperWorld world(GigabitPort());
   world.measure();
@@ -36,10 +42,7 @@ TEST(ChangingPath, IsFollowedWhenItsRateHalvesAndDoubles) {
     Print(halves ? "halved, 10 ms" : "doubled, 10 ms", world.measure(milliseconds(10)));
     Print("then 10 ms", world.measure(milliseconds(10)));
     Print("then 20 ms", world.measure(milliseconds(20)));
-    const ShaperReport after = world.measure(milliseconds(1960));
-    Print("then 2 s", after);
-    EXPECT_GE(after.goodput, 0.85);
-    EXPECT_LE(after.retransmitted, 0.02);
+    ExpectFilled("then 2 s", world.measure(milliseconds(1960)), 0.85);
   }
 }
 
@@ -50,10 +53,7 @@ TEST(ChangingPath, IsUsedAgainAfterASecondWithoutAny) {
   world.measure(seconds(1));
   world.set_loss(0);
   Print("after an outage, 100 ms", world.measure(milliseconds(100)));
-  const ShaperReport after = world.measure(seconds(1));
-  Print("then 1 s", after);
-  EXPECT_GE(after.goodput, 0.9);
-  EXPECT_LE(after.retransmitted, 0.02);
+  ExpectFilled("then 1 s", world.measure(seconds(1)), 0.9);
 }
 
 TEST(ChangingPath, IsFilledWhenItBecomesLonger) {
@@ -65,10 +65,7 @@ TEST(ChangingPath, IsFilledWhenItBecomesLonger) {
   Print("longer, 100 ms", world.measure(milliseconds(100)));
   Print("then 400 ms", world.measure(milliseconds(400)));
   Print("then 4 s", world.measure(seconds(4)));
-  const ShaperReport after = world.measure(seconds(4));
-  Print("then 4 s", after);
-  EXPECT_GE(after.goodput, 0.9);
-  EXPECT_LE(after.retransmitted, 0.02);
+  ExpectFilled("then 4 s", world.measure(seconds(4)), 0.9);
 }
 
 }  // namespace
