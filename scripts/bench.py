@@ -58,8 +58,9 @@ from rocecoll.cli.bench_options import (
     steps,
 )
 
-PEERS = ("gloo", *mpi_peer.WAYS, "core")
+PEERS = ("gloo", *mpi_peer.WAYS, "core", "torch-call")
 TABLE_WIDTH = 220
+LONGEST_PAUSE_MS = 10_000
 
 
 class Limit(str, Enum):
@@ -92,6 +93,16 @@ def peers_of(text: str) -> list[str]:
         if name not in PEERS:
             raise typer.BadParameter(f"{name!r} is no peer: {', '.join(PEERS)}, or none")
     return list(dict.fromkeys(names))
+
+
+def pauses(text: str) -> list[float]:
+    try:
+        found = [float(one) for one in text.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} are no times in ms: 0.2,2,20") from error
+    if not all(0 <= one <= LONGEST_PAUSE_MS for one in found):
+        raise typer.BadParameter(f"{text!r}: each from 0 to {LONGEST_PAUSE_MS} ms")
+    return found
 
 
 def worlds(names: list[str], ranks: list[int]) -> list[launcher.World]:
@@ -157,6 +168,9 @@ Networks = Annotated[
     ),
 ]
 SocketBuffer = Annotated[int | None, typer.Option(help="bytes, of rocecoll's socket")]
+After = Annotated[
+    str, typer.Option(help="ms that each rank computes before each call: 0.2,2,20, with commas")
+]
 Tcp = Annotated[str | None, typer.Option(help="gloo's congestion control on networks, e.g. cubic")]
 PagePath = Annotated[
     Path | None, typer.Option("--page", help="write it all as Markdown, with pictures beside it")
@@ -181,6 +195,7 @@ def main(
     ranks: Ranks = [2],  # noqa: B006
     versus: Versus = None,
     sweep_all: Sweep = False,
+    after: After = "0",
     rounds: Rounds = 5,
     block_s: BlockS = 0.2,
     network: Networks = None,
@@ -196,6 +211,9 @@ def main(
 ) -> None:
     """Compare rocecoll with others, interleaved in one run.
 
+    With --after each rank computes for about so long, one up to 20 % longer than another, then calls once;
+    what counts is the time from the last rank's call to the last rank's result.
+
     Networks need root: two hosts, half of the ranks on each, joined by veth. Its properties are mtu=BYTES,
     offload=off, loss=PERCENT of all packets at random and both ways; rate=RATE, burst=SIZE and limit=SIZE
     of a token bucket each way in the words of tc (limit is what may wait there), where=host or router for
@@ -207,13 +225,14 @@ def main(
     host:udp is this host without its shared memory. mpi is OpenMPI over TCP, mpi-shm over shared memory,
     and if both are named, each where rocecoll does likewise; mpi-ucx is OpenMPI over UCX, which takes
     TCP on host:udp and else shared memory. All are on this host alone, the second named in processes of
-    its own. core is rocecoll called without torch.
+    its own. core is rocecoll called without torch, torch-call what a call of torch.distributed takes that does
+    nothing: no backend can take less.
     """
     if limit is Limit.perftest:
         run_in_bed(transport, rounds, bed)
     operations = list(Operation) if every_op else op
     sizes_bytes = steps(minbytes, maxbytes, stepfactor)
-    chosen = chosen_cases(operations, sizes_bytes, datatype, reduction, place)
+    chosen = chosen_cases(operations, sizes_bytes, datatype, reduction, place, pauses(after))
     try:
         where = worlds(network or [HOST], ranks)
         if plot_path is not None or page_path is not None:

@@ -107,6 +107,7 @@ class Case:
     data_type: DataType
     reduction: Reduction
     place: Place
+    after_ms: float = 0.0  # how long each rank computes before each call
 
     @classmethod
     def read(cls, line: dict[str, Any]) -> Case:
@@ -116,6 +117,7 @@ class Case:
             DataType(line["data_type"]),
             Reduction(line["reduction"]),
             Place(line["place"]),
+            line["after_ms"],
         )
 
     def block(self, ranks: int) -> int:
@@ -148,14 +150,17 @@ def cases(
     data_types: Sequence[DataType],
     reductions: Sequence[Reduction],
     places: Sequence[Place] | None,
+    after_ms: Sequence[float] = (0.0,),
 ) -> list[Case]:
     """All combinations, each once; a place that an operation has not is left out."""
-    found = []
-    for operation in operations:
-        chosen = PLACES[operation][:1] if places is None else places
-        for data_type in data_types:
-            for reduction in reductions if operation in REDUCING else reductions[:1]:
-                for place in (one for one in chosen if one in PLACES[operation]):
-                    for size_bytes in sizes_bytes if operation is not Operation.barrier else [0]:
-                        found.append(Case(operation, size_bytes, data_type, reduction, place))
+    found = [
+        Case(operation, size_bytes, data_type, reduction, place, pause)
+        for pause in after_ms
+        for operation in operations
+        for data_type in data_types
+        for reduction in (reductions if operation in REDUCING else reductions[:1])
+        for place in (PLACES[operation][:1] if places is None else places)
+        if place in PLACES[operation]
+        for size_bytes in (sizes_bytes if operation is not Operation.barrier else [0])
+    ]
     return list(dict.fromkeys(found))

@@ -39,6 +39,7 @@ def missing(names: Iterable[str]) -> str:
 
 class Peer(Protocol):
     name: str
+    moves_data: bool  # and so is verified
 
     def supports(self, case: Case) -> bool: ...
 
@@ -57,6 +58,8 @@ class Peer(Protocol):
 
 class TorchPeer:
     """A backend of torch.distributed with a group of its own; `interface` is for gloo."""
+
+    moves_data = True
 
     def __init__(self, name: str, interface: str | None = None) -> None:
         self.name, self.interface = name, interface

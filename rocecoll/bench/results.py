@@ -53,6 +53,7 @@ class Figures:
     """
 
     p50_us: float
+    p95_us: float
     p99_us: float
     algbw_gb_s: float
     busbw_gb_s: float
@@ -82,9 +83,11 @@ def all_times_us(blocks: list[Block]) -> list[float]:
 def figures(blocks: list[Block], case: Case, ranks: int) -> Figures:
     times = all_times_us(blocks)
     moved = case.bytes(ranks) * len(times)
-    algbw = moved / 1e9 / sum(block.seconds for block in blocks)
+    seconds = sum(times) / 1e6 if case.after_ms else sum(block.seconds for block in blocks)
+    algbw = moved / 1e9 / seconds
     return Figures(
         p50_us=statistics.median(times),
+        p95_us=percentile(times, 0.95),
         p99_us=percentile(times, 0.99),
         algbw_gb_s=algbw,
         busbw_gb_s=algbw * bus_factor(case.operation, ranks),
@@ -109,7 +112,7 @@ class Ratio:
     most: float
 
 
-def where(network: str, ranks: int, hosts: int, beside: str = "") -> str:
+def where(network: str, ranks: int, hosts: int, beside: str = "", after_ms: float = 0) -> str:
     """In words."""
     if ranks == 1:
         return "1 rank"
@@ -119,6 +122,7 @@ def where(network: str, ranks: int, hosts: int, beside: str = "") -> str:
     else:
         found = f"{hosts} hosts{f' with {on_each} ranks each' if on_each > 1 else ''}"
     parts = [found, IN_WORDS.get(network, network), f"beside {beside}" if beside else ""]
+    parts += [f"each call after {after_ms:g} ms of computing"] if after_ms else []
     return ", ".join(part for part in parts if part)
 
 
@@ -136,7 +140,7 @@ class Row:
 
     @property
     def where(self) -> str:
-        return where(self.network, self.ranks, self.hosts, self.beside)
+        return where(self.network, self.ranks, self.hosts, self.beside, self.case.after_ms)
 
     @property
     def rounds(self) -> int:

@@ -21,6 +21,7 @@ import torch.distributed as dist
 
 import rocecoll
 from rocecoll.bench.buffers import Buffers
+from rocecoll.bench.computing import Computing
 from rocecoll.bench.peers import GIVE_UP_S, Peer
 from rocecoll.bench.plan import OURS, Plan
 from rocecoll.bench.report import Line
@@ -77,11 +78,21 @@ def processor_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def wait_us(called: Sequence[float], complete: Sequence[float], apart: bool) -> float:
+    """Of the slowest rank. Those that have computed before call `apart`: what is waited for then begins with
+    the last call. All ranks are on this host, which has one such clock.
+    """
+    if apart:
+        return round((max(complete) - max(called)) * 1e6, 2)
+    return round(max(end - begin for begin, end in zip(called, complete, strict=True)) * 1e6, 2)
+
+
 class Contender:
     """A peer at one case. The first operation that fails ends its part in it."""
 
     def __init__(self, peer: Peer, buffers: Buffers, block_s: float) -> None:
         self.peer, self.buffers, self.block_s = peer, buffers, block_s
+        self.compute = Computing(buffers.rank, buffers.case.after_ms / 1e3)
         self.run: Callable[[], None] = lambda: None
         self.wrong, self.count = 0, 1
         self.gave_up = not self.all_succeed(self.start)
@@ -96,7 +107,8 @@ class Contender:
         """Outside of what is timed: once on known numbers, and all that was produced is compared."""
         self.buffers.fill()
         self.run()
-        self.wrong += self.buffers.wrong()
+        if self.peer.moves_data:
+            self.wrong += self.buffers.wrong()
         self.buffers.clear()
 
     def succeeds(self, action: Callable[[], None]) -> bool:
@@ -126,22 +138,26 @@ class Contender:
         return block
 
     def batch(self, block: Block) -> None:
-        times: list[float] = []
+        calls: list[float] = []
+        results: list[float] = []
         failed, count = False, self.count
         gathered()
         processor, started = processor_s(), time.perf_counter()
-        while len(times) < count and not failed:
-            begun = time.perf_counter()
+        while len(results) < count and not failed:
+            self.compute()
+            calls.append(time.perf_counter())
             failed = not self.succeeds(self.run)
-            times.append(time.perf_counter() - begun)
+            results.append(time.perf_counter())
         seconds, processor = time.perf_counter() - started, processor_s() - processor
-        done = len(times) - failed
-        times += [0.0] * (count - len(times))
+        done = len(results) - failed
+        missing = [0.0] * (count - len(results))
         ends, used, took, *by_operation = zip(
-            *gathered(done, processor, seconds, *times), strict=True
+            *gathered(done, processor, seconds, *calls, *missing, *results, *missing), strict=True
         )
-        slowest = [round(max(ranks) * 1e6, 2) for ranks in by_operation[: int(min(ends))]]
-        block.times_us = [*block.times_us, *slowest]
+        called, complete = by_operation[:count], by_operation[count:]
+        apart = self.buffers.case.after_ms > 0
+        waits = [wait_us(*one, apart) for one in zip(called, complete, strict=True)]
+        block.times_us = [*block.times_us, *waits[: int(min(ends))]]
         block.seconds += max(took)
         block.cpu_s += sum(used)
         block.gave_up = self.gave_up = min(ends) < count

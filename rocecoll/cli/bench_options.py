@@ -59,8 +59,9 @@ def chosen_cases(
     data_types: Sequence[DataType],
     reductions: Sequence[Reduction],
     places: Sequence[Place] | None,
+    after_ms: Sequence[float] = (0.0,),
 ) -> list[Case]:
-    found = operations.cases(chosen, sizes_bytes, data_types, reductions, places)
+    found = operations.cases(chosen, sizes_bytes, data_types, reductions, places, after_ms)
     if not found:
         names = ", ".join(one.value for one in chosen)
         raise typer.BadParameter(f"nothing is left to measure: {names} has no result in that place")

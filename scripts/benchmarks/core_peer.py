@@ -35,6 +35,7 @@ class CorePeer:
     """With a runtime of its own, set up as torch's would be, and ranks of one host on loopback as there."""
 
     name = NAME
+    moves_data = True
 
     def __init__(self) -> None:
         settings = options.resolve()

@@ -69,6 +69,8 @@ def address(tensor: torch.Tensor) -> ctypes.c_void_p:
 class MpiPeer:
     """What goes wrong in it ends the run."""
 
+    moves_data = True
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.mpi = Mpi()

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from benchmarks import core_peer, mpi_peer, sweep, tcp_peer, udp_peer
+from benchmarks import call_peer, core_peer, mpi_peer, sweep, tcp_peer, udp_peer
 from benchmarks.networks import DATA_ADDRESSES, Flows, read_dropper
 from rocecoll.bench import rank
 from rocecoll.bench.peers import Peer, TorchPeer
@@ -25,6 +25,8 @@ def made(name: str, interface: str | None) -> Peer:
     """`interface` is that of the network, if there is one."""
     if name in mpi_peer.WAYS:
         return mpi_peer.MpiPeer(name)
+    if name == call_peer.NAME:
+        return call_peer.CallPeer()
     if name == core_peer.NAME:
         return core_peer.CorePeer()
     if name == udp_peer.NAME:

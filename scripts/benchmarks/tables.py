@@ -16,7 +16,7 @@ from rocecoll.bench.plan import OURS
 from rocecoll.bench.results import Figures, Row
 from rocecoll.bench.tables import bounded, figure_texts, percent, ratio_texts, short
 
-COLUMNS = ("operation", "size", "type", "place", "peer", "p50 us", "p99 us")
+COLUMNS = ("operation", "size", "type", "place", "peer", "p50 us")
 BANDWIDTHS = ("algbw GB/s", "busbw GB/s", "CPU s/GB", "#wrong")
 OF_NETWORKS = ("of loss=0", "dropped", "sent again", "marked")
 BESIDE = ("TCP GB/s",)  # what the other flows of the network have got meanwhile
@@ -65,7 +65,7 @@ def cells(row: Row, peer: str, reference: Row | None) -> list[str]:
         "" if case.operation is Operation.barrier else case.place.value,
         peer,
         *figure_texts(row, peer),
-        "" if figures.cpu_s_per_gb is None else short(figures.cpu_s_per_gb),
+        "" if figures.cpu_s_per_gb is None or case.after_ms else short(figures.cpu_s_per_gb),
         str(row.wrong[peer]),
     ]
     if spec is not None:
@@ -95,7 +95,8 @@ class Group:
         spec = spec_of(self.rows[0])
         beside = BESIDE if spec is not None and spec.flows else ()
         of_network = (*OF_NETWORKS, *beside) if spec is not None else ()
-        return [*COLUMNS, *BANDWIDTHS, *of_network, *COMPARED]
+        tail = "p95 us" if self.rows[0].case.after_ms else "p99 us"
+        return [*COLUMNS, tail, *BANDWIDTHS, *of_network, *COMPARED]
 
     def of_row(self, row: Row, all_rows: list[Row]) -> list[list[str]]:
         reference = reference_of(row, all_rows)

@@ -34,6 +34,7 @@ def datagram_bytes(interface: str) -> int:
 
 class UdpPeer:
     name = NAME
+    moves_data = True
 
     def __init__(self, address: str, interface: str) -> None:
         self.address, self.interface = address, interface

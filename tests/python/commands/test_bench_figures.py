@@ -3,12 +3,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from rocecoll.bench import buffers, local_ranks, operations, plot, report, results, sizes, tables
+from rocecoll.bench import (
+    buffers,
+    local_ranks,
+    operations,
+    plot,
+    report,
+    results,
+    sizes,
+    tables,
+    turns,
+)
 from rocecoll.bench.buffers import Buffers
 from rocecoll.bench.operations import PLACES, Case, DataType, Operation, Place, Reduction
 from rocecoll.bench.results import Block, Row, figures
@@ -248,3 +259,17 @@ def test_where_ranks_are(name: str, ranks: int, hosts: int, words: str) -> None:
 )
 def test_the_rank_that_ended_first_is_named(ended: list[int | None], words: str) -> None:
     assert local_ranks.cause(ended) == words
+
+
+def test_who_computed_before_waits_from_the_last_call_on() -> None:
+    called, complete = [0.0, 0.010], [0.0105, 0.0102]
+    assert turns.wait_us(called, complete, apart=True) == 500
+    assert turns.wait_us(called, complete, apart=False) == 10500
+
+
+def test_bandwidth_after_computing_is_that_of_the_calls() -> None:
+    alone = replace(case(), after_ms=2.0)
+    blocks = [Block(times_us=[100.0, 300.0], seconds=1.0)]
+    found, whole = figures(blocks, alone, 2), figures(blocks, case(), 2)
+    assert found.algbw_gb_s == pytest.approx(2 * alone.bytes(2) / 1e9 / 400e-6)
+    assert whole.algbw_gb_s == pytest.approx(2 * alone.bytes(2) / 1e9)

@@ -110,6 +110,28 @@ def test_one_core_has_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
 # Real runs.
 
 
+def test_calls_after_computing_beside_what_torch_itself_takes(tmp_path: Path) -> None:
+    report = tmp_path / "rows.json"
+    options = ["-b", "8", "-e", "8", "--after", "0,2.5", "--vs", "torch-call", "--rounds", "1"]
+    result = run(*options, "--block-s", "0.02", "--output", str(report))
+    assert result.returncode == 0, result.stdout
+    assert "2 ranks on one host, each call after 2.5 ms of computing" in result.stdout
+    rows = json.loads(report.read_text())["rows"]
+    assert [row["after_ms"] for row in rows] == [0, 2.5]
+    for row in rows:
+        assert set(row["peers"]) == {"rocecoll", "torch-call"}
+        for peer in row["peers"].values():
+            assert peer["wrong"] == 0
+            assert 0 < peer["p50_us"] <= peer["p95_us"] <= peer["p99_us"]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("text", ["soon", "-1", "2,,3", "nan", "1e9"])
+def test_times_of_computing_that_are_none(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        bench.pauses(text)
+
+
 @pytest.mark.nightly
 def test_every_operation_runs_and_is_right(tmp_path: Path) -> None:
     report = tmp_path / "rows.json"

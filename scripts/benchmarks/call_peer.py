@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call of torch.distributed takes by itself, as a peer in scripts/bench: torch's backend that moves nothing.
+
+It is registered by the module that is imported for that alone.
+"""
+
+from __future__ import annotations
+
+import torch.distributed as dist
+from torch.testing._internal.distributed import fake_pg  # noqa: F401
+
+from rocecoll.bench.operations import Case
+from rocecoll.bench.peers import TorchPeer
+
+NAME, BACKEND = "torch-call", "fake"
+
+
+class CallPeer(TorchPeer):
+    """No backend's calls can take less than these."""
+
+    moves_data = False
+
+    def __init__(self) -> None:
+        super().__init__(NAME)
+
+    def supports(self, case: Case) -> bool:
+        return True
+
+    def new_group(self) -> dist.ProcessGroup:
+        made: dist.ProcessGroup = dist.new_group(backend=BACKEND)
+        return made
