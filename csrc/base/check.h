@@ -17,7 +17,8 @@ class CheckFailure : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-[[noreturn]] inline void FailCheck(const char* condition, const char* file, int line) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void FailCheck(const char* condition,
+                                                             const char* file, int line) {
   throw CheckFailure(std::string(file) + ":" + std::to_string(line) +
                      ": check failed: " + condition);
 }
