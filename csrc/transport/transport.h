@@ -157,7 +157,7 @@ struct TransportLimits {
 
 struct Event {
   enum class Kind : uint8_t {
-    kFrame,    // `frame` is lent until the next poll()
+    kFrame,    // `frame` is lent until the next poll() or transmit()
     kWritten,  // the peer has the whole write; its source is the caller's again
     kLanded,   // an exposed slice has been written completely
     kDown,     // link->status() says why; nothing else will come from this link

@@ -17,6 +17,9 @@ namespace {
 // way.
 constexpr Duration kControlInterval = std::chrono::milliseconds(1);
 constexpr Duration kHealthInterval = std::chrono::milliseconds(1);
+// Both wait for a poll in which links send nothing and the device brings nothing, but no longer
+// than for so many: who calls once after computing finds them due, and what it waits for at hand.
+constexpr int kMostPutOff = 16;
 // Looks at the device before a failed path is destroyed with something outstanding.
 constexpr int kDrainLooks = 20000;
 
@@ -106,6 +109,7 @@ size_t DualTransport::poll(Instant now, std::span<Event> events) {
     for (DualLink* link : context_.with_timer) link->on_pause(pause);
   }
   give_back_lent();
+  const bool sends = !context_.dirty.empty();
   context_.dirty.insert(context_.dirty.end(), blocked_.begin(), blocked_.end());
   blocked_.clear();
   pump();
@@ -114,13 +118,16 @@ size_t DualTransport::poll(Instant now, std::span<Event> events) {
     context_.held.clear();
     // What has ended a sleep, if it was not something of the device.
     const bool slept = std::exchange(armed_, false);
-    if (poll_device() == 0 && slept) {
+    const size_t device_events = poll_device();
+    if (device_events == 0 && slept) {
       control_due_ = {};
       health_.hurry();
     }
-    beyond = poll_control(events);
+    if (!may_put_off(sends || device_events > 0)) {
+      beyond = poll_control(events);
+      check_health();
+    }
   }
-  check_health();
   run_timers();
   pump();
   reap();
@@ -132,8 +139,15 @@ size_t DualTransport::poll(Instant now, std::span<Event> events) {
 
 void DualTransport::transmit(Instant now) {
   context_.now = std::max(context_.now, now);
+  give_back_lent();
   pump();
   control_->transmit(now);
+}
+
+bool DualTransport::may_put_off(bool busy) {
+  const bool all_on_path = context_.links_off_path == 0 && !beyond_reach_;
+  put_off_ = busy && all_on_path && put_off_ < kMostPutOff ? put_off_ + 1 : 0;
+  return put_off_ > 0;
 }
 
 // What the last poll() handed out is over.
@@ -148,13 +162,12 @@ void DualTransport::give_back_lent() {
 // `events`, which are the caller's at once.
 size_t DualTransport::poll_control(std::span<Event> events) {
   if (context_.links_off_path == 0 && !beyond_reach_ && context_.now < control_due_) return 0;
-  std::array<Event, kBatch> batch;
-  const size_t count =
-      control_->poll(context_.now, std::span(batch).first(std::min(kBatch, events.size())));
+  const size_t count = control_->poll(
+      context_.now, std::span(control_events_).first(std::min(kBatch, events.size())));
   // It may have left something for what its events make us say.
   control_due_ = context_.now + (count > 0 ? Duration{0} : kControlInterval);
   size_t beyond = 0;
-  for (const Event& event : std::span(batch).first(count)) {
+  for (const Event& event : std::span(control_events_).first(count)) {
     const auto found = event.link == nullptr ? links_.end() : links_.find(event.link);
     if (found == links_.end()) {
       events[beyond++] = event;

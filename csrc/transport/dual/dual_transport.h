@@ -3,6 +3,7 @@
 // notices are the control transport's.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,6 +56,7 @@ class DualTransport final : public Transport {
 
   void give_back_lent();
   bool reaches(const Address& peer) const;
+  bool may_put_off(bool busy);
   size_t poll_control(std::span<Event> events);
   size_t poll_device();
   void check_health();
@@ -69,10 +71,12 @@ class DualTransport final : public Transport {
   const std::unique_ptr<FastDevice> device_;
   DualContext context_;
   std::unordered_map<const Link*, std::unique_ptr<DualLink>> links_;  // by their control link
-  std::vector<FastLease> lent_;     // of events that have been polled
-  std::vector<DualLink*> in_turn_;  // of context_.dirty
-  std::vector<DualLink*> blocked_;  // wait for room in the control path
+  std::array<Event, kBatch> control_events_;  // of the last look: clearing them takes long
+  std::vector<FastLease> lent_;               // of events that have been polled
+  std::vector<DualLink*> in_turn_;            // of context_.dirty
+  std::vector<DualLink*> blocked_;            // wait for room in the control path
   Instant control_due_{};
+  int put_off_ = 0;  // polls in a row
   Instant heartbeats_due_{};
   bool beyond_reach_ = false;  // there are, or were, links that no faster path may carry
   PauseDetector pauses_;       // between calls of poll()

@@ -81,14 +81,16 @@ void ShmDevice::keep_until_released(std::unique_ptr<ReceiveRing> ring) {
 
 void ShmDevice::begin_batch() {
   in_batch_ = true;
-  const bool slept = std::exchange(armed_, false);
-  if (slept) doorbell_.awake();
-  if (slept || expected_greetings_ > 0) look_outside();
+  if (std::exchange(armed_, false)) {
+    doorbell_.awake();
+    look_owed_ = true;
+  }
   rung_.clear();
   rung_.swap(again_);
   next_ = 0;
   bell_told_ = false;
   doorbell_.take_rung([this](uint32_t slot) { rung_.push_back(slot); });
+  if (expected_greetings_ > 0) look_outside();
   for (const uint32_t slot : std::exchange(to_greet_, {})) {
     ShmPath* path = path_at(slot);
     if (path != nullptr && !path->failed() && !path->greet_again()) to_greet_.push_back(slot);
@@ -121,6 +123,10 @@ FastPath* ShmDevice::release(const FastLease& lease) {
 
 bool ShmDevice::arm() {
   if (in_batch_ || !again_.empty() || !to_greet_.empty()) return false;
+  if (look_owed_) {
+    look_outside();
+    return false;
+  }
   armed_ = true;
   return doorbell_.fall_asleep();
 }
@@ -131,6 +137,7 @@ Status ShmDevice::health(Instant /*now*/) {
 }
 
 void ShmDevice::look_outside() {
+  look_owed_ = false;
   std::array<epoll_event, kEventsPerLook> events;
   const int count = ::epoll_wait(wait_, events.data(), kEventsPerLook, 0);
   for (int i = 0; i < count; ++i) {

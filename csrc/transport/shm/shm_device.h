@@ -86,6 +86,7 @@ class ShmDevice final : public FastDevice {
   bool bell_told_ = false;
   bool in_batch_ = false;
   bool armed_ = false;
+  bool look_owed_ = false;  // outside, where a word of the bell that ended a sleep may still lie
 };
 
 }  // namespace rocecoll

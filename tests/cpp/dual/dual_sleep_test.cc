@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process looks at that has slept: at the control path and at its device's health, if it was
-// not the device that woke it.
+// When a process looks at the control path and at its device's health: after a sleep, if it was not
+// the device that woke it, and now and then, but not while there is something to send or to
+// receive.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -43,6 +44,48 @@ TEST_F(DualSleep, ThatSomethingElseHasEndedIsFollowedByOneLook) {
   EXPECT_EQ(poll(), 0u);
   EXPECT_EQ(looks(), 1);
   EXPECT_EQ(poll(), 0u);
+  EXPECT_EQ(looks(), 1);
+}
+
+class DualLooks : public DualSleep {
+ protected:
+  void SetUp() override {
+    DualSleep::SetUp();
+    poll();  // what a sleep asked for
+    looks_ = world_.device(0).looks;
+  }
+  // So late that looks are due.
+  size_t poll_late() {
+    return world_[0].poll(world_.now() + (late_ += std::chrono::milliseconds(10)));
+  }
+
+ private:
+  Duration late_{0};
+};
+
+TEST_F(DualLooks, ThatAreDueWaitUntilTheDeviceBringsNothing) {
+  ASSERT_TRUE(there_->send_frame(Text("frame")));
+  const auto arrived = [this] { return !world_.device(0).arm(); };
+  ASSERT_TRUE(world_.run(arrived, std::chrono::milliseconds(1), {0}));
+  EXPECT_EQ(poll_late(), 1u);
+  EXPECT_EQ(looks(), 0);
+  EXPECT_EQ(poll_late(), 0u);
+  EXPECT_EQ(looks(), 1);
+}
+
+TEST_F(DualLooks, ThatAreDueWaitUntilNothingIsSent) {
+  ASSERT_TRUE(here_->send_frame(Text("frame")));
+  poll_late();
+  EXPECT_EQ(looks(), 0);
+  poll_late();
+  EXPECT_EQ(looks(), 1);
+}
+
+TEST_F(DualLooks, ThatAreDueDoNotWaitForEver) {
+  for (int frame = 0; frame < 20; ++frame) {
+    ASSERT_TRUE(here_->send_frame(Text("frame")));
+    poll_late();
+  }
   EXPECT_EQ(looks(), 1);
 }
 
