@@ -257,7 +257,7 @@ void Group::release(uint32_t index) {
 void Group::complete(OperationPtr operation, const Status& status) {
   operation->status_ = status;
   completed_.push_back(std::move(operation));
-  --pending_;
+  if (--pending_ == 0) watch_.rest();
 }
 
 bool Group::on_event(Instant now, const Event& event) {

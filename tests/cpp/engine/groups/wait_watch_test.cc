@@ -51,6 +51,23 @@ TEST_F(WaitWatchTest, ASilentRankIsToldOfOnceWithinASecondAndWhenItIsBack) {
   EXPECT_TRUE(watch_.first_missed(1).empty());
 }
 
+// A deadline that is nobody's wakes a thread for each operation.
+TEST_F(WaitWatchTest, ThatHasNothingToWatchHasNoLookBeforeIt) {
+  watch_.rest();
+  EXPECT_EQ(watch_.next_look(), kNever);
+  watch_.begin(start_ + seconds(1));
+  EXPECT_EQ(watch_.next_look(), start_ + seconds(1) + WaitWatch::kFirstLook);
+}
+
+TEST_F(WaitWatchTest, ThatHasMissedARankLooksOnBetweenOperations) {
+  ASSERT_EQ(look(milliseconds(900), HeardAt(start_)).size(), 1u);
+  watch_.rest();
+  EXPECT_NE(watch_.next_look(), kNever);
+  EXPECT_EQ(look(milliseconds(1400), HeardAt(start_ + milliseconds(1300))).size(), 1u);
+  watch_.rest();
+  EXPECT_EQ(watch_.next_look(), kNever);
+}
+
 TEST_F(WaitWatchTest, ARankIsMissedOnceAHeartbeatIsLate) {
   LinkContact contact = HeardAt(start_);
   contact.heartbeat_interval = seconds(15);
