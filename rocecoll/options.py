@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rocecoll import accelerators, launcher_names
+from rocecoll import accelerators, launcher_names, processors
 
 if TYPE_CHECKING:
     from rocecoll._core import Option
@@ -26,6 +26,7 @@ Settings = dict[str, Any]
 # Of the runtime, besides the options: somebody has asked for RoCE. What another library's variable
 # says was not meant for us.
 ROCE_WANTED = "roce_wanted"
+POLLING_UNDER_A_LIMIT_US = 50.0
 _ASK_FOR_ROCE = frozenset({"transport", "ib_hca"})
 
 
@@ -240,8 +241,8 @@ def runtime_settings(
     Where the number of `local_ranks` is not known (0), `all_ranks` may be here, so as not to spin.
     """
     chosen = {name: settings[name] for name, option in table().items() if option.of_runtime}
-    if chosen["spin_us"] is None and (local_ranks or all_ranks) > _cores():
-        chosen["spin_us"] = 0.0
+    if chosen["spin_us"] is None:
+        chosen["spin_us"] = _polling_us(local_ranks or all_ranks)
     rank = local_rank()
     return chosen | {
         "host": host,
@@ -253,17 +254,12 @@ def runtime_settings(
     }
 
 
-def _cores() -> int:
-    """For all ranks of this machine together.
-
-    A rank that may use fewer than the process that started it was given them for itself (mpirun
-    and `srun --cpu-bind` pin each rank), and the others theirs.
-    """
-    own = os.sched_getaffinity(0)
-    try:
-        return max(len(own), len(os.sched_getaffinity(os.getppid())))
-    except OSError:  # it has ended, or is not to be seen from here
-        return len(own)
+def _polling_us(local_ranks: int) -> float | None:
+    """None: for as long as it pays. What is polled counts where processor time is limited."""
+    cores, granted = processors.usable_cores(), processors.granted()
+    if local_ranks > cores:
+        return 0.0
+    return None if granted is None or granted >= cores else POLLING_UNDER_A_LIMIT_US
 
 
 def master_address() -> str | None:

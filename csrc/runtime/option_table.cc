@@ -92,11 +92,6 @@ Option AutoRow(const char* name, const OptionKind& kind, Field field, const char
   return option;
 }
 
-// For Python alone.
-Option PythonRow(const char* name, OptionKind kind, const char* standard, std::string doc) {
-  return {name, std::move(kind), std::string(standard), "", std::move(doc), nullptr};
-}
-
 // What `field` has by itself, as text.
 template <typename Field>
 std::string DefaultText(Field field, const char* unit) {
@@ -106,6 +101,26 @@ std::string DefaultText(Field field, const char* unit) {
 
 // The field that a path stands for.
 #define ROCECOLL_FIELD(path) ([](RuntimeOptions& o) -> auto& { return o.path; })
+
+// A time that is given is all that is polled.
+Option SpinRow() {
+  Option option =
+      AutoRow("spin_us", Number(0, 1e6), ROCECOLL_FIELD(progress.spin_time), "us",
+              "busy polling before a wait blocks; auto, if every local rank has a core: " +
+                  DefaultText(ROCECOLL_FIELD(progress.spin_time), "us") +
+                  " us, and some milliseconds more while nobody else wants the core and that pays; "
+                  "else 0");
+  option.set = [set = std::move(option.set)](RuntimeOptions& options, const OptionValue& value) {
+    set(options, value);
+    options.progress.patient = std::holds_alternative<std::monostate>(value);
+  };
+  return option;
+}
+
+// For Python alone.
+Option PythonRow(const char* name, OptionKind kind, const char* standard, std::string doc) {
+  return {name, std::move(kind), std::string(standard), "", std::move(doc), nullptr};
+}
 
 std::vector<Option> GeneralOptions() {
   return {
@@ -151,10 +166,7 @@ std::vector<Option> GeneralOptions() {
                   DefaultText(ROCECOLL_FIELD(connection.peer_timeout), "s") +
                   " s over UDP alone, " + TextOf(Load(kRocePeerTimeout, "s")) +
                   " s where RoCE may carry"),
-      AutoRow("spin_us", Number(0, 1e6), ROCECOLL_FIELD(progress.spin_time), "us",
-              "busy polling before a wait blocks; auto: " +
-                  DefaultText(ROCECOLL_FIELD(progress.spin_time), "us") +
-                  " us if every local rank has a core, else 0"),
+      SpinRow(),
       Agreed(Row("eager_bytes", Integer(0, 65536), ROCECOLL_FIELD(messenger.eager_bytes), "bytes",
                  "messages up to this size go without asking the receiver; 0: what the transport "
                  "prefers")),

@@ -7,10 +7,9 @@ import os
 import resource
 from pathlib import Path
 
-from rocecoll import options
+from rocecoll import options, processors
 from rocecoll.diagnosis.finding import Finding, Level
 
-ROOT = Path("/")
 # torch and Python take most; rocecoll some, and one for each other rank of the host.
 DESCRIPTORS = 256
 
@@ -27,9 +26,9 @@ def judge_open_files(limit: int) -> Finding:
     return Finding("open files", Level.WARNING, text, f"ulimit -n {4 * DESCRIPTORS}")
 
 
-def check_processors(root: Path = ROOT) -> list[Finding]:
+def check_processors(root: Path = processors.ROOT) -> list[Finding]:
     usable = len(os.sched_getaffinity(0))
-    granted = granted_processors(root)
+    granted = processors.granted(root)
     if granted is None or granted >= usable:
         return [Finding("processors", Level.OK, f"{usable} can be used")]
     text = (
@@ -40,21 +39,7 @@ def check_processors(root: Path = ROOT) -> list[Finding]:
     return [Finding("processors", Level.WARNING, text, cure)]
 
 
-def granted_processors(root: Path) -> float | None:
-    """Of the control group, version 2 or 1; None: no limit."""
-    version_2 = root / "sys/fs/cgroup/cpu.max"
-    version_1 = root / "sys/fs/cgroup/cpu"
-    if version_2.exists():
-        quota, period = version_2.read_text().split()
-    elif (version_1 / "cpu.cfs_quota_us").exists():
-        quota = (version_1 / "cpu.cfs_quota_us").read_text().strip()
-        period = (version_1 / "cpu.cfs_period_us").read_text()
-    else:
-        return None
-    return None if quota in ("max", "-1") else int(quota) / int(period)
-
-
-def check_container(root: Path = ROOT) -> list[Finding]:
+def check_container(root: Path = processors.ROOT) -> list[Finding]:
     marks = [f"/{mark}" for mark in (".dockerenv", "run/.containerenv") if (root / mark).exists()]
     if options.in_kubernetes():
         marks.append("KUBERNETES_SERVICE_HOST")

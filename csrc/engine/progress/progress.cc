@@ -46,7 +46,7 @@ struct Progress::Impl {
       : transport(std::move(t)),
         engine(*transport, engine_options),
         options(o),
-        idle_wait(o.spin_time, o.yield_time),
+        idle_wait(o.spin_time, o.yield_time, o.patient),
         handle(transport->wait_handle()),
         address(transport->address()),
         driver_waker(std::move(of_driver)),

@@ -23,6 +23,9 @@ struct ProgressOptions {
   // that let nobody run.
   Duration spin_time = std::chrono::microseconds(50);
   Duration yield_time = std::chrono::microseconds(20);
+  // Such yields go on for some milliseconds where that pays (idle_wait.h). Only where each rank has
+  // a core: the scheduler would take one that yields for one that computes.
+  bool patient = true;
   // When a group is removed, for what its links still have to deliver: it goes on behind that.
   Duration leave_linger = std::chrono::seconds(1);
   // At the end, for what closed links still have to deliver; the runtime derives it from the peer

@@ -14,7 +14,7 @@ from launch import environment, run_programs
 from sysfs_tree import two_devices
 from typer.testing import CliRunner
 
-from rocecoll import options
+from rocecoll import options, processors
 from rocecoll.cli.app import app
 from rocecoll.cli.findings_view import summary
 from rocecoll.diagnosis import addresses, limits, rdma, shared_memory, software, udp_sockets
@@ -205,6 +205,7 @@ def test_limits() -> None:
         ({}, None),
         ({"sys/fs/cgroup/cpu.max": "max 100000"}, None),
         ({"sys/fs/cgroup/cpu.max": "50000 100000"}, 0.5),
+        ({"sys/fs/cgroup/cpu.max": "not so"}, None),
         (
             {
                 "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "250000",
@@ -222,7 +223,7 @@ def test_processors_of_a_container(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)))
-    assert limits.granted_processors(tmp_path) == granted
+    assert processors.granted(tmp_path) == granted
     [finding] = limits.check_processors(tmp_path)
     assert finding.level is (Level.OK if granted is None else Level.WARNING)
     if granted is not None:

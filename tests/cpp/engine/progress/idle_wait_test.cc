@@ -17,7 +17,8 @@ constexpr Duration kLook = microseconds(1);  // a step that finds nothing
 // A driver on a core that it has to itself, or not: each wait begins at a step that moves nothing.
 class Driver {
  public:
-  explicit Driver(Duration spin_time = kSpin) : wait_(spin_time, kYield) {}
+  explicit Driver(Duration spin_time = kSpin, bool patient = false)
+      : wait_(spin_time, kYield, patient) {}
 
   // What comes after `delay`, on another core: steps and yields take no longer than a look.
   void hear_after(Duration delay) {
@@ -26,6 +27,15 @@ class Driver {
       last_ = wait_.idle(now_);
       now_ += kLook;
     } while (now_ < due);
+    wait_.moved(now_);
+  }
+
+  // What comes once the driver has slept, so long after the wait began.
+  void sleep_through(Duration delay) {
+    wait_.begin();
+    const Instant due = now_ + delay;
+    while (wait_.idle(now_) != Move::kSleep) now_ += kLook;
+    now_ = std::max(now_, due);
     wait_.moved(now_);
   }
 
@@ -154,6 +164,49 @@ TEST(IdleWait, YieldsThatLetOthersRunAreNoWaiting) {
   Driver driver(Duration{0});
   EXPECT_EQ(driver.yields_through(kLook), kYield);
   EXPECT_EQ(driver.yields_through(microseconds(60)), IdleWait::kLongestYielding + microseconds(20));
+}
+
+class PatientDriver : public Driver {
+ public:
+  explicit PatientDriver(Duration spin_time = kSpin) : Driver(spin_time, true) {}
+};
+
+TEST(IdleWait, YieldsOnWhileNobodyElseRunsIfItIsPatient) {
+  PatientDriver driver;
+  EXPECT_EQ(driver.idle_for(kSpin - kLook), Move::kSpin);
+  EXPECT_EQ(driver.idle_for(kSpin + kYield), Move::kYield);
+  EXPECT_EQ(driver.idle_for(IdleWait::kLongestPatience), Move::kYield);
+  EXPECT_EQ(driver.idle_for(kSpin + IdleWait::kLongestPatience), Move::kSleep);
+}
+
+TEST(IdleWait, IsNotPatientWithProgramsThatRun) {
+  PatientDriver driver(Duration{0});
+  EXPECT_EQ(driver.yields_through(milliseconds(3)), milliseconds(3));
+  EXPECT_EQ(driver.yields_through(microseconds(60)), IdleWait::kLongestYielding + microseconds(20));
+}
+
+TEST(IdleWait, LosesPatienceWithWaitsThatAllOutlastIt) {
+  PatientDriver driver;
+  for (int i = 0; i < IdleWait::kProof; ++i) {
+    EXPECT_EQ(driver.idle_for(kSpin + kYield), Move::kYield);
+    driver.sleep_through(2 * IdleWait::kLongestPatience);
+  }
+  EXPECT_EQ(driver.idle_for(kSpin + kYield), Move::kSleep);
+}
+
+// What spinning ends comes in between: most operations of a step follow each other at once.
+TEST(IdleWait, FindsPatienceAgainWhenWaitsBecomeShorter) {
+  PatientDriver driver;
+  for (int i = 0; i < 10 * IdleWait::kProof; ++i) {
+    driver.sleep_through(2 * IdleWait::kLongestPatience);
+    driver.hear_after(kLook);
+  }
+  for (int i = 0; i < IdleWait::kProof; ++i) {
+    EXPECT_EQ(driver.idle_for(kSpin + kYield), Move::kSleep);
+    driver.sleep_through(IdleWait::kLongestPatience / 2);
+    driver.hear_after(kLook);
+  }
+  EXPECT_EQ(driver.idle_for(kSpin + kYield), Move::kYield);
 }
 
 // What wakes it and brings nothing does not begin the yielding anew.
