@@ -165,7 +165,8 @@ py::object GroupObject::Call::run() {
   Status status;
   {
     const py::gil_scoped_release release;
-    status = group_.progress_->submit(*group_.id_, operation, asynchronous_);
+    status = group_.progress_->submit(
+        *group_.id_, operation, asynchronous_ ? Progress::Next::kGoesOn : Progress::Next::kWaits);
     if (status.ok() && !asynchronous_) {
       WaitUnlocked(*group_.progress_, operation, Duration::max());
       status = operation->status();

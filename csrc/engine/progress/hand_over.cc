@@ -80,7 +80,7 @@ HandOver::Duty HandOver::duty(Instant now) {
     return (word & kDriven) != 0 && drive(word) == watched_;
   };
   const uint64_t was = update([&](uint64_t word) {
-    return (word & ~(kCalled | kParkedLong)) | (drives_on(word) ? kParkedLong : 0);
+    return (word & ~(kCalled | kParkedLong | kParkedShort)) | (drives_on(word) ? kParkedLong : 0);
   });
   if ((was & kStopping) != 0) return Duty::kStop;
   if (drives_on(was)) return Duty::kParkLong;
@@ -98,6 +98,7 @@ HandOver::Duty HandOver::park_short(Instant now) {
   const bool anew = away > (now - park_began_) / 2;
   park_time_ = anew ? kShortPark : std::min(2 * park_time_, kLongestShortPark);
   park_began_ = now;
+  word_.fetch_or(kParkedShort, std::memory_order_acq_rel);
   return Duty::kParkShort;
 }
 

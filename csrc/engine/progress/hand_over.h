@@ -115,6 +115,10 @@ class HandOver {
   // The background thread, and no other: what it is to do now.
   enum class Duty { kListen, kParkShort, kParkLong, kStop };
   Duty duty(Instant now);
+  // Whether the thread is parked and will look by itself before long: whoever submits and then most
+  // likely waits need not call it. If it has ended its park by now, it steps the engine after
+  // whatever the caller did under the lock before it asked.
+  bool looks_soon() const { return (word_.load() & kParkedShort) != 0; }
   // For how long, after kParkShort.
   Duration park_time() const { return park_time_; }
   // After its step.
@@ -129,7 +133,8 @@ class HandOver {
   static constexpr uint64_t kCalled = 2;
   static constexpr uint64_t kParkedLong = 4;
   static constexpr uint64_t kStopping = 8;
-  static constexpr uint64_t kWaiter = 16;
+  static constexpr uint64_t kParkedShort = 16;
+  static constexpr uint64_t kWaiter = 32;
   static constexpr uint64_t kDrive = uint64_t{1} << 32;
   static constexpr uint64_t kWaiters = kDrive - kWaiter;
   static uint32_t drive(uint64_t word) { return static_cast<uint32_t>(word / kDrive); }

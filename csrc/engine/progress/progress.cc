@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/cpu_relax.h"
 #include "base/monotonic_clock.h"
 #include "engine/groups/failure_text.h"
 #include "engine/progress/disposer.h"
@@ -25,14 +26,6 @@
 
 namespace rocecoll {
 namespace {
-
-void CpuRelax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 Duration Until(Instant deadline, Instant now) {
   return deadline == kNever ? Duration::max() : std::max(deadline - now, Duration{0});
@@ -355,14 +348,16 @@ std::vector<PeerStats> Progress::peer_stats() {
   return impl_->ask([](Engine& engine) { return engine.peer_stats(MonotonicNow()); });
 }
 
-Status Progress::submit(GroupId group, const OperationPtr& operation, bool asynchronous) {
+Status Progress::submit(GroupId group, const OperationPtr& operation, Next next) {
   Status refused;
   EngineLock::Outcome outcome = impl_->engine.submit(group, operation, refused);
-  const bool left = asynchronous && outcome.pending;
+  const bool waits =
+      next == Next::kWaits || (next == Next::kLikelyWaits && impl_->hand_over.looks_soon());
+  const bool left = !waits && outcome.pending;
   const Instant next_deadline = outcome.next_deadline;
   const Instant now = outcome.now;
   // What is pending after our own step completes in a later one, by somebody who sees to deadlines.
-  const bool ours = !asynchronous && !outcome.mailed && refused.ok();
+  const bool ours = waits && !outcome.mailed && refused.ok();
   impl_->step_aside(std::move(outcome));
   const bool will_drive = ours && !operation->done();
   if (ours) impl_->hand_over.met(now);

@@ -62,9 +62,13 @@ class Progress {
   void abort(GroupId group, const Status& why);
   TransportStats stats();
   std::vector<PeerStats> peer_stats();
-  // `asynchronous`: the caller will not wait() at once, so the thread is told to take over. Where
-  // another thread drives, it is that one which submits, and a refusal is the operation's status.
-  Status submit(GroupId group, const OperationPtr& operation, bool asynchronous);
+  // What the caller does next. Unless it waits for the operation the thread is told to take over,
+  // which wakes it; from one that most likely waits it finds that out itself a few milliseconds
+  // later.
+  enum class Next : uint8_t { kGoesOn, kWaits, kLikelyWaits };
+  // Where another thread drives, it is that one which submits, and a refusal is the operation's
+  // status.
+  Status submit(GroupId group, const OperationPtr& operation, Next next);
   // Submits the operations in order under one lock, so that what they send leaves together. All are
   // checked before the first one starts. At a refusal `accepted` says how many went out.
   Status submit_all(GroupId group, const std::vector<OperationPtr>& operations, size_t& accepted);

@@ -30,6 +30,10 @@ std::vector<Rank> GlobalRanks(const GroupSpec& group) {
   return ranks;
 }
 
+bool IsMessage(OpType type) {
+  return type == OpType::SEND || type == OpType::RECV || type == OpType::RECVANYSOURCE;
+}
+
 }  // namespace
 
 std::string Options::text() const {
@@ -123,6 +127,7 @@ Work::Launch Backend::make_work(Request request, uint64_t batch) {
   stage(request);
   request.call.record = observe(request, batch);
   if (completion_hook_->is_set()) request.call.hook = completion_hook_;
+  if (IsMessage(request.call.type)) request.call.habit = wait_habit_;
   return {c10::make_intrusive<Work>(runtime_, rank_, std::move(request.call)),
           std::move(request.specs), std::move(request.staging)};
 }

@@ -201,6 +201,7 @@ class Backend final : public c10d::Backend {
   const std::shared_ptr<const std::vector<Rank>> global_ranks_;  // by group rank
   const std::shared_ptr<SerialQueue> sparse_steps_ = std::make_shared<SerialQueue>();
   const std::shared_ptr<CompletionHook> completion_hook_ = std::make_shared<CompletionHook>();
+  const std::shared_ptr<WaitHabit> wait_habit_ = std::make_shared<WaitHabit>();
   const c10::intrusive_ptr<Options> options_;
   Batches batches_;
   std::mutex parts_mutex_;

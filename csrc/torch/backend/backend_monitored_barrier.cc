@@ -32,7 +32,7 @@ OperationPtr Backend::exchange_token(Collective collective, Rank peer, Duration 
   OperationBuffer& buffer = collective == Collective::kSend ? spec.input : spec.output;
   buffer.partition = Partition::Even(0, 1);  // a message without elements
   auto operation = std::make_shared<Operation>(std::move(spec), nullptr);
-  const Status status = ProgressOf(*runtime_).submit(group_, operation, true);
+  const Status status = ProgressOf(*runtime_).submit(group_, operation, Progress::Next::kGoesOn);
   if (!status.ok()) Throw(status);
   return operation;
 }

@@ -41,7 +41,8 @@ OperationPtr SparseReduction::submit(OperationSpec spec,
                                      const std::shared_ptr<Staging>& staging) const {
   spec.timeout = group_.timeout;
   auto operation = std::make_shared<Operation>(std::move(spec), staging);
-  const Status status = ProgressOf(*group_.runtime).submit(group_.group, operation, true);
+  const Status status =
+      ProgressOf(*group_.runtime).submit(group_.group, operation, Progress::Next::kGoesOn);
   if (!status.ok()) Throw(status);
   return operation;
 }

@@ -80,10 +80,17 @@ void Work::Prepare(GroupId group, Launch launch, std::vector<OperationPtr>& oper
   work->submitted_ = true;
 }
 
+Progress::Next Work::next() const {
+  if (!call_.asynchronous) return Progress::Next::kWaits;
+  return call_.habit && call_.habit->waits_at_once() ? Progress::Next::kLikelyWaits
+                                                     : Progress::Next::kGoesOn;
+}
+
 Status Work::submit_all(const std::vector<OperationPtr>& operations, size_t& accepted) const {
   Progress& progress = ProgressOf(*runtime_);
   if (operations.size() > 1) return progress.submit_all(group_, operations, accepted);
-  Status status = progress.submit(group_, operations[0], call_.asynchronous);
+  if (call_.habit) call_.habit->on_submit(this);
+  Status status = progress.submit(group_, operations[0], next());
   accepted = status.ok() ? 1 : 0;
   return status;
 }
@@ -268,6 +275,7 @@ void Work::give_up(std::chrono::milliseconds timeout, const Operation* pending) 
 bool Work::wait(std::chrono::milliseconds timeout) {
   TORCH_CHECK(submitted_ || isCompleted(), call_.title,
               ": wait() inside the batch that the call is part of; it is sent when the batch ends");
+  if (call_.habit) call_.habit->on_wait(this, steady_clock::now() - started_);
   const bool bounded = timeout > kNoTimeout;
   Patience patience(MonotonicNow(), bounded ? Saturated(timeout) : Duration::max());
   for (const OperationPtr& operation : operations_) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/operations/operation.h"
+#include "engine/progress/wait_habit.h"
 #include "runtime/runtime_owner.h"
 #include "torch/observing/recorder.h"
 #include "torch/process/completion_pool.h"
@@ -45,6 +46,7 @@ class Work : public c10d::Work {
     int source_rank = -1;                            // receives: the sender
     CallRecordPtr record = nullptr;                  // told of start and end
     std::shared_ptr<CompletionHook> hook = nullptr;  // told of begin and end
+    std::shared_ptr<WaitHabit> habit = nullptr;      // messages: told of submission and wait
     std::optional<c10::Device> device = {};          // an accelerator, if the tensors are there
   };
 
@@ -99,6 +101,7 @@ class Work : public c10d::Work {
   };
   // Appends what the launch's work needs done to `operations`.
   static void Prepare(GroupId group, Launch launch, std::vector<OperationPtr>& operations);
+  Progress::Next next() const;
   Status submit_all(const std::vector<OperationPtr>& operations, size_t& accepted) const;
   void keep_accepted(size_t accepted, const Status& refused);
   void on_operation_done(const Status& status, size_t count);

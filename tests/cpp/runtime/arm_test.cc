@@ -16,6 +16,8 @@
 namespace rocecoll {
 namespace {
 
+using Next = Progress::Next;
+
 class ArmedPort final : public DatagramPort {
  public:
   explicit ArmedPort(std::unique_ptr<DatagramPort> inner)
@@ -81,7 +83,7 @@ TEST(Arm, ComesBeforeEverySleep) {
       const auto op = runtimes.all_reduce(data[rank]);
       op->set_on_complete(
           [&, rank](const Operation& done) { ends[rank].set_value(done.status()); });
-      ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, true).ok());
+      ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, Next::kGoesOn).ok());
     }
     for (Rank rank = 0; rank < 2; ++rank) {
       std::future<Status> end = ends[rank].get_future();

@@ -16,6 +16,8 @@
 namespace rocecoll {
 namespace {
 
+using Next = Progress::Next;
+
 constexpr Duration kPatience = std::chrono::seconds(30);
 
 class Gate {
@@ -54,7 +56,7 @@ class Disposal : public testing::Test {
       if (rank == 0) owner = std::make_shared<Stuck>(&gate_);
       const auto op = runtimes_.all_reduce(data_[rank], std::move(owner));
       op->set_on_complete([=](const Operation&) { (*ended)[rank].set_value(); });
-      ASSERT_TRUE(runtimes_[rank].submit(runtimes_.group(rank), op, true).ok());
+      ASSERT_TRUE(runtimes_[rank].submit(runtimes_.group(rank), op, Next::kGoesOn).ok());
     }
   }
   // Several of them, one after the other, each behind the stuck owner of the one before.
@@ -79,12 +81,12 @@ TEST_F(Disposal, ADriverGoesOn) {
   const auto groups = runtimes_.add_group("other", 2, kPatience * 4);
   std::vector<int32_t> last(10, 1);
   const auto waited_for = runtimes_.all_reduce(last);
-  ASSERT_TRUE(runtimes_[0].submit(groups[0], waited_for, false).ok());
+  ASSERT_TRUE(runtimes_[0].submit(groups[0], waited_for, Next::kWaits).ok());
   std::thread driver([&] { EXPECT_TRUE(runtimes_[0].wait(waited_for, kPatience * 4).ok()); });
   expect_progress();
   std::vector<int32_t> others(10, 1);
   const auto completing = runtimes_.all_reduce(others);
-  EXPECT_TRUE(runtimes_[1].submit(groups[1], completing, true).ok());
+  EXPECT_TRUE(runtimes_[1].submit(groups[1], completing, Next::kGoesOn).ok());
   driver.join();
 }
 

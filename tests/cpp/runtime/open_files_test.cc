@@ -14,6 +14,8 @@
 namespace rocecoll {
 namespace {
 
+using Next = Progress::Next;
+
 // Beyond what a runtime opens.
 constexpr size_t kSteps = 40;
 
@@ -108,7 +110,7 @@ TEST(OpenFiles, LinksDoWithoutInARuntimeThatRuns) {
       std::vector<OperationPtr> calls;
       for (Rank rank = 0; rank < 2; ++rank) {
         calls.push_back(runtimes.all_reduce(data[rank]));
-        EXPECT_TRUE(runtimes[rank].submit(runtimes.group(rank), calls[rank], true).ok());
+        EXPECT_TRUE(runtimes[rank].submit(runtimes.group(rank), calls[rank], Next::kGoesOn).ok());
       }
       for (Rank rank = 0; rank < 2; ++rank) {
         const Status status = runtimes[rank].wait(calls[rank], std::chrono::seconds(200));

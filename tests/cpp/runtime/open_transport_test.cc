@@ -9,6 +9,8 @@
 namespace rocecoll {
 namespace {
 
+using Next = Progress::Next;
+
 RuntimeOptions Options(const std::string& transport, const std::string& hca = "none") {
   RuntimeOptions options;
   options.transport = transport;
@@ -32,7 +34,7 @@ void ExpectSums(Runtimes& runtimes) {
   std::vector<OperationPtr> ops;
   for (Rank rank = 0; rank < runtimes.ranks(); ++rank) {
     ops.push_back(runtimes.all_reduce(data[rank]));
-    ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), ops[rank], true).ok());
+    ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), ops[rank], Next::kGoesOn).ok());
   }
   for (Rank rank = 0; rank < runtimes.ranks(); ++rank) {
     const Status status = runtimes[rank].wait(ops[rank], std::chrono::seconds(200));

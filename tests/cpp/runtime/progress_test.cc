@@ -18,6 +18,8 @@
 namespace rocecoll {
 namespace {
 
+using Next = Progress::Next;
+
 constexpr Duration kLong = std::chrono::seconds(200);
 
 // Runs `body(rank)` on a thread for each rank.
@@ -58,7 +60,7 @@ TEST_P(ProgressOf, WaitingThreadsDrive) {
       for (int round = 0; round < 20; ++round) {
         std::vector<int32_t> data(size, static_cast<int32_t>(rank) + round);
         const auto op = runtimes.all_reduce(data);
-        ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, false).ok());
+        ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, Next::kWaits).ok());
         const Status status = runtimes[rank].wait(op, kLong);
         ASSERT_TRUE(status.ok()) << status.message();
         const auto ranks = static_cast<int32_t>(runtimes.ranks());
@@ -80,7 +82,7 @@ TEST_P(ProgressOf, NobodyWaits) {
         EXPECT_TRUE(done.status().ok()) << done.status().message();
         completed.add();
       });
-      ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, true).ok());
+      ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, Next::kGoesOn).ok());
     }
   });
   ASSERT_TRUE(completed.wait_for(static_cast<int>(data.size())));
@@ -108,8 +110,8 @@ TEST(Progress, ManyThreadsWait) {
           std::vector<OperationPtr> ops;
           for (auto& vector : data) {
             ops.push_back(runtimes.all_reduce(vector));
-            const bool asynchronous = (round + t) % 2 == 0;
-            ASSERT_TRUE(runtimes[rank].submit(groups[t][rank], ops.back(), asynchronous).ok());
+            const auto next = static_cast<Next>((round + t) % 3);
+            ASSERT_TRUE(runtimes[rank].submit(groups[t][rank], ops.back(), next).ok());
           }
           while (runtimes[rank].wait(ops[2], std::chrono::microseconds(50)).code() ==
                  StatusCode::kTimeout) {
@@ -148,12 +150,14 @@ TEST(Progress, OrderOfCompletion) {
     op->set_on_complete([&, rank](const Operation& done) {
       EXPECT_TRUE(done.done());
       const auto next = runtimes.all_reduce(second[rank]);
-      EXPECT_TRUE(runtimes[rank].submit(runtimes.group(rank), next, false).ok());
+      EXPECT_TRUE(runtimes[rank].submit(runtimes.group(rank), next, Next::kWaits).ok());
       EXPECT_TRUE(runtimes[rank].wait(next, kLong).ok());
       stage[rank] = 1;
       finished.add();
     });
-    ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, rank == 0).ok());
+    ASSERT_TRUE(runtimes[rank]
+                    .submit(runtimes.group(rank), op, rank == 0 ? Next::kGoesOn : Next::kWaits)
+                    .ok());
     if (rank == 1) {
       EXPECT_TRUE(runtimes[rank].wait(op, kLong).ok());
     }
@@ -170,7 +174,7 @@ void ExpectGoesOn(Runtimes& runtimes, const OperationPtr& op, const std::vector<
   EXPECT_FALSE(op->done());
   std::vector<int32_t> of_other(10, 1);
   const auto other = runtimes.all_reduce(of_other);
-  ASSERT_TRUE(runtimes[1].submit(runtimes.group(1), other, false).ok());
+  ASSERT_TRUE(runtimes[1].submit(runtimes.group(1), other, Next::kWaits).ok());
   EXPECT_TRUE(runtimes[1].wait(other, kLong).ok());
   EXPECT_TRUE(runtimes[0].wait(op, kLong).ok());
   EXPECT_EQ(data, std::vector<int32_t>(10, 2));
@@ -180,7 +184,7 @@ TEST(Progress, WaitGivesUpAndTheOperationGoesOn) {
   Runtimes runtimes(2);
   std::vector<int32_t> a(10, 1);
   const auto op = runtimes.all_reduce(a);
-  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), op, false).ok());
+  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), op, Next::kWaits).ok());
   EXPECT_EQ(runtimes[0].wait(op, std::chrono::milliseconds(5)).code(), StatusCode::kTimeout);
   ExpectGoesOn(runtimes, op, a);
 }
@@ -193,17 +197,17 @@ TEST(Progress, LooksDuringAWaitThatLastsWithTheRoleGivenUp) {
   std::vector<int32_t> later(10, 1);
   const auto op = runtimes.all_reduce(late);
   const auto its = runtimes.all_reduce(later);
-  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), op, false).ok());
+  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), op, Next::kWaits).ok());
   int looks = 0;
   const auto look = [&] {
     if (++looks != 3) return;
     std::vector<std::vector<int32_t>> data(2, std::vector<int32_t>(10, 1));
     OnEveryRank(runtimes, [&](Rank rank) {
       const auto another = runtimes.all_reduce(data[rank]);
-      ASSERT_TRUE(runtimes[rank].submit(other[rank], another, false).ok());
+      ASSERT_TRUE(runtimes[rank].submit(other[rank], another, Next::kWaits).ok());
       ASSERT_TRUE(runtimes[rank].wait(another, kLong).ok());
     });
-    ASSERT_TRUE(runtimes[1].submit(runtimes.group(1), its, true).ok());
+    ASSERT_TRUE(runtimes[1].submit(runtimes.group(1), its, Next::kGoesOn).ok());
   };
   EXPECT_TRUE(runtimes[0].wait(op, kLong, look).ok());
   EXPECT_GE(looks, 3);
@@ -214,7 +218,7 @@ TEST(Progress, WhatALookThrowsEndsTheWaitAndTheOperationGoesOn) {
   Runtimes runtimes(2);
   std::vector<int32_t> a(10, 1);
   const auto op = runtimes.all_reduce(a);
-  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), op, false).ok());
+  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), op, Next::kWaits).ok());
   const auto look = [] { throw std::runtime_error("enough"); };
   EXPECT_THROW((void)runtimes[0].wait(op, kLong, look), std::runtime_error);
   ExpectGoesOn(runtimes, op, a);
@@ -224,7 +228,7 @@ TEST(Progress, AWaitThatEndsSoonDoesNotLook) {
   Runtimes runtimes(2);
   std::vector<int32_t> data(10, 1);
   const auto op = runtimes.all_reduce(data);
-  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), op, false).ok());
+  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), op, Next::kWaits).ok());
   const auto look = [] { FAIL() << "looked"; };
   const Status status = runtimes[0].wait(op, std::chrono::milliseconds(5), look);
   EXPECT_EQ(status.code(), StatusCode::kTimeout);
@@ -241,13 +245,13 @@ TEST(Progress, AbortReachesWaitersOfEveryRank) {
       ASSERT_TRUE(waiting.wait_for(2));
       runtimes[2].abort(runtimes.group(2), Status(StatusCode::kAborted, "enough"));
       const auto op = runtimes.all_reduce(data);
-      Status refused = runtimes[2].submit(runtimes.group(2), op, false);
+      Status refused = runtimes[2].submit(runtimes.group(2), op, Next::kWaits);
       if (refused.ok()) refused = runtimes[2].wait(op, kLong);  // by the thread
       EXPECT_EQ(refused.code(), StatusCode::kAborted);
       return;
     }
     const auto op = runtimes.all_reduce(data);
-    ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, false).ok());
+    ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, Next::kWaits).ok());
     waiting.add();
     const Status status = runtimes[rank].wait(op, kLong);
     EXPECT_EQ(status.code(), StatusCode::kAborted);
@@ -264,7 +268,7 @@ TEST(Progress, LastOperationsArriveThoughARankShutsDownAtOnce) {
     OnEveryRank(runtimes, [&](Rank rank) {
       std::vector<int32_t> data(10, 1);
       const auto op = runtimes.all_reduce(data);
-      ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, false).ok());
+      ASSERT_TRUE(runtimes[rank].submit(runtimes.group(rank), op, Next::kWaits).ok());
       const Status status = runtimes[rank].wait(op, kLong);
       EXPECT_TRUE(status.ok()) << status.message();
       runtimes[rank].shutdown(std::chrono::seconds(5));
@@ -301,7 +305,7 @@ TEST(Progress, AMessageArrivesThoughItsSenderHasLeftBeforeTheReceiverCame) {
   spec.root = 1;
   spec.input = {&sent, Partition::Even(1, 1)};
   const auto send = std::make_shared<Operation>(spec, nullptr);
-  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), send, false).ok());
+  ASSERT_TRUE(runtimes[0].submit(runtimes.group(0), send, Next::kWaits).ok());
   ASSERT_TRUE(runtimes[0].wait(send, kLong).ok());
   runtimes.end(0);
   std::swap(spec.input, spec.output);
@@ -309,7 +313,7 @@ TEST(Progress, AMessageArrivesThoughItsSenderHasLeftBeforeTheReceiverCame) {
   spec.collective = Collective::kRecv;
   spec.root = 0;
   const auto recv = std::make_shared<Operation>(spec, nullptr);
-  ASSERT_TRUE(runtimes[1].submit(runtimes.group(1), recv, false).ok());
+  ASSERT_TRUE(runtimes[1].submit(runtimes.group(1), recv, Next::kWaits).ok());
   const Status status = runtimes[1].wait(recv, kLong);
   EXPECT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(received, sent);

@@ -198,6 +198,32 @@ def test_progress_without_waiting(pool: Pool) -> None:
     assert all(pool.run(check_progress_without_waiting))
 
 
+def check_progress_after_waits() -> bool:
+    """Messages that are not waited for, after many that were at once, complete in the background, too."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    small, after, before = torch.ones(2), (rank + 1) % size, (rank - 1) % size
+    for _ in range(20):
+        sent = dist.isend(small, after)
+        dist.recv(torch.empty(2), before)
+        sent.wait()
+        if rank == 0:
+            dist.send(small, 1)
+        elif rank == 1:
+            dist.recv(torch.empty(2), 0)
+    large, received = torch.full((1_000_000,), float(rank)), torch.empty(1_000_000)
+    done = [threading.Event(), threading.Event()]
+    works = [dist.irecv(received, before), dist.isend(large, after)]
+    for event, work in zip(done, works, strict=True):
+        work.get_future().then(lambda _, event=event: event.set())
+    completed = all(event.wait(200) for event in done)
+    return completed and bool((received == before).all())
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_progress_after_waits(shared_pool, size: int) -> None:
+    assert all(shared_pool(size).run(check_progress_after_waits))
+
+
 def check_out_of_order() -> None:
     """A recv pends in one group while a later all_reduce in another finishes."""
     rank, size = dist.get_rank(), dist.get_world_size()

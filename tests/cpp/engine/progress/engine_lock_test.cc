@@ -21,6 +21,8 @@
 namespace rocecoll {
 namespace {
 
+using Next = Progress::Next;
+
 constexpr Duration kTimeout = std::chrono::minutes(1);
 constexpr Duration kLong = std::chrono::minutes(30);
 
@@ -153,7 +155,7 @@ TEST(Progress, WakesADriverForTheDeadlineOfMailThatAnotherThreadSteppedFor) {
   int32_t far_into = 0;
   const OperationPtr far = Receive(far_into, kLong);
   std::thread driver([&] {
-    EXPECT_TRUE(progress.submit(group, far, false).ok());
+    EXPECT_TRUE(progress.submit(group, far, Next::kWaits).ok());
     EXPECT_FALSE(progress.wait(far).ok());
   });
   EXPECT_EQ(asleep.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
@@ -161,7 +163,7 @@ TEST(Progress, WakesADriverForTheDeadlineOfMailThatAnotherThreadSteppedFor) {
   int32_t near_into = 0;
   const OperationPtr near = Receive(near_into, std::chrono::milliseconds(50));
   transport.on_stats = [&] {
-    std::thread([&] { EXPECT_TRUE(progress.submit(group, near, false).ok()); }).join();
+    std::thread([&] { EXPECT_TRUE(progress.submit(group, near, Next::kWaits).ok()); }).join();
   };
   progress.stats();
   const Status status = progress.wait(near, std::chrono::seconds(30));
@@ -192,7 +194,7 @@ TEST(Progress, WakesTheThreadForADeadlineOfASubmitThatNobodyWaitsFor) {
     if (polls == 2) stepped.set_value();
   };
   int32_t into = 0;
-  EXPECT_FALSE(progress.submit(1, Receive(into, kLong), false).ok());  // there is no group
+  EXPECT_FALSE(progress.submit(1, Receive(into, kLong), Next::kWaits).ok());  // there is no group
   EXPECT_EQ(stepped.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
 }
 

@@ -173,8 +173,12 @@ inline void Model::submit(Actor& actor, const Caller& caller) {
       break;
     }
     default: {
-      const bool left = caller.asynchronous && actor.pending;
-      const bool ours = caller.submits && !caller.asynchronous && !actor.mailed;
+      const bool waits =
+          !caller.asynchronous ||
+          (caller.likely_waits &&
+           (hand_over().looks_soon() || faulty(Fault::kTakesTheListenerForOneThatLooksSoon)));
+      const bool left = !waits && actor.pending;
+      const bool ours = caller.submits && waits && !actor.mailed;
       const bool will_drive = ours && !done(caller);
       if (ours) hand_over().met(At(world.now));
       if (!will_drive && !faulty(left ? Fault::kSubmitsWithoutACall : Fault::kSubmitsAndForgets)) {
@@ -324,7 +328,9 @@ inline std::string Model::wrong() const {
       static_cast<Tick>(world.now + HandOver::kLongestShortPark / At(1).time_since_epoch());
   const bool looks_soon = Asleep(thread) && thread.place == Place::kParked && thread.until <= soon;
   if (readable() && !looks_soon && !world.stopped) return "nobody reads a packet";
-  if (pending() && drivers == 0 && !(Asleep(thread) && thread.place == Place::kListening)) {
+  const bool guessed = std::ranges::any_of(scenario_.callers, &Caller::likely_waits);
+  if (pending() && drivers == 0 && !(Asleep(thread) && thread.place == Place::kListening) &&
+      !(guessed && looks_soon)) {
     return "the thread has not taken over what is left";
   }
   bool kept = looks_soon;

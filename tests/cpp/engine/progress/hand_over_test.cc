@@ -118,6 +118,8 @@ const Named kScenarios[] = {
     {"OneWaitsAndAnotherDeadlineIsNear", {{Calls(0), Submits(1)}, {kNoTick, 16}, kNoTick, 1}},
     {"OneLeavesOneWaits", {{CallsUntil(0, 14), Calls(1)}, {kNoTick, kNoTick}}},
     {"OneWaitsLater", {{Calls(0), SubmitsAndWaits(1)}, {kNoTick, 16}}},
+    {"OneIsTakenToWait", {{Calls(0), OnlySubmits(1)}, {kNoTick, kNoTick}}},
+    {"OneIsTakenToWaitForADeadline", {{Calls(0), OnlySubmits(1)}, {kNoTick, 16}, kNoTick, 1}},
     {"OneLooks", {{Calls(0), Submits(1), Looks()}, {20, 16}}},
 };
 
@@ -299,6 +301,8 @@ INSTANTIATE_TEST_SUITE_P(
         Forgotten{"WakingTheListener", Fault::kLeavesTheListenerAsleep, "OneWaitsForADeadline",
                   kDeadline},
         Forgotten{"ACall", Fault::kSubmitsWithoutACall, "NobodyWaits", kDeadline},
+        Forgotten{"WhetherTheThreadLooksSoon", Fault::kTakesTheListenerForOneThatLooksSoon,
+                  "OneIsTakenToWaitForADeadline", kDeadline},
         Forgotten{"TheListenerAfterASubmit", Fault::kSubmitsAndForgets, "OneWaits", kDeadline},
         Forgotten{"WakingTheDriver", Fault::kStepsAsideOfTheDriver, "TwoWaitAndOneDeadlineIsNear",
                   kDeadline},

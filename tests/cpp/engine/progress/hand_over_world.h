@@ -30,16 +30,19 @@ struct Caller {
   int operation = -1;
   bool submits = false;
   bool asynchronous = false;
+  bool likely_waits = false;
   bool waits = false;
   Tick patience = kNoTick;  // until when it waits
 };
-inline Caller Calls(int operation) { return {operation, true, false, true}; }
+inline Caller Calls(int operation) { return {operation, true, false, false, true}; }
 inline Caller CallsUntil(int operation, Tick patience) {
-  return {operation, true, false, true, patience};
+  return {operation, true, false, false, true, patience};
 }
-inline Caller Submits(int operation) { return {operation, true, true, false}; }
-inline Caller SubmitsAndWaits(int operation) { return {operation, true, true, true}; }
-inline Caller Waits(int operation) { return {operation, false, false, true}; }
+inline Caller Submits(int operation) { return {operation, true, true, false, false}; }
+inline Caller SubmitsAndWaits(int operation) { return {operation, true, true, false, true}; }
+// It is taken to wait at once, and computes.
+inline Caller OnlySubmits(int operation) { return {operation, true, true, true, false}; }
+inline Caller Waits(int operation) { return {operation, false, false, false, true}; }
 inline Caller Looks() { return {}; }
 
 struct Scenario {
@@ -63,6 +66,7 @@ enum class Fault {
   kLeavesTheListenerAsleep,
   kSubmitsWithoutACall,
   kSubmitsAndForgets,
+  kTakesTheListenerForOneThatLooksSoon,
   kStepsAsideOfTheDriver,
   kListensBesideTheDriver,
   kLosesEarlyWakes,
