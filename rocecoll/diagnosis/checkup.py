@@ -11,6 +11,7 @@ from rocecoll.diagnosis.addresses import check_addresses
 from rocecoll.diagnosis.finding import Finding, Level
 from rocecoll.diagnosis.firewall import check_firewall
 from rocecoll.diagnosis.limits import check_container, check_open_files, check_processors
+from rocecoll.diagnosis.name_lookups import check_name_lookups
 from rocecoll.diagnosis.rdma import check_rdma
 from rocecoll.diagnosis.shared_memory import check_shared_memory
 from rocecoll.diagnosis.software import check_options, check_torch_version
@@ -21,6 +22,7 @@ CHECKS: dict[str, Check] = {
     "options": lambda settings: check_options(),
     "torch": lambda settings: check_torch_version(),
     "address": check_addresses,
+    "name lookups": check_name_lookups,
     "UDP sockets": check_udp_sockets,
     "firewall": check_firewall,
     "shared memory": check_shared_memory,

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +19,15 @@ from typer.testing import CliRunner
 from rocecoll import options, processors
 from rocecoll.cli.app import app
 from rocecoll.cli.findings_view import summary
-from rocecoll.diagnosis import addresses, limits, rdma, shared_memory, software, udp_sockets
+from rocecoll.diagnosis import (
+    addresses,
+    limits,
+    name_lookups,
+    rdma,
+    shared_memory,
+    software,
+    udp_sockets,
+)
 from rocecoll.diagnosis.checkup import CHECKS, examine
 from rocecoll.diagnosis.devices import Devices
 from rocecoll.diagnosis.finding import Finding, Level
@@ -96,6 +106,39 @@ def test_meeting_point_without_address() -> None:
     [finding] = addresses.check_meeting_point("node4", names({}))
     assert finding.level is Level.PROBLEM and "MASTER_ADDR=node4 has no address" in finding.text
     assert addresses.check_meeting_point(None) == []
+
+
+def test_a_name_server_that_answers_some() -> None:
+    """The lookups that wait do so until the end of the test."""
+    over = threading.Event()
+    lost = iter([True] * 5 + [False] * name_lookups.LOOKUPS)
+    asked: queue.Queue[str] = queue.Queue()
+
+    def look(address: str) -> None:
+        asked.put(address)
+        if next(lost):
+            over.wait()
+
+    names = {"::ffff:127.0.0.1": "localhost", "::ffff:192.0.2.1": "node1"}
+    try:
+        missing = name_lookups.unanswered(list(names), look, limit_s=0.5)
+    finally:
+        over.set()
+    assert 5 <= missing <= name_lookups.LOOKUPS  # a busy machine may not get to all others
+    all_asked = sorted(asked.get(timeout=60) for _ in range(name_lookups.LOOKUPS))
+    half = name_lookups.LOOKUPS // 2
+    assert all_asked == ["::ffff:127.0.0.1"] * half + ["::ffff:192.0.2.1"] * half
+    finding = name_lookups.judge_lookups(5, names)
+    assert finding.level is Level.WARNING and ", 5 had no answer within 2 s: " in finding.text
+    lines = r"::ffff:127.0.0.1 localhost\n::ffff:192.0.2.1 node1\n"
+    assert finding.cure == f"printf '{lines}' | sudo tee -a /etc/hosts"
+
+
+def test_a_name_server_that_answers_all() -> None:
+    assert name_lookups.unanswered(["::1"], lambda address: None, limit_s=60) == 0
+    assert name_lookups.judge_lookups(0, {}).level is Level.OK
+    assert name_lookups.as_ipv6("192.0.2.1") == "::ffff:192.0.2.1"
+    assert name_lookups.as_ipv6("fd00::1") == "fd00::1"
 
 
 @pytest.mark.parametrize(
