@@ -4,7 +4,8 @@
     python hard_ends.py BACKEND DIRECTORY OPERATION WAY JOBS
 
 The last operation of all ranks is OPERATION, a function of this module; each then ends by WAY, another
-one. A JSON list on standard output has the exit statuses by job and rank.
+one. A JSON list on standard output has the exit statuses by job and rank. By end_container each has a PID
+namespace of its own, whose first process is killed; rank 0 stays outside, and exits.
 """
 
 from __future__ import annotations
@@ -14,11 +15,18 @@ import os
 import signal
 import sys
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from places import CLONE_NEWPID, call
+
 RANKS = 4
+GONE = 1  # which rank the others miss
+_to_keeper = -1  # a pipe; a byte ends the container
 
 
 def barrier(rank: int, others_ended: int) -> None:
@@ -49,6 +57,23 @@ def warm_send(rank: int, others_ended: int) -> None:
     send(rank, others_ended)
 
 
+def missed(rank: int, others_ended: int) -> None:
+    """The others need one that ends, and are told which; nobody ends before all are."""
+    if rank == GONE:
+        dist.barrier()
+        return
+    try:
+        dist.barrier()  # which fails where another rank is in the next one already
+        dist.barrier()
+    except dist.DistBackendError as error:
+        assert f"rank {GONE} (" in str(error), error
+    else:
+        raise AssertionError(f"the barrier did without rank {GONE}")
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"told {rank}", "")
+    store.wait([f"told {other}" for other in range(RANKS) if other != GONE])
+
+
 def exit_at_once() -> None:
     os._exit(0)
 
@@ -66,7 +91,36 @@ def execute() -> None:
     os.execv("/bin/true", ["true"])
 
 
+def end_container() -> None:
+    os.write(_to_keeper, b"e")
+    while True:
+        signal.pause()
+
+
+def enter_container() -> None:
+    """Continues in the second process of a PID namespace, while this one becomes its keeper."""
+    global _to_keeper
+    asked, _to_keeper = os.pipe()
+    call("unshare", CLONE_NEWPID)
+    first = os.fork()
+    if first != 0:
+        os.close(_to_keeper)
+        if ends := os.read(asked, 1):
+            os.kill(first, signal.SIGKILL)
+        os.waitpid(first, 0)
+        os._exit(0 if ends else 1)
+    if os.fork() != 0:
+        os.close(_to_keeper)
+        os.wait()
+        os._exit(1)
+
+
 def become_rank(rank: int, others_ended: int, backend: str, store: str) -> None:
+    operation, way = sys.argv[3:5]
+    if way == "end_container" and rank == 0:
+        way = "exit_at_once"
+    elif way == "end_container":
+        enter_container()
     dist.init_process_group(
         backend,
         init_method=f"file://{store}",
@@ -74,7 +128,6 @@ def become_rank(rank: int, others_ended: int, backend: str, store: str) -> None:
         world_size=RANKS,
         timeout=timedelta(minutes=2),
     )
-    operation, way = sys.argv[3:5]
     globals()[operation](rank, others_ended)
     globals()[way]()
 
