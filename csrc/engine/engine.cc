@@ -22,9 +22,6 @@ namespace {
 
 constexpr size_t kEventsPerStep = 64;
 
-// Names of groups that have ended, which calls that come too late are told.
-constexpr size_t kRememberedGroups = 1024;
-
 }  // namespace
 
 struct Engine::Impl {
@@ -69,7 +66,6 @@ struct Engine::Impl {
   std::vector<Notice> notices;               // of the current batch of events
   std::map<GroupId, std::unique_ptr<Group>> groups;
   std::unordered_map<Membership, Group*, MembershipHash> by_key;
-  std::map<GroupId, std::string> ended;  // the last kRememberedGroups: `"3" (pipeline stages)`
   GoneGroups gone;
   GroupId last_id = 0;
   size_t removed_failures = 0;  // groups that had failed before they were removed
@@ -98,7 +94,7 @@ Result<GroupId> Engine::add_group(GroupSpec spec) {
                                          std::move(spec), impl_->completed);
     id = ++impl_->last_id;
     impl_->by_key.emplace(key, group.get());
-    impl_->gone.forget(key);
+    impl_->gone.forget_word(key);
     impl_->groups.emplace(id, std::move(group));
   });
   if (!added) return Status(StatusCode::kInternal, "rocecoll: the group could not be set up");
@@ -106,10 +102,9 @@ Result<GroupId> Engine::add_group(GroupSpec spec) {
 }
 
 Status Engine::Impl::no_such_group(GroupId id) const {
-  const auto it = ended.find(id);
-  const std::string name = it == ended.end() ? "the group" : "group " + it->second;
+  const std::string* name = gone.find_name(id);
   return Status(StatusCode::kInvalidArgument,
-                "rocecoll: " + name +
+                "rocecoll: " + (name == nullptr ? "the group" : "group " + *name) +
                     (shut_down ? " has ended, as the runtime has been shut down: the program ends"
                                : " has been destroyed on this rank"));
 }
@@ -117,13 +112,12 @@ Status Engine::Impl::no_such_group(GroupId id) const {
 void Engine::remove_group(GroupId id, const std::string& description) {
   Group* group = impl_->find(id);
   if (group == nullptr) return;
-  std::string& name = impl_->ended[id] = "\"" + group->spec().name + "\"";
+  std::string name = "\"" + group->spec().name + "\"";
   if (!description.empty()) name += " (" + description + ")";
-  if (impl_->ended.size() > kRememberedGroups) impl_->ended.erase(impl_->ended.begin());
   if (!group->status().ok()) ++impl_->removed_failures;
   impl_->guarded([&] { group->leave(); });
   const Membership member{group->spec().key, group->spec().rank};
-  impl_->guarded([&] { impl_->gone.add(member, group->parting_word()); });
+  impl_->guarded([&] { impl_->gone.add(id, member, std::move(name), group->parting_word()); });
   impl_->by_key.erase(member);
   impl_->groups.erase(id);
 }
@@ -216,7 +210,7 @@ void Engine::Impl::dispatch(Instant now, const Event& event) {
 
 // It asks again if this is lost.
 void Engine::Impl::answer_for_gone(const Membership& member, Rank peer) {
-  const PartingWord* word = gone.find(member);
+  const PartingWord* word = gone.find_word(member);
   if (word == nullptr || peer >= word->addresses.size() || peer == member.rank) return;
   transport.notify(word->addresses[peer], word->notice);
 }

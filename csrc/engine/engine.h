@@ -3,7 +3,6 @@
 // progress lock (progress.h) calls step(). Not thread safe.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,8 +17,6 @@
 #include "transport/transport.h"
 
 namespace rocecoll {
-
-using GroupId = uint32_t;
 
 struct EngineState {
   size_t groups = 0;  // that exist

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups that this process has left: a peer that opens its link only then has to be told, as there
-// was none that could have closed. The newest are remembered.
+// Groups that this process has left. Calls that come too late are told the name; a peer that opens
+// its link only then has to be told, too, as there was none that could have closed. The newest are
+// remembered.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <map>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -13,6 +16,7 @@
 #include "base/hash.h"
 #include "base/rank.h"
 #include "base/shared_vector.h"
+#include "engine/groups/group_spec.h"
 #include "transport/address.h"
 #include "transport/group_key.h"
 
@@ -39,35 +43,61 @@ struct PartingWord {
 class GoneGroups {
  public:
   static constexpr size_t kMaxGroups = 1024;
-  // Of all groups: what they hold most of. The last one stays, whatever it has.
+  // Of all words: what they hold most of. The last one stays, whatever it has.
   static constexpr size_t kMaxAddresses = size_t{1} << 14;
 
-  void add(const Membership& member, PartingWord word) {
-    forget(member);
+  // `name`: what calls that come too late are told.
+  void add(GroupId id, const Membership& member, std::string name, PartingWord word) {
+    forget_word(member);
+    const uint64_t turn = turns_++;
     addresses_ += word.addresses.size();
-    words_.insert_or_assign(member, std::move(word));
-    order_.push_back(member);
-    while (order_.size() > 1 && (order_.size() > kMaxGroups || addresses_ > kMaxAddresses)) {
-      forget(Membership(order_.front()));
+    left_.emplace(turn, Left{id, member, std::move(name), std::move(word)});
+    words_.insert_or_assign(member, turn);
+    if (left_.size() > kMaxGroups) {
+      forget_word_of(*left_.begin());
+      left_.erase(left_.begin());
+    }
+    for (auto it = left_.begin(); addresses_ > kMaxAddresses && it->first != turn; ++it) {
+      forget_word_of(*it);
     }
   }
-  // Null: it was never in that group, is in it, or has forgotten it.
-  const PartingWord* find(const Membership& member) const {
-    const auto found = words_.find(member);
-    return found == words_.end() ? nullptr : &found->second;
+  // Null: it has forgotten the group, or that one was never there.
+  const std::string* find_name(GroupId id) const {
+    const auto found =
+        std::ranges::find_if(left_, [id](const auto& entry) { return entry.second.id == id; });
+    return found == left_.end() ? nullptr : &found->second.name;
   }
-  void forget(const Membership& member) {
+  // Null: it was never in that group, is in it, or has forgotten it.
+  const PartingWord* find_word(const Membership& member) const {
+    const auto found = words_.find(member);
+    return found == words_.end() ? nullptr : &left_.at(found->second).word;
+  }
+  void forget_word(const Membership& member) {
     const auto found = words_.find(member);
     if (found == words_.end()) return;
-    addresses_ -= found->second.addresses.size();
+    PartingWord& word = left_.at(found->second).word;
+    addresses_ -= word.addresses.size();
+    word = {};
     words_.erase(found);
-    std::erase(order_, member);
   }
-  size_t size() const { return order_.size(); }
 
  private:
-  std::unordered_map<Membership, PartingWord, MembershipHash> words_;
-  std::deque<Membership> order_;  // oldest first
+  struct Left {
+    GroupId id = 0;
+    Membership member;
+    std::string name;
+    PartingWord word;  // empty: it is forgotten
+  };
+
+  // Not that of a later group with the same member.
+  void forget_word_of(const std::pair<const uint64_t, Left>& entry) {
+    const auto found = words_.find(entry.second.member);
+    if (found != words_.end() && found->second == entry.first) forget_word(entry.second.member);
+  }
+
+  std::map<uint64_t, Left> left_;                                   // by turn: the oldest first
+  std::unordered_map<Membership, uint64_t, MembershipHash> words_;  // the turn of each
+  uint64_t turns_ = 0;
   size_t addresses_ = 0;
 };
 

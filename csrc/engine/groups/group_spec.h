@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "transport/transport.h"
 
 namespace rocecoll {
+
+using GroupId = uint32_t;  // of an engine, which gives it to no other group
 
 struct GroupSpec {
   std::string name;  // for messages

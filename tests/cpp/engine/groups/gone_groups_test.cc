@@ -20,32 +20,72 @@ PartingWord Word(size_t addresses) {
 
 Membership Member(uint64_t key) { return {{key, ~key}, 0}; }
 
-TEST(GoneGroups, ForgetTheOldestOfTooMany) {
+// In turn, each with an id and a member of its own.
+struct LeftGroups {
   GoneGroups gone;
-  for (uint64_t key = 0; key <= GoneGroups::kMaxGroups; ++key) gone.add(Member(key), Word(2));
-  EXPECT_EQ(gone.size(), GoneGroups::kMaxGroups);
-  EXPECT_EQ(gone.find(Member(0)), nullptr);
-  EXPECT_NE(gone.find(Member(1)), nullptr);
-  EXPECT_NE(gone.find(Member(GoneGroups::kMaxGroups)), nullptr);
+  GroupId last = 0;
+
+  void add(uint64_t key, size_t addresses) {
+    ++last;
+    gone.add(last, Member(key), "name " + std::to_string(last), Word(addresses));
+  }
+  bool has_word(uint64_t key) const { return gone.find_word(Member(key)) != nullptr; }
+  bool has_name(GroupId id) const {
+    const std::string* name = gone.find_name(id);
+    if (name == nullptr) return false;
+    EXPECT_EQ(*name, "name " + std::to_string(id));
+    return true;
+  }
+};
+
+TEST(GoneGroups, ForgetTheOldestOfTooMany) {
+  LeftGroups left;
+  for (uint64_t key = 0; key <= GoneGroups::kMaxGroups; ++key) left.add(key, 2);
+  EXPECT_FALSE(left.has_word(0));
+  EXPECT_FALSE(left.has_name(1));
+  EXPECT_TRUE(left.has_word(1));
+  EXPECT_TRUE(left.has_name(2));
+  EXPECT_TRUE(left.has_word(GoneGroups::kMaxGroups));
+  EXPECT_TRUE(left.has_name(left.last));
 }
 
-TEST(GoneGroups, OfManyRanksAreFewer) {
-  GoneGroups gone;
-  for (uint64_t key = 0; key < 5; ++key) gone.add(Member(key), Word(GoneGroups::kMaxAddresses / 4));
-  EXPECT_EQ(gone.size(), 4u);
-  EXPECT_EQ(gone.find(Member(0)), nullptr);
-  gone.add(Member(9), Word(GoneGroups::kMaxAddresses + 1));
-  EXPECT_EQ(gone.size(), 1u);
-  EXPECT_NE(gone.find(Member(9)), nullptr);
+TEST(GoneGroups, WordsOfManyRanksAreFewerNotNames) {
+  LeftGroups left;
+  for (uint64_t key = 0; key < 5; ++key) left.add(key, GoneGroups::kMaxAddresses / 4);
+  EXPECT_FALSE(left.has_word(0));
+  for (uint64_t key = 1; key < 5; ++key) EXPECT_TRUE(left.has_word(key));
+  left.add(9, GoneGroups::kMaxAddresses + 1);
+  for (uint64_t key = 0; key < 5; ++key) EXPECT_FALSE(left.has_word(key));
+  EXPECT_TRUE(left.has_word(9));
+  for (GroupId id = 1; id <= left.last; ++id) EXPECT_TRUE(left.has_name(id));
 }
 
 TEST(GoneGroups, OneThatIsThereAgainIsNotGone) {
-  GoneGroups gone;
-  gone.add(Member(1), Word(2));
-  gone.add(Member(1), Word(3));
-  EXPECT_EQ(gone.size(), 1u);
-  gone.forget(Member(1));
-  EXPECT_EQ(gone.find(Member(1)), nullptr);
+  LeftGroups left;
+  left.add(1, 2);
+  left.add(1, 3);
+  EXPECT_EQ(left.gone.find_word(Member(1))->addresses.size(), 3u);
+  left.gone.forget_word(Member(1));
+  EXPECT_FALSE(left.has_word(1));
+  EXPECT_TRUE(left.has_name(1));
+  EXPECT_TRUE(left.has_name(2));
+}
+
+TEST(GoneGroups, TheEndOfAnOldNameLeavesTheWordOfALaterGroup) {
+  LeftGroups left;
+  for (int turn = 0; turn < 2; ++turn) left.add(0, 2);
+  for (uint64_t key = 1; key < GoneGroups::kMaxGroups; ++key) left.add(key, 2);
+  EXPECT_FALSE(left.has_name(1));
+  EXPECT_TRUE(left.has_word(0));
+}
+
+// Ids tell when groups were made, which may be long before they were left.
+TEST(GoneGroups, ThatWhichWasThereLongestIsRemembered) {
+  LeftGroups left;
+  for (uint64_t key = 1; key <= GoneGroups::kMaxGroups; ++key) left.add(key, 2);
+  left.gone.add(0, Member(0), "world", Word(2));
+  EXPECT_EQ(*left.gone.find_name(0), "world");
+  EXPECT_TRUE(left.has_word(0));
 }
 
 Status AfterReceiveFrom(Cluster& cluster, Rank rank, Rank from) {
