@@ -108,7 +108,7 @@ void ModelController::end_round(Instant arrived_at) {
   ++rounds_in_phase_;
   ++calm_rounds_;
   if (became_longer(arrived_at)) {
-    rtts_.take_longer_path(arrived_at, round.least_rtt);
+    rtts_.take_new_base(arrived_at, round.least_rtt);
     startup_ = {};
     drain_window_ = bound_ = 0;
     enter(Phase::kStartup);
@@ -120,8 +120,11 @@ void ModelController::end_round(Instant arrived_at) {
 
 bool ModelController::became_longer(Instant now) {
   const Round& round = meter_.round();
-  if (round.losses > 0) longer_path_.on_loss();
-  if (round.losses > 0 || round.least_rtt == Duration::max()) return false;
+  if (round.losses > 0) {
+    longer_path_.on_loss();
+    return false;
+  }
+  if (round.least_rtt == Duration::max()) return false;
   return longer_path_.on_round(now, round.least_rtt - rtts_.base(), round.least_rtt);
 }
 

@@ -49,8 +49,7 @@ bool RoundTrips::is_queue(Duration rtt, Duration own) const {
 
 bool RoundTrips::end_look(Instant now) {
   if (looked_ == Duration::max()) return false;
-  base_ = looked_;
-  base_seen_at_ = now;
+  take_new_base(now, looked_);
   return true;
 }
 

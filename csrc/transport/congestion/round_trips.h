@@ -37,8 +37,8 @@ class RoundTrips {
   // reorders, and `own`, what our own bursts and late timers add.
   bool is_queue(Duration rtt, Duration own) const;
 
-  // It has become longer: what is seen from now on counts.
-  void take_longer_path(Instant now, Duration rtt) {
+  // Whatever was seen before: the path has become longer, or is known better.
+  void take_new_base(Instant now, Duration rtt) {
     base_ = rtt;
     base_seen_at_ = now;
   }
