@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from rocecoll.link_states import link_states
+from rocecoll.link_states import link_state, link_states
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -48,7 +48,7 @@ class Choice:
 
     @property
     def mtu_bytes(self) -> int | None:
-        state = link_states().get(self.interface.name)
+        state = link_state(self.interface.name)
         return None if state is None else state.mtu_bytes
 
 

@@ -26,16 +26,19 @@ class LinkState:
 
 def link_states() -> dict[str, LinkState]:
     """By name. An interface that goes away meanwhile is left out."""
-    found = {}
+    asked = {name: link_state(name) for _, name in socket.if_nameindex()}
+    return {name: state for name, state in asked.items() if state is not None}
+
+
+def link_state(name: str) -> LinkState | None:
+    """None: there is no such interface."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        for _, name in socket.if_nameindex():
-            try:
-                flags = _ask(any_socket, name, _SIOCGIFFLAGS, "H")
-                mtu = _ask(any_socket, name, _SIOCGIFMTU, "i")
-            except OSError:
-                continue
-            found[name] = LinkState(bool(flags & _IFF_RUNNING), mtu, _speed(name))
-    return found
+        try:
+            flags = _ask(any_socket, name, _SIOCGIFFLAGS, "H")
+            mtu = _ask(any_socket, name, _SIOCGIFMTU, "i")
+        except OSError:
+            return None
+    return LinkState(bool(flags & _IFF_RUNNING), mtu, _speed(name))
 
 
 def _ask(any_socket: socket.socket, name: str, what: int, kind: str) -> int:

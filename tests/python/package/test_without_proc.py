@@ -11,7 +11,7 @@ import psutil
 import pytest
 from launch import environment, run_programs
 
-from rocecoll.link_states import link_states
+from rocecoll.link_states import link_state, link_states
 
 pytestmark = pytest.mark.quick
 
@@ -67,3 +67,5 @@ def test_interfaces_are_as_others_see_them() -> None:
     for name, state in ours.items():
         if name in theirs:  # another test may have made or removed one
             assert (state.up, state.mtu_bytes) == (theirs[name].isup, theirs[name].mtu), name
+    assert link_state("lo") == ours["lo"]
+    assert link_state("no such name") is None
