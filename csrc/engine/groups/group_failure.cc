@@ -98,13 +98,8 @@ bool Group::fail_from_lost() {
       return true;
     }
     const auto needed = [&](const Entry& entry) {
-      for (uint32_t lane = 0; lane < entry.plan.lanes; ++lane) {
-        if (NeedsPeer(entry.plan.program, spec_.rank, failure.peer, entry.tag_operation, {lane},
-                      *messenger_)) {
-          return true;
-        }
-      }
-      return false;
+      return LanesNeedPeer(entry.plan, spec_.rank, failure.peer, entry.tag_operation, 0,
+                           *messenger_);
     };
     if (std::ranges::any_of(queue_, needed)) {
       fail_from_link(MessengerFailure(failure), find(0));

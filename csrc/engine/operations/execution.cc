@@ -351,18 +351,15 @@ void Execution::finish_lane(Lane& lane) {
 }
 
 bool Execution::needs(Rank peer) const {
-  const auto needs_from = [&](const LanePlace& place) {
-    return NeedsPeer(plan_.program, context_.rank, peer, tag_operation_, place, context_.messenger);
-  };
   for (const Lane& lane : lanes_) {
     if (!lane.running) continue;
     const uint32_t next = lane.next_step + (lane.in_step ? 1 : 0);
-    if (needs_from({lane.index, next, lane.in_step ? lane.ahead : 0})) return true;
+    const LanePlace place{lane.index, next, lane.in_step ? lane.ahead : 0};
+    if (NeedsPeer(plan_.program, context_.rank, peer, tag_operation_, place, context_.messenger)) {
+      return true;
+    }
   }
-  for (uint32_t lane = next_lane_; lane < plan_.lanes; ++lane) {
-    if (needs_from({lane, 0, 0})) return true;
-  }
-  return false;
+  return LanesNeedPeer(plan_, context_.rank, peer, tag_operation_, next_lane_, context_.messenger);
 }
 
 void Execution::end() {

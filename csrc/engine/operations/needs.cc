@@ -29,4 +29,12 @@ bool NeedsPeer(const Program& program, Rank self, Rank peer, uint64_t tag_operat
   return false;
 }
 
+bool LanesNeedPeer(const Plan& plan, Rank self, Rank peer, uint64_t tag_operation, uint32_t lane,
+                   const Messenger& messenger) {
+  for (; lane < plan.lanes; ++lane) {
+    if (NeedsPeer(plan.program, self, peer, tag_operation, {lane}, messenger)) return true;
+  }
+  return false;
+}
+
 }  // namespace rocecoll

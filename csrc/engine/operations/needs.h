@@ -6,6 +6,7 @@
 
 #include "base/rank.h"
 #include "collectives/program.h"
+#include "engine/operations/plan.h"
 #include "messenger/messenger.h"
 
 namespace rocecoll {
@@ -30,5 +31,8 @@ struct LanePlace {
 // Whether the steps from there on send to `peer`, or receive from it what has not come yet.
 bool NeedsPeer(const Program& program, Rank self, Rank peer, uint64_t tag_operation,
                const LanePlace& from, const Messenger& messenger);
+// The same of the lanes from `lane` on, none of which has begun.
+bool LanesNeedPeer(const Plan& plan, Rank self, Rank peer, uint64_t tag_operation, uint32_t lane,
+                   const Messenger& messenger);
 
 }  // namespace rocecoll
