@@ -81,13 +81,17 @@ def test_waits_that_are_too_short(own_pool) -> None:
 def check_futures() -> None:
     size = dist.get_world_size()
     tensor = torch.ones(1000)
-    future = dist.all_reduce(tensor, async_op=True).get_future()
+    work = dist.all_reduce(tensor, async_op=True)
+    future = work.get_future()
     doubled = future.then(lambda done: done.value()[0] * 2)
     assert_same(doubled.wait(), torch.full((1000,), 2.0 * size), "then")
     assert future.done()
     assert_same(future.wait()[0], tensor, "value")
     after = future.then(lambda done: "added when already complete")
     assert after.wait() == "added when already complete"
+    work = dist.all_reduce(tensor, async_op=True)
+    work.wait()
+    assert work.get_future().done()
 
 
 def test_futures(pool: Pool) -> None:

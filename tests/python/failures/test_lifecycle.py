@@ -59,6 +59,13 @@ def test_end_without_destroy(exits: Exits, way: str) -> None:
     assert exits.statuses[way] == [0] * RANKS
 
 
+def test_end_beside_a_receive_from_any_rank(exits: Exits) -> None:
+    """A rank whose interpreter ends has left the group, which others go on in."""
+    way = "beside_a_receive_from_any_rank"
+    assert exits.outputs(way) == ["", "received from rank 2\n", ""]
+    assert exits.statuses[way] == [0] * RANKS
+
+
 def test_end_with_a_thread_waiting(exits: Exits) -> None:
     """The thread gets an error where the others left long before; gloo's process is aborted."""
     way = "with_a_thread_waiting"

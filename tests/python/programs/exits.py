@@ -35,6 +35,19 @@ def meet(rank: int) -> None:
     store.wait([f"here{other}" for other in range(RANKS)])
 
 
+def tell_process(rank: int) -> None:
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"process{rank}", str(os.getpid()))
+
+
+def wait_for_end(rank: int) -> None:
+    """Of that rank's process."""
+    process = int(dist.distributed_c10d._get_default_store().get(f"process{rank}"))
+    deadline = time.monotonic() + 200
+    while psutil.pid_exists(process) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def without_destroy(rank: int) -> None:
     """What many scripts do: the last line is the last step."""
     tensor = torch.ones(1000)
@@ -69,18 +82,25 @@ def with_a_thread_waiting(rank: int) -> None:
 
 def with_a_thread_waiting_for_one_that_stays(rank: int) -> None:
     """The last rank ends when the others are no more; their threads wait for it until then."""
-    store = dist.distributed_c10d._get_default_store()
     last = RANKS - 1
-    store.set(f"process{rank}", str(os.getpid()))
+    tell_process(rank)
     if rank < last:
         work = dist.irecv(torch.empty(10), last)
         threading.Thread(target=work.wait, daemon=True).start()
     meet(rank)
-    deadline = time.monotonic() + 200
     for other in range(last if rank == last else 0):
-        process = int(store.get(f"process{other}"))
-        while psutil.pid_exists(process) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for_end(other)
+
+
+def beside_a_receive_from_any_rank(rank: int) -> None:
+    """Rank 0 ends while rank 1 receives; what rank 2 sends then is received."""
+    tell_process(rank)
+    meet(rank)
+    if rank == 1:
+        print("received from rank", dist.recv(torch.empty(10)))
+    if rank == 2:
+        wait_for_end(0)
+        dist.send(torch.ones(10), 1)
 
 
 def destroy_with_operations_pending(rank: int) -> None:
@@ -120,6 +140,7 @@ WAYS: dict[str, Callable[[int], None]] = {
         with_operations_pending,
         with_a_thread_waiting,
         with_a_thread_waiting_for_one_that_stays,
+        beside_a_receive_from_any_rank,
         destroy_with_operations_pending,
         by_exception,
     )
