@@ -28,7 +28,7 @@ std::unique_ptr<CongestionController> CongestionController::Make(CongestionContr
   return nullptr;
 }
 
-uint64_t CongestionController::on_sent(Instant now, uint64_t bytes) {
+SendStamp CongestionController::on_sent(Instant now, uint64_t bytes) {
   ROCECOLL_CHECK(bytes > 0);
   in_flight_ += bytes;
   if (bytes > packet_) {

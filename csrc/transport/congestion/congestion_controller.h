@@ -20,6 +20,12 @@ enum class CongestionControl : uint8_t {
   kCubic,  // by losses, as most TCP (cubic.h)
 };
 
+// What was true of a path when a packet was sent.
+struct SendStamp {
+  uint64_t delivered = 0;  // bytes so far
+  uint32_t train = 0;      // of packets without an idle time between them (round_meter.h)
+};
+
 // How many bytes may be in flight on a path, and how fast they go out. This part counts what is in
 // flight and holds back what is sent; what the answers mean is the business of those derived.
 class CongestionController {
@@ -48,16 +54,16 @@ class CongestionController {
   // known.
   CircuitBreaker& breaker() { return breaker_; }
 
-  // What the path has delivered so far, which on_acked() wants back.
-  uint64_t on_sent(Instant now, uint64_t bytes);
+  // What on_acked() wants back.
+  SendStamp on_sent(Instant now, uint64_t bytes);
   // Something waits for the window or the pacer: what is measured now is what the path gives.
   virtual void on_held_back(Instant /*now*/) {}
   // A packet that only probes the path's MTU: neither its size nor its loss says anything here.
   void on_probe_sent(uint64_t bytes) { in_flight_ += bytes; }
   // For each packet acknowledged, then once end_acknowledgement().
-  void on_acked(uint64_t bytes, Instant sent_at, uint64_t delivered_before) {
+  void on_acked(uint64_t bytes, Instant sent_at, const SendStamp& stamp) {
     leave_flight(bytes);
-    take_acked(bytes, sent_at, delivered_before);
+    take_acked(bytes, sent_at, stamp);
   }
   void on_lost(Instant now, uint64_t bytes, Instant sent_at) {
     leave_flight(bytes);
@@ -119,8 +125,8 @@ class CongestionController {
   static constexpr double kLeastRate = 100'000;  // so that no timer stands still
 
   // Counted in bytes_in_flight() already, as on_acked()'s and on_lost()'s are not any more.
-  virtual uint64_t take_sent(Instant now, uint64_t bytes) = 0;
-  virtual void take_acked(uint64_t bytes, Instant sent_at, uint64_t delivered_before) = 0;
+  virtual SendStamp take_sent(Instant now, uint64_t bytes) = 0;
+  virtual void take_acked(uint64_t bytes, Instant sent_at, const SendStamp& stamp) = 0;
   virtual void take_lost(Instant now, uint64_t bytes, Instant sent_at) = 0;
   void leave_flight(uint64_t bytes) {
     ROCECOLL_CHECK(bytes <= in_flight_);

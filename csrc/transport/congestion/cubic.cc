@@ -24,17 +24,17 @@ void CubicController::on_held_back(Instant now) {
   if (!waited_) pacer().forgive();
 }
 
-uint64_t CubicController::take_sent(Instant now, uint64_t bytes) {
+SendStamp CubicController::take_sent(Instant now, uint64_t bytes) {
   // No time passes for the window while there is nothing to send (RFC 9438 section 5.8).
   if (bytes_in_flight() == bytes) {
     if (grows_since_ != kNever) grows_since_ += now - active_at_;
     active_at_ = now;
   }
   pacer().on_sent(now, bytes, std::exchange(waited_, false));
-  return 0;
+  return {};
 }
 
-void CubicController::take_acked(uint64_t bytes, Instant sent_at, uint64_t /*delivered_before*/) {
+void CubicController::take_acked(uint64_t bytes, Instant sent_at, const SendStamp& /*stamp*/) {
   acked_ += bytes;
   newest_at_ = std::max(newest_at_, sent_at);
 }

@@ -28,8 +28,8 @@ class CubicController final : public CongestionController {
                            const std::optional<Timing>& timing) override;
 
  private:
-  uint64_t take_sent(Instant now, uint64_t bytes) override;
-  void take_acked(uint64_t bytes, Instant sent_at, uint64_t delivered_before) override;
+  SendStamp take_sent(Instant now, uint64_t bytes) override;
+  void take_acked(uint64_t bytes, Instant sent_at, const SendStamp& stamp) override;
   void take_lost(Instant now, uint64_t bytes, Instant sent_at) override;
   // Once for all that was sent before.
   void cut(Instant now, Instant sent_at, double kept);

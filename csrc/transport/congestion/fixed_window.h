@@ -14,9 +14,8 @@ class FixedWindow final : public CongestionController {
   explicit FixedWindow(uint64_t window_bytes) : CongestionController(window_bytes, window_bytes) {}
 
  private:
-  uint64_t take_sent(Instant /*now*/, uint64_t /*bytes*/) override { return 0; }
-  void take_acked(uint64_t /*bytes*/, Instant /*sent_at*/, uint64_t /*delivered_before*/) override {
-  }
+  SendStamp take_sent(Instant /*now*/, uint64_t /*bytes*/) override { return {}; }
+  void take_acked(uint64_t /*bytes*/, Instant /*sent_at*/, const SendStamp& /*stamp*/) override {}
   void take_lost(Instant /*now*/, uint64_t /*bytes*/, Instant /*sent_at*/) override {}
 };
 

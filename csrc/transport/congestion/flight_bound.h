@@ -20,15 +20,16 @@ class FlightBound {
   void on_sent(uint64_t bytes_in_flight) {
     most_ = std::max(most_, static_cast<double>(bytes_in_flight));
   }
+  // In flight, in this round and the one before.
+  double most() const { return std::max(most_, most_before_); }
   // After each round: whether a queue overflowed in it. What was sent in that round or in
   // the one before made it overflow, and shows for some more.
   void on_round(bool overflow, uint64_t packet_bytes) {
     const auto packet = static_cast<double>(packet_bytes);
-    const double most = std::max(most_, most_before_);
     if (overflow && rounds_ >= kLossShows) {
-      bytes_ = std::max(std::min(bytes_, most) * kLossKept, kLeastPackets * packet);
+      bytes_ = std::max(std::min(bytes_, most()) * kLossKept, kLeastPackets * packet);
       rounds_ = 0;
-    } else if (!overflow && most > kReached * bytes_) {
+    } else if (!overflow && most() > kReached * bytes_) {
       // What a cut took is back after eleven rounds, where the path holds few packets, later: many
       // senders on a short path would lose too much.
       bytes_ += std::max(packet / 2, bytes_ / 32);

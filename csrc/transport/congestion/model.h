@@ -13,6 +13,7 @@
 #include "transport/congestion/longer_path.h"
 #include "transport/congestion/mark_share.h"
 #include "transport/congestion/probe_strength.h"
+#include "transport/congestion/proven_flight.h"
 #include "transport/congestion/random_loss.h"
 #include "transport/congestion/round_meter.h"
 #include "transport/congestion/round_trips.h"
@@ -63,14 +64,16 @@ class ModelController final : public CongestionController {
   // Of the rate that is used between probes, so that a queue empties.
   static constexpr double kMargin = 0.99;
 
-  uint64_t take_sent(Instant now, uint64_t bytes) override;
-  void take_acked(uint64_t bytes, Instant sent_at, uint64_t delivered_before) override;
+  SendStamp take_sent(Instant now, uint64_t bytes) override;
+  void take_acked(uint64_t bytes, Instant sent_at, const SendStamp& stamp) override;
   void take_lost(Instant /*now*/, uint64_t bytes, Instant /*sent_at*/) override {
     meter_.on_lost(bytes);
   }
   void begin_round(Instant now);
   void end_round(Instant arrived_at);
-  void take_rate(double average, bool queued);
+  void take_rate(Instant arrived_at, bool queued, bool overflow);
+  bool told_by_trains() const;
+  bool shows_rate() const;
   bool became_longer(Instant now);
 
   void enter(Phase phase);
@@ -86,6 +89,9 @@ class ModelController final : public CongestionController {
   double up_gain() const;
   double window_of_phase(double burst) const;
 
+  // Whether a call may be less than the path holds: a shorter round trip is a small part of the
+  // least round.
+  bool is_long() const { return rtts_.known() && rtts_.base() >= kLeastRound; }
   // Whether a round trip is longer than anything but a queue makes it.
   bool is_queue(Duration rtt) const { return rtts_.is_queue(rtt, burst_time_ + lateness_); }
   double rate() const;
@@ -105,6 +111,7 @@ class ModelController final : public CongestionController {
   CatchUp catch_up_;
   StartupGrowth startup_;
   FlightBound flight_bound_;
+  ProvenFlight proven_flight_;
   Contest contest_;
   LongerPath longer_path_;
 

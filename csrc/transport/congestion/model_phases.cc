@@ -31,18 +31,23 @@ void ModelController::enter(Phase phase) {
   bound_by_marks_ = false;
   bound_ = 0;
   strength_.on_probe();
+  startup_ = {};
 }
 
 void ModelController::end_round_of_phase(bool queued, bool overflow) {
   switch (phase_) {
     case Phase::kStartup:
-      if (startup_.over(delivery_rate(), meter_.round().limited, queued || overflow)) {
+      if (startup_.over(delivery_rate(), shows_rate(), queued || overflow)) {
         enter(Phase::kDrain);
       }
       break;
     case Phase::kUp:
       drain_window_ = queued ? own_share_bytes() : 0;
-      if (queued || overflow || marks_.any()) enter(Phase::kDown);
+      if (told_by_trains() && overflow) strength_.on_overflow();
+      if (queued || overflow || marks_.any() ||
+          (meter_.round().broken && startup_.over(delivery_rate(), shows_rate(), false))) {
+        enter(Phase::kDown);
+      }
       break;
     case Phase::kDown:
     case Phase::kCruise:

@@ -74,7 +74,7 @@ void ModelController::steer(Instant now) {
 }
 
 double ModelController::window_of_phase(double burst) const {
-  const double path = path_bytes();
+  const double path = std::min(path_bytes(), proven_flight_.bytes());
   switch (phase_) {
     case Phase::kLookAtBase:
       return path / 2;

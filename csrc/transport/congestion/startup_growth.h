@@ -6,7 +6,8 @@
 namespace rocecoll {
 
 // Startup is over when the rate has grown by less than a quarter for three round trips
-// (BBR: draft-ietf-ccwg-bbr), or sooner where more meets a full queue.
+// (BBR: draft-ietf-ccwg-bbr), or sooner where more meets a full queue. So is a probe of a path that
+// there is too little to send to fill.
 class StartupGrowth {
  public:
   // After each round, at whose end so much was delivered per second.

@@ -140,7 +140,7 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
 void Connection::Impl::on_acknowledged(Instant now, uint64_t number, const SentPacket& packet) {
   ROCECOLL_CHECK(packet.sent_at <= now);
   if (packet.state == SentPacket::State::kInFlight) {
-    path.congestion->on_acked(packet.bytes, packet.sent_at, packet.delivered_before);
+    path.congestion->on_acked(packet.bytes, packet.sent_at, packet.stamp);
   }
   loss_detector.on_acknowledged(now, number, packet, path.rtt);
   if (packet.mtu_probe) {

@@ -193,7 +193,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   packet.bytes = static_cast<uint32_t>(control.size() + payload.size());
   packet.state = elicits ? SentPacket::State::kInFlight : SentPacket::State::kNotTracked;
   packet.asks_at_once = packet.asks_at_once || packet.close || ping;
-  if (elicits) packet.delivered_before = path.congestion->on_sent(now, packet.bytes);
+  if (elicits) packet.stamp = path.congestion->on_sent(now, packet.bytes);
   if (elicits) bytes_since_ping = packet.asks_at_once ? 0 : bytes_since_ping + packet.bytes;
   sent.add(packet);
   out.header = control;

@@ -6,6 +6,7 @@
 #include "base/range_set.h"
 #include "base/ring_buffer.h"
 #include "base/time.h"
+#include "transport/congestion/congestion_controller.h"
 
 namespace rocecoll {
 
@@ -28,7 +29,7 @@ struct SentPacket {
   uint64_t frame_first = 0;
   uint64_t write_index = 0;
   uint64_t data_offset = 0;
-  uint64_t delivered_before = 0;  // CongestionController::on_sent()
+  SendStamp stamp{};
 };
 
 // The packets between the oldest that still matters and the newest, by packet number.

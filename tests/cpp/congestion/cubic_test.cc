@@ -25,13 +25,13 @@ class Flights {
   // One in which so many packets get lost, and so many are marked.
   void fly(int lost, uint64_t marked, bool held_back = true) {
     const Instant sent_at = now_;
-    std::vector<uint64_t> stamps;
+    std::vector<SendStamp> stamps;
     while (cubic.has_room(kPacketBytes) && (held_back || stamps.size() < 4)) {
       stamps.push_back(cubic.on_sent(now_, kPacketBytes));
     }
     if (held_back) cubic.on_held_back(now_);
     now_ += kRoundTrip;
-    for (const uint64_t stamp : stamps) {
+    for (const SendStamp& stamp : stamps) {
       if (lost-- > 0) {
         cubic.on_lost(now_, kPacketBytes, sent_at);
       } else {
@@ -131,8 +131,8 @@ TEST(Cubic, ManyLossesLeaveAWindowThatGrows) {
 TEST(Cubic, BeginsAnewAfterARestart) {
   Flights path(1e6);
   const Instant before = path.now();
-  const uint64_t stamp = path.cubic.on_sent(before, kPacketBytes);
-  EXPECT_EQ(stamp, 0u);
+  const SendStamp stamp = path.cubic.on_sent(before, kPacketBytes);
+  EXPECT_EQ(stamp.delivered, 0u);
   path.rest(milliseconds(1));
   path.cubic.restart(path.now());
   EXPECT_EQ(path.window(), CongestionController::kInitialWindow);

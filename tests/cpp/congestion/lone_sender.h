@@ -18,7 +18,7 @@ struct LoneSender {
 
   struct Packet {
     Instant sent_at, arrived_at, acknowledged_at;
-    uint64_t delivered_before;
+    SendStamp stamp;
     bool lost;
   };
 
@@ -55,7 +55,7 @@ struct LoneSender {
     flight.pop_front();
     if (packet.lost) return congestion.on_lost(now, kPacketBytes, packet.sent_at);
     delivered += kPacketBytes;
-    congestion.on_acked(kPacketBytes, packet.sent_at, packet.delivered_before);
+    congestion.on_acked(kPacketBytes, packet.sent_at, packet.stamp);
     const Duration host = packet.acknowledged_at - packet.arrived_at;
     congestion.end_acknowledgement(now, packet.arrived_at,
                                    {{.network = packet.arrived_at - packet.sent_at, .host = host}});

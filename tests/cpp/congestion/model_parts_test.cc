@@ -10,7 +10,9 @@
 #include "transport/congestion/delivery_rate.h"
 #include "transport/congestion/flight_bound.h"
 #include "transport/congestion/longer_path.h"
+#include "transport/congestion/proven_flight.h"
 #include "transport/congestion/random_loss.h"
+#include "transport/congestion/round_meter.h"
 
 namespace rocecoll {
 namespace {
@@ -72,6 +74,53 @@ TEST(FlightBound, IsWhatOverflowedAndGrowsAgain) {
   EXPECT_GT(bound.bytes(), 1'000'000);
   for (int i = 0; i < 100; ++i) bound.on_round(true, kPacketBytes);
   EXPECT_EQ(bound.bytes(), 4 * kPacketBytes);
+}
+
+TEST(ProvenFlight, IsTheMostOfRoundsThatAreOver) {
+  ProvenFlight proven;
+  proven.on_sent(10'000);
+  EXPECT_TRUE(std::isinf(proven.bytes()));
+  proven.on_round();
+  EXPECT_EQ(proven.bytes(), 10'000);
+  proven.on_sent(20'000);
+  proven.on_sent(15'000);
+  EXPECT_EQ(proven.bytes(), 10'000) << "nothing of this round has come back yet";
+  proven.on_round();
+  proven.on_round();
+  EXPECT_EQ(proven.bytes(), 20'000) << "forgotten by a round that sent nothing";
+}
+
+// Trains of three packets, a millisecond from one to the next, and a second between the trains.
+TEST(RoundMeter, MeasuresTrainsWithoutTheTimeBetweenThem) {
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  RoundMeter meter;
+  Instant now = Instant{} + seconds(100);
+  meter.begin(now);
+  const auto arrive = [&](const SendStamp& stamp) {
+    meter.on_acked(kPacketBytes, now, stamp);
+    meter.complete(now);
+    now += milliseconds(1);
+  };
+  for (int train = 0; train < 4; ++train) {
+    meter.on_idle();
+    for (int i = 0; i < 3; ++i) arrive(meter.stamp());
+    now += seconds(1);
+  }
+  EXPECT_TRUE(meter.round().broken);
+  EXPECT_EQ(meter.round().train_acked, 8 * kPacketBytes);
+  EXPECT_EQ(meter.round().train_time, milliseconds(8));
+  EXPECT_DOUBLE_EQ(meter.round().train_average(), 1e3 * kPacketBytes);
+  // A full queue, and so no burst of a bucket, is left by what comes after the first loss.
+  meter.on_lost(kPacketBytes);
+  const SendStamp last = meter.stamp();
+  now -= seconds(1);
+  arrive(last);
+  meter.on_lost(kPacketBytes);
+  arrive(last);
+  EXPECT_EQ(meter.round().train_acked, 2 * kPacketBytes);
+  meter.begin(now);
+  EXPECT_FALSE(meter.round().broken);
 }
 
 // After how many rounds with a queue a contest begins, up to 100; 0: never.

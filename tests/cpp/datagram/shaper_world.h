@@ -45,6 +45,7 @@ class ShaperWorld {
         back_(c.shaper),
         world_(2 * c.pairs, Wire(c), 1, Port(), Options(c)),
         processes_(2 * c.pairs),
+        write_bytes_(c.write_bytes),
         source_(c.write_bytes),
         target_(c.write_bytes) {
     for (uint32_t i = 0; i < c.pairs; ++i) {
@@ -76,6 +77,8 @@ class ShaperWorld {
     report.rtt = rtts_.count == 0 ? Duration{0} : rtts_.sum / rtts_.count;
     return report;
   }
+  // Of each write from now on; no more than at first.
+  void set_write_bytes(size_t bytes) { write_bytes_ = bytes; }
   // The path changes under what goes over it.
   void set_rate(double bytes_per_second) { there_.set_rate(world_.now(), bytes_per_second); }
   void set_round_trip(Duration round_trip) {
@@ -179,6 +182,7 @@ class ShaperWorld {
     EXPECT_TRUE(near.down.empty() && far.down.empty());
     pair.written += near.written.size();
     pair.arrived_far += far.landed.size();
+    arrived_bytes_ += static_cast<double>(far.landed.size() * write_bytes_);
     pair.arrived_near += near.landed.size();
     for (LinkRecord* record : {&near, &far}) {
       record->written.clear();
@@ -193,8 +197,8 @@ class ShaperWorld {
     }
   }
   void write(Link& from, Link& to) {
-    const LocalSlice into{target_.data(), target_.size(), 0};
-    ASSERT_TRUE(from.write(to.expose(into, 0), {source_.data(), source_.size(), 0}, 0));
+    const LocalSlice into{target_.data(), write_bytes_, 0};
+    ASSERT_TRUE(from.write(to.expose(into, 0), {source_.data(), write_bytes_, 0}, 0));
   }
   uint32_t world_index(const Pair& pair, bool far) const {
     return static_cast<uint32_t>(&pair - pairs_.data()) + (far ? case_.pairs : 0);
@@ -216,9 +220,7 @@ class ShaperWorld {
       now.sent += static_cast<double>(stats.packets_sent);
       now.again += static_cast<double>(stats.packets_retransmitted);
     }
-    for (const Pair& pair : pairs_) {
-      now.arrived_bytes += static_cast<double>(pair.arrived_far * case_.write_bytes);
-    }
+    now.arrived_bytes = arrived_bytes_;
     return now;
   }
 
@@ -229,6 +231,8 @@ class ShaperWorld {
   std::optional<CubicFlow> tcp_;
   std::vector<Process> processes_;
   std::vector<Pair> pairs_;
+  size_t write_bytes_;
+  double arrived_bytes_ = 0;  // at the far ends
   Bytes source_;
   Bytes target_;
   Random random_{1};
