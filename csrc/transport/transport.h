@@ -151,7 +151,7 @@ struct TransportLimits {
   // An operation of at most so many lanes gains if a lane's neighbouring steps overlap, so that no
   // message waits for a word from the other end. Packets of both directions carry such words along:
   // over UDP on one host 256 KiB to 1 MiB took 0.8 to 1.0 of the time, with 2, 3 and 4 ranks on two
-  // cores; more lanes fill the time themselves.
+  // cores; more lanes fill the time themselves, but not where words take long.
   uint32_t overlapping_lanes = 3;
 };
 

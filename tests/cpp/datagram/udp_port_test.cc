@@ -266,9 +266,14 @@ TEST(UdpPort, RanksOfOneHostSendLargeFramesWholeWhateverOthersAreTold) {
   const auto pieces = [&](const std::vector<Address>& peers) {
     return transport.limits_towards(peers).eager_pieces;
   };
+  const auto lanes = [&](const std::vector<Address>& peers) {
+    return transport.limits_towards(peers).overlapping_lanes;
+  };
   EXPECT_EQ(pieces({here, here}), 2u);
+  EXPECT_EQ(lanes({here, here}), 3u);
   for (const auto& peers : std::vector<std::vector<Address>>{{here, there}, {there, here}, {}}) {
     EXPECT_EQ(pieces(peers), 1u) << "what comes in pieces costs more than asking";
+    EXPECT_EQ(lanes(peers), UINT32_MAX) << "a word takes long";
   }
 }
 

@@ -75,6 +75,7 @@ TEST(StepOverlap, NotWithMoreLanesThanTheTransportSays) {
   EXPECT_EQ(Hops(2, Allreduce("ring"), {.overlapping_lanes = 0}), 6);
   EXPECT_EQ(Hops(2, Allreduce("ring"), {.lane_bytes = 2048}), 4);
   EXPECT_EQ(Hops(2, Allreduce("ring"), {.lane_bytes = 1024}), 6);
+  EXPECT_EQ(Hops(2, Allreduce("ring"), {.overlapping_lanes = UINT32_MAX, .lane_bytes = 1024}), 4);
 }
 
 class StepOverlapOf : public testing::TestWithParam<uint32_t> {};
