@@ -16,6 +16,8 @@ constexpr double kQueueKept = 0.9;
 // 50 us lose a fifth, with none, one that loses 5 % anyway gets half of its rate, or less
 // (bottleneck_test).
 constexpr double kProbeDeviations = 2;
+// More than the least windows of a few senders make.
+constexpr Duration kLongQueue = std::chrono::milliseconds(2);
 // Between two looks at the empty round trip, and for how long, at least two round trips.
 constexpr Duration kBaseAge = std::chrono::seconds(5);
 constexpr Duration kLookTime = std::chrono::milliseconds(2);
@@ -66,7 +68,8 @@ void ModelController::end_round_of_phase(bool queued, bool overflow) {
 // rate needs; overflow that no probe of ours has caused bounds the rate until the next one.
 void ModelController::end_steady_round(bool queued, bool overflow) {
   const Round& round = meter_.round();
-  const bool drain = queued && round.limited && drain_window_ == 0;
+  const bool drained = drain_window_ > 0;
+  const bool drain = queued && round.limited && !drained;
   drain_window_ = drain ? own_share_bytes() : 0;
   const bool probed = calm_rounds_ < kLossShows;
   if (probed && overflow) {
@@ -77,9 +80,11 @@ void ModelController::end_steady_round(bool queued, bool overflow) {
   }
   if (marks_.any() && !probed) react_to_marks();
   if (!marks_.any()) random_loss_.learn(round, calm_rounds_, packet());
-  const bool drainable = own_share_bytes() > least_window();
-  const Duration queue = round.least_rtt - rtts_.base();
-  if (contest_.begins(queued, queue, drainable, round.lost > 0, round.limited)) {
+  if (!round.limited) return;
+  // Where drained flights of ours would leave no queue, and none that is long.
+  const bool beyond =
+      own_share_bytes() > least_window() || round.least_rtt - rtts_.base() >= kLongQueue;
+  if (contest_.begins(drained, queued, beyond, round.lost > 0)) {
     contest_.begin(static_cast<double>(bytes_in_flight()));
     enter(Phase::kContest);
   }

@@ -123,28 +123,41 @@ TEST(RoundMeter, MeasuresTrainsWithoutTheTimeBetweenThem) {
   EXPECT_FALSE(meter.round().broken);
 }
 
-// After how many rounds with a queue a contest begins, up to 100; 0: never.
-int RoundsUntilContest(Duration queue, bool drainable, int lost_in_round) {
-  Contest contest;
+// After how many drained rounds a contest begins, up to 100; 0: never. `queued` says which of them
+// met a queue.
+template <typename Queued>
+int RoundsUntilContest(Contest& contest, Queued queued, bool beyond, int lost_in_round = 0) {
   for (int round = 1; round <= 100; ++round) {
-    if (contest.begins(true, queue, drainable, round == lost_in_round, true)) return round;
+    if (contest.begins(true, queued(round), beyond, round == lost_in_round)) return round;
   }
   return 0;
 }
 
+bool Always(int /*round*/) { return true; }
+
 TEST(Contest, BeginsWhereOthersKeepAQueue) {
-  using std::chrono::microseconds;
-  using std::chrono::milliseconds;
-  EXPECT_EQ(RoundsUntilContest(microseconds(100), true, 0), 30);
-  EXPECT_EQ(RoundsUntilContest(milliseconds(5), false, 0), 30);
-  EXPECT_EQ(RoundsUntilContest(microseconds(100), false, 0), 0) << "what least windows make";
-  EXPECT_EQ(RoundsUntilContest(microseconds(100), false, 50), 50);
-  EXPECT_EQ(RoundsUntilContest(microseconds(100), false, 3), 6);
+  const auto rounds_until = [](auto queued, bool beyond, int lost_in_round) {
+    Contest contest;
+    return RoundsUntilContest(contest, queued, beyond, lost_in_round);
+  };
+  EXPECT_EQ(rounds_until(Always, true, 0), 30);
+  EXPECT_EQ(rounds_until(Always, false, 0), 0) << "what least windows make";
+  EXPECT_EQ(rounds_until(Always, false, 50), 50);
+  EXPECT_EQ(rounds_until(Always, true, 3), 30) << "a loss is no queue that stands";
+  const auto mostly = [](int round) { return round % 5 != 0; };
+  EXPECT_GT(rounds_until(mostly, true, 0), 30) << "runs empty when the others are busy";
+  const auto by_turns = [](int round) { return round % 3 != 0; };
+  EXPECT_EQ(rounds_until(by_turns, true, 0), 0) << "senders of ours";
+  const auto seldom = [](int round) { return round % 4 == 0; };
+  EXPECT_EQ(rounds_until(seldom, true, 0), 0) << "ours, when we are busy";
+  EXPECT_EQ(rounds_until(seldom, true, 80), 0);
+}
+
+TEST(Contest, BeginsByRoundsThatAreDrained) {
   Contest contest;
-  for (int i = 0; i < 29; ++i)
-    EXPECT_FALSE(contest.begins(true, milliseconds(5), true, false, true));
-  EXPECT_FALSE(contest.begins(false, Duration{0}, true, false, true));
-  EXPECT_FALSE(contest.begins(true, milliseconds(5), true, false, true)) << "not in a row";
+  for (int round = 0; round < 100; ++round) {
+    EXPECT_FALSE(contest.begins(false, true, true, true)) << "a queue that may be ours";
+  }
 }
 
 constexpr auto kPacket = static_cast<double>(kPacketBytes);
@@ -181,21 +194,16 @@ TEST(Contest, OutlastsTheMomentAfterTheOthersWereCut) {
 }
 
 TEST(Contest, GoesOnWhereTheOthersAreStillThere) {
-  using std::chrono::milliseconds;
   Contest contest;
-  const auto rounds_until_begin = [&] {
-    int round = 1;
-    while (!contest.begins(true, milliseconds(5), true, false, true)) ++round;
-    return round;
-  };
-  EXPECT_EQ(rounds_until_begin(), 30);
-  RoundsOfContest(contest, [](int) { return true; });
-  EXPECT_EQ(rounds_until_begin(), 6);
+  EXPECT_EQ(RoundsUntilContest(contest, Always, true), 30);
+  RoundsOfContest(contest, Always);
+  const double before = contest.window();
+  EXPECT_EQ(RoundsUntilContest(contest, Always, false), 3);
   contest.begin(kPacket);
-  EXPECT_GT(contest.window(), 200 * kPacket) << "begins anew although it has just been there";
-  RoundsOfContest(contest, [](int) { return true; });
-  for (int i = 0; i < 64; ++i) contest.begins(false, {}, true, false, true);
-  EXPECT_EQ(rounds_until_begin(), 30);
+  EXPECT_EQ(contest.window(), before) << "begins anew although it has just been there";
+  RoundsOfContest(contest, Always);
+  for (int i = 0; i < 14; ++i) contest.begins(true, false, false, false);
+  EXPECT_EQ(RoundsUntilContest(contest, Always, true), 30);
   contest.begin(kPacket);
   EXPECT_EQ(contest.window(), kPacket);
 }

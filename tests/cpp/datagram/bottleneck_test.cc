@@ -142,13 +142,26 @@ BottleneckCase BesideTcpInADeepQueue() {
   return c;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    BesideTcp, Bottleneck,
-    testing::Values(BesideTcp("OneToOne", 1, 1, 256, 0.25, 0.75),
-                    BesideTcp("EightOfOurs", 8, 1, 256, 0.5 / 9, 2.0 / 9),
-                    BesideTcp("EightOfTheirs", 1, 8, 256, 1 - 2.0 / 9, 1 - 0.5 / 9),
-                    BesideTcp("ShallowQueue", 1, 1, 96, 0.25, 0.75), BesideTcpInADeepQueue()),
-    Name);
+// Two processes on few cores: whenever others have those of TCP, the queue runs empty, and fills
+// again at once.
+BottleneckCase BesideBusyTcp() {
+  BottleneckCase c = BesideTcp("Busy", 1, 1, 0, 0.25, 0.6);
+  c.buffer_bytes = 500'000;
+  c.round_trip = microseconds(60);
+  c.tcp_slice = milliseconds(1);
+  c.warm_up = milliseconds(3000);
+  c.measured = milliseconds(4000);
+  return c;
+}
+
+INSTANTIATE_TEST_SUITE_P(BesideTcp, Bottleneck,
+                         testing::Values(BesideTcp("OneToOne", 1, 1, 256, 0.25, 0.75),
+                                         BesideTcp("EightOfOurs", 8, 1, 256, 0.5 / 9, 2.0 / 9),
+                                         BesideTcp("EightOfTheirs", 1, 8, 256, 1 - 2.0 / 9,
+                                                   1 - 0.5 / 9),
+                                         BesideTcp("ShallowQueue", 1, 1, 96, 0.25, 0.75),
+                                         BesideTcpInADeepQueue(), BesideBusyTcp()),
+                         Name);
 
 // Where the bottleneck marks from a quarter or half of its buffer on (ECN), nearly nothing is lost,
 // however many share it.

@@ -24,6 +24,7 @@ struct BottleneckCase {
   size_t datagram_bytes = 1452;
   double loss = 0;  // at random, on the way to the receiver
   uint32_t tcp_flows = 0;
+  Duration tcp_slice{0};  // that others have the cores of their hosts for (cubic_flow.h)
   size_t writes_ahead = 4;
   // What has to come of it.
   double least_used = 0.95;
@@ -143,8 +144,8 @@ class BottleneckWorld {
 
   void start_tcp() {
     for (uint32_t i = 0; i < case_.tcp_flows; ++i) {
-      tcp_.push_back(
-          std::make_unique<CubicFlow>(world.queue, bottleneck, kFirstTcp + i, case_.round_trip));
+      tcp_.push_back(std::make_unique<CubicFlow>(world.queue, bottleneck, kFirstTcp + i,
+                                                 case_.round_trip, case_.tcp_slice));
     }
   }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 
+#include "base/random.h"
 #include "transport/sim/event_queue.h"
 #include "transport/sim/sim_bottleneck.h"
 
@@ -17,10 +18,17 @@ class CubicFlow {
  public:
   static constexpr size_t kPacketBytes = 1500;
 
-  // Starts at once; stops with the queue. Outlives the queue's run.
-  CubicFlow(EventQueue& queue, SimBottleneck& bottleneck, uint32_t flow, Duration round_trip)
-      : queue_(queue), bottleneck_(bottleneck), flow_(flow), round_trip_(round_trip) {
+  // Starts at once; stops with the queue. Outlives the queue's run. Others have its hosts' cores
+  // half of the time, for `slice` on average; at 0 never.
+  CubicFlow(EventQueue& queue, SimBottleneck& bottleneck, uint32_t flow, Duration round_trip,
+            Duration slice = Duration{0})
+      : queue_(queue),
+        bottleneck_(bottleneck),
+        flow_(flow),
+        round_trip_(round_trip),
+        slice_(slice) {
     pump();
+    if (slice > Duration{0}) lose_core();
   }
   double window() const { return window_; }
 
@@ -44,9 +52,22 @@ class CubicFlow {
     arm_timeout();
   }
 
+  // What comes while others have the core is read when it is back.
+  void lose_core() {
+    free_at_ = queue_.now() + some_time();
+    queue_.schedule(free_at_ + some_time(), [this] { lose_core(); });
+  }
+  Duration some_time() {
+    return Duration(static_cast<int64_t>(random_.below(2 * static_cast<uint64_t>(slice_.count()))));
+  }
+
   void on_ack(uint64_t number, bool marked) {
     if (number < first_) return;  // called lost
     const Instant now = queue_.now();
+    if (now < free_at_) {
+      queue_.schedule(free_at_, [this, number, marked] { on_ack(number, marked); });
+      return;
+    }
     Sent& sent = sent_[number - first_];
     sent.acknowledged = true;
     --in_flight_;
@@ -117,6 +138,9 @@ class CubicFlow {
   SimBottleneck& bottleneck_;
   const uint32_t flow_;
   const Duration round_trip_;
+  const Duration slice_;
+  Random random_{7};
+  Instant free_at_{};
   std::deque<Sent> sent_;
   uint64_t first_ = 0;  // number of sent_.front()
   uint64_t in_flight_ = 0;
