@@ -84,7 +84,10 @@ void ModelController::end_steady_round(bool queued, bool overflow) {
   // Where drained flights of ours would leave no queue, and none that is long.
   const bool beyond =
       own_share_bytes() > least_window() || round.least_rtt - rtts_.base() >= kLongQueue;
-  if (contest_.begins(drained, queued, beyond, round.lost > 0)) {
+  // After a contest any queue of a drained flight counts: late timers of ours make none.
+  const bool still = queued || (contest_.window() > 0 && round.least_rtt != Duration::max() &&
+                                rtts_.is_queue(round.least_rtt, burst_time_ + rtts_.host_delay()));
+  if (contest_.begins(drained, still, beyond, round.lost > 0)) {
     contest_.begin(static_cast<double>(bytes_in_flight()));
     enter(Phase::kContest);
   }
