@@ -26,18 +26,23 @@ class LinkState:
 
 def link_states() -> dict[str, LinkState]:
     """By name. An interface that goes away meanwhile is left out."""
-    asked = {name: link_state(name) for _, name in socket.if_nameindex()}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        asked = {name: _state(any_socket, name) for _, name in socket.if_nameindex()}
     return {name: state for name, state in asked.items() if state is not None}
 
 
 def link_state(name: str) -> LinkState | None:
     """None: there is no such interface."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        try:
-            flags = _ask(any_socket, name, _SIOCGIFFLAGS, "H")
-            mtu = _ask(any_socket, name, _SIOCGIFMTU, "i")
-        except OSError:
-            return None
+        return _state(any_socket, name)
+
+
+def _state(any_socket: socket.socket, name: str) -> LinkState | None:
+    try:
+        flags = _ask(any_socket, name, _SIOCGIFFLAGS, "H")
+        mtu = _ask(any_socket, name, _SIOCGIFMTU, "i")
+    except OSError:
+        return None
     return LinkState(bool(flags & _IFF_RUNNING), mtu, _speed(name))
 
 
