@@ -24,8 +24,6 @@ class Computing:
         self.product = torch.empty(ROWS, WIDTH)
 
     def __call__(self) -> None:
-        if not self.mean_s:
-            return
         end = time.perf_counter() + self.mean_s * self.times.uniform(1 - SKEW, 1 + SKEW)
         while time.perf_counter() < end:
             torch.mm(self.rows, self.weights[self.turn % WEIGHTS], out=self.product)

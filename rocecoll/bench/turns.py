@@ -92,7 +92,9 @@ class Contender:
 
     def __init__(self, peer: Peer, buffers: Buffers, block_s: float) -> None:
         self.peer, self.buffers, self.block_s = peer, buffers, block_s
-        self.compute = Computing(buffers.rank, buffers.case.after_ms / 1e3)
+        self.compute: Callable[[], None] = lambda: None
+        if buffers.case.after_ms:
+            self.compute = Computing(buffers.rank, buffers.case.after_ms / 1e3)
         self.run: Callable[[], None] = lambda: None
         self.wrong, self.count = 0, 1
         self.gave_up = not self.all_succeed(self.start)
