@@ -187,7 +187,8 @@ class Backend final : public c10d::Backend {
   // Counts a call, shows it to the profiler and records it; null while nobody records.
   CallRecordPtr observe(const Request& request, uint64_t batch = 0);
   void show_profiler(const Request& request, uint64_t sequence, bool message) const;
-  OperationPtr exchange_token(Collective collective, Rank peer, Duration timeout);
+  Result<OperationPtr> exchange_token(Collective collective, Rank peer, Duration timeout);
+  Status await_token(const Result<OperationPtr>& token, Patience& patience);
   // In messages: the global rank.
   std::string global_name(Rank group_rank) const;
   void report_to_first_rank(Duration limit);

@@ -24,7 +24,7 @@ std::string Milliseconds(Duration limit) {
 
 }  // namespace
 
-OperationPtr Backend::exchange_token(Collective collective, Rank peer, Duration timeout) {
+Result<OperationPtr> Backend::exchange_token(Collective collective, Rank peer, Duration timeout) {
   OperationSpec spec = facts_.spec(collective, c10d::kUnsetTimeout);
   spec.timeout = timeout;
   spec.root = peer;
@@ -33,8 +33,13 @@ OperationPtr Backend::exchange_token(Collective collective, Rank peer, Duration 
   buffer.partition = Partition::Even(0, 1);  // a message without elements
   auto operation = std::make_shared<Operation>(std::move(spec), nullptr);
   const Status status = ProgressOf(*runtime_).submit(group_, operation, Progress::Next::kGoesOn);
-  if (!status.ok()) Throw(status);
+  if (!status.ok()) return status;
   return operation;
+}
+
+Status Backend::await_token(const Result<OperationPtr>& token, Patience& patience) {
+  if (!token.ok()) return token.status();
+  return ProgressOf(*runtime_).wait(token.value(), patience, RunSignalHandlers);
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
@@ -71,14 +76,15 @@ std::string Backend::global_name(Rank group_rank) const {
 }
 
 // The first rank may come as late as the group allows, and then waits for as long as its caller
-// does.
+// does. It may also have failed the group before this rank comes: the words are the same.
 void Backend::report_to_first_rank(Duration limit) {
   const Duration group_timeout = Saturated(timeout_.load());
   const Duration timeout = After(Instant(group_timeout), limit).time_since_epoch();
-  exchange_token(Collective::kSend, 0, timeout);
-  const OperationPtr answer = exchange_token(Collective::kRecv, 0, timeout);
-  Patience patience(MonotonicNow(), Duration::max());
-  const Status status = ProgressOf(*runtime_).wait(answer, patience, RunSignalHandlers);
+  Status status = exchange_token(Collective::kSend, 0, timeout).status();
+  if (status.ok()) {
+    Patience patience(MonotonicNow(), Duration::max());
+    status = await_token(exchange_token(Collective::kRecv, 0, timeout), patience);
+  }
   if (status.ok()) return;
   Throw(Status(status.code(), "ProcessGroupRocecoll::monitoredBarrier: Rank " +
                                   global_name(static_cast<Rank>(rank_)) +
@@ -89,7 +95,7 @@ void Backend::report_to_first_rank(Duration limit) {
 
 void Backend::await_all_ranks(Duration limit, bool wait_all_ranks) {
   Patience patience(MonotonicNow(), limit);
-  std::vector<OperationPtr> tokens;
+  std::vector<Result<OperationPtr>> tokens;
   for (Rank peer = 1; peer < facts_.ranks(); ++peer) {
     // The limit below ends the wait: a deadline of the token itself would name one rank at most.
     tokens.push_back(exchange_token(Collective::kRecv, peer, Duration::max()));
@@ -97,7 +103,7 @@ void Backend::await_all_ranks(Duration limit, bool wait_all_ranks) {
   std::string missing;
   Status status;
   for (Rank peer = 1; peer < facts_.ranks(); ++peer) {
-    const Status came = ProgressOf(*runtime_).wait(tokens[peer - 1], patience, RunSignalHandlers);
+    const Status came = await_token(tokens[peer - 1], patience);
     if (came.ok()) continue;
     if (status.ok()) status = came;
     missing += (missing.empty() ? "" : ", ") + global_name(peer);
@@ -106,7 +112,8 @@ void Backend::await_all_ranks(Duration limit, bool wait_all_ranks) {
   if (status.ok()) {
     const Duration timeout = Saturated(timeout_.load());
     for (Rank peer = 1; peer < facts_.ranks(); ++peer) {
-      exchange_token(Collective::kSend, peer, timeout);
+      const Status sent = exchange_token(Collective::kSend, peer, timeout).status();
+      if (!sent.ok()) Throw(sent);
     }
     return;
   }
