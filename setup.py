@@ -31,13 +31,13 @@ from cpp_build import build_directory  # noqa: E402
 from index_page import HOME_URL, checked_home, long_description, project_urls  # noqa: E402
 
 # Whose c10d interface csrc/torch knows, and that the tests have run with.
-TORCH_MINORS = ("2.13", "2.14", "2.15")
+TORCH_MINORS = ("2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15")
 DEPENDENCIES = ["psutil>=5.9", "rich>=13.8", "typer>=0.12"]  # beside torch
 # The commands that need torch and tools. An sdist can be made without.
 BUILDING = {"build", "build_ext", "bdist_wheel", "dist_info", "editable_wheel"}
 
 ANY_TORCH = "ROCECOLL_BUILD_ANY_TORCH"
-SUPPORTED = f"torch {', '.join(TORCH_MINORS[:-1])} or {TORCH_MINORS[-1]}"
+SUPPORTED = f"torch {TORCH_MINORS[0]} to {TORCH_MINORS[-1]}"
 INSTALL_TORCH = f"`pip install 'torch=={TORCH_MINORS[-1]}.*'`"
 
 

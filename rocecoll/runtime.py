@@ -35,7 +35,7 @@ def check_torch(version: str) -> None:
     if here in TORCH_MINORS:
         cure += "build rocecoll for this one, in its source tree: `pip install --no-build-isolation --no-deps --force-reinstall .`"
     else:
-        cure += f"another that this version of rocecoll can be built for: {', '.join(TORCH_MINORS)}"
+        cure += f"another that this version of rocecoll can be built for: {TORCH_MINORS[0]} to {TORCH_MINORS[-1]}"
     raise ImportError(
         f"rocecoll was built for torch {TORCH_VERSION} but this is torch {version}: {cure}"
     )

@@ -23,7 +23,10 @@ import typer
 ROOT = Path(__file__).resolve().parent.parent
 # The minor releases of Python 3 that each torch has wheels for. Those without the global lock are left
 # out: nothing here has been tested with them.
-PYTHONS = {"2.13": range(10, 15), "2.14": range(10, 15), "2.15": range(11, 16)}
+PYTHONS = {
+    **{f"2.{minor}": range(10, 15) for minor in range(9, 15)},
+    "2.15": range(11, 16),
+}
 
 
 class Arch(str, Enum):
@@ -99,7 +102,8 @@ def main(
         build_here(output.resolve())
         return
     if torch not in PYTHONS:
-        raise typer.BadParameter(f"torch {torch}: accepted is {', '.join(PYTHONS)}")
+        oldest, *_, newest = PYTHONS
+        raise typer.BadParameter(f"torch {torch}: accepted is {oldest} to {newest}")
     build_matrix(torch, arch or list(Arch), output.resolve(), only_list)
 
 

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <string>
 
+#include "torch/interface/c10d_interface.h"
 #include "torch/tensors/device_staging.h"
 
 namespace rocecoll::torch_adapter {
@@ -165,7 +166,7 @@ void SetReduction(const char* function, const c10d::ReduceOp& op, OperationSpec&
   }
   spec.reduce_op = found->op;
   if (spec.reduce_op != ReduceOp::kPremulSum) return;
-  const auto* factor = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  const auto* factor = dynamic_cast<const PreMulSumSupplement*>(op.supplement_.get());
   if (!factor) Refuse(function, "ReduceOp.PREMUL_SUM without a factor");
   spec.premul_factor = factor->tensor_factor.defined() ? factor->tensor_factor.item().to<double>()
                                                        : factor->double_factor;

@@ -46,7 +46,7 @@ std::string Options::text() const {
 
 Backend::Backend(std::shared_ptr<Runtime> runtime, GroupSpec group, AlgorithmTable algorithms,
                  c10::intrusive_ptr<Options> options)
-    : c10d::Backend(static_cast<int>(group.rank), static_cast<int>(group.addresses.size())),
+    : BackendInterface(static_cast<int>(group.rank), static_cast<int>(group.addresses.size())),
       runtime_(std::move(runtime)),
       spec_(group),
       facts_{rank_, size_, std::move(algorithms)},

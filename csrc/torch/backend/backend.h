@@ -17,8 +17,8 @@
 #include "runtime/option_value.h"
 #include "runtime/runtime_owner.h"
 #include "torch/backend/batches.h"
-#include "torch/backend/c10d_interface.h"
 #include "torch/backend/requests.h"
+#include "torch/interface/c10d_interface.h"
 #include "torch/observing/recorder.h"
 #include "torch/process/completion_pool.h"
 #include "torch/work/completion_hook.h"
@@ -42,7 +42,7 @@ struct Options : OptionsInterface<Options> {
   const OptionValues values;
 };
 
-class Backend final : public c10d::Backend {
+class Backend final : public BackendInterface {
  public:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Options = torch_adapter::Options;  // instead of the base class's

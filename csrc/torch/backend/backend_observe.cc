@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a call is seen: its sequence number, the profiler's event, the recorder's entry.
-#include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 #include <tuple>
 
 #include "torch/backend/backend.h"
+#include "torch/interface/c10d_interface.h"
 #include "torch/observing/recorder.h"
 
 namespace rocecoll::torch_adapter {

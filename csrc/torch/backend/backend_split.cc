@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "torch/backend/arguments.h"
 #include "torch/backend/backend.h"
+#include "torch/interface/c10d_interface.h"
 
 namespace rocecoll::torch_adapter {
 namespace {
@@ -88,7 +89,7 @@ c10::intrusive_ptr<Backend> Backend::part(
   own->timeout = options ? options->timeout : timeout_.load();
   own->group_name = options ? options->group_name : "";
   if (own->group_name.empty()) own->group_name = spec_.name + ":" + function;
-  if (options) own->group_desc = options->group_desc;
+  if (options) own->group_desc = DescriptionOf(*options);
   GroupSpec group;
   {
     std::lock_guard lock(parts_mutex_);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "torch/backend/backend.h"
-#include "torch/backend/c10d_interface.h"
+#include "torch/interface/c10d_interface.h"
 
 namespace rocecoll::torch_adapter {
 

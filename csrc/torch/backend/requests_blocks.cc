@@ -4,6 +4,7 @@
 
 #include "torch/backend/arguments.h"
 #include "torch/backend/requests.h"
+#include "torch/interface/c10d_interface.h"
 
 namespace rocecoll::torch_adapter {
 
@@ -250,8 +251,8 @@ Request ReduceScatterFromCoalescedRequest(const GroupFacts& group, const Tensors
                                           const c10d::ReduceScatterOptions& options) {
   constexpr const char* kFunction = "reduce_scatter_tensor_coalesced";
   CheckPairs(kFunction, outputs.size(), inputs.size());
-  Request request(OpType::REDUCE_SCATTER_TENSOR_COALESCED,
-                  "rocecoll:reduce_scatter_tensor_coalesced", inputs, outputs, options.asyncOp);
+  Request request(kReduceScatterCoalesced, "rocecoll:reduce_scatter_tensor_coalesced", inputs,
+                  outputs, options.asyncOp);
   AddScattersFrom(kFunction, group, outputs, inputs, options, request);
   return request;
 }

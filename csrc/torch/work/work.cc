@@ -10,6 +10,7 @@
 #include "base/monotonic_clock.h"
 #include "interpreter/process_end.h"
 #include "interpreter/signals.h"
+#include "torch/interface/c10d_interface.h"
 #include "torch/process/completion_pool.h"
 #include "torch/process/errors.h"
 
@@ -199,9 +200,7 @@ void Work::announce() {
   if (call_.hook) {
     const auto duration = std::chrono::nanoseconds(duration_ns_);
     call_.hook->completed(
-        submitted_ ? std::make_shared<c10d::WorkInfo>(opType_, getSequencenumber(), started_,
-                                                      started_ + duration, duration)
-                   : nullptr);
+        submitted_ ? MakeWorkInfo(opType_, getSequencenumber(), started_, duration) : nullptr);
   }
   if (batch_ != nullptr) batch_->on_operation_done(failure_, 1);
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.distributed as dist
+import torch_features
 from exact import assert_same
 from reference import assert_like_gloo
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -43,26 +44,26 @@ def all_reduce_coalesced(group: dist.ProcessGroup) -> list[torch.Tensor]:
 
 
 def all_gather(group: dist.ProcessGroup) -> list[torch.Tensor]:
-    along_rows = functional.all_gather_single(integers(4, 3), 0, group)
-    along_columns = functional.all_gather_single(integers(4, 3, dtype=torch.uint8), 1, group)
+    along_rows = torch_features.all_gather_single(integers(4, 3), 0, group)
+    along_columns = torch_features.all_gather_single(integers(4, 3, dtype=torch.uint8), 1, group)
     return [along_rows, along_columns]
 
 
 def all_gather_coalesced(group: dist.ProcessGroup) -> list[torch.Tensor]:
-    return functional.all_gather_single_coalesced([integers(4, 3), integers(1)], group)
+    return torch_features.all_gather_single_coalesced([integers(4, 3), integers(1)], group)
 
 
 def reduce_scatter(group: dist.ProcessGroup) -> list[torch.Tensor]:
     size = dist.get_world_size()
-    along_rows = functional.reduce_scatter_single(integers(2 * size, 3), "sum", 0, group)
-    along_columns = functional.reduce_scatter_single(integers(3, 4 * size), "max", 1, group)
+    along_rows = torch_features.reduce_scatter_single(integers(2 * size, 3), "sum", 0, group)
+    along_columns = torch_features.reduce_scatter_single(integers(3, 4 * size), "max", 1, group)
     return [along_rows, along_columns]
 
 
 def reduce_scatter_coalesced(group: dist.ProcessGroup) -> list[torch.Tensor]:
     size = dist.get_world_size()
     inputs = [integers(2 * size, 3), integers(3, size)]
-    return functional.reduce_scatter_single_coalesced(inputs, "sum", [0, 1], group)
+    return torch_features.reduce_scatter_single_coalesced(inputs, "sum", [0, 1], group)
 
 
 def all_to_all_single(group: dist.ProcessGroup) -> list[torch.Tensor]:
@@ -144,8 +145,8 @@ def gradients(group: dist.ProcessGroup) -> list[torch.Tensor]:
         leaf.requires_grad_()
     results = [
         functional.all_reduce(leaves[0], "sum", group),
-        functional.all_gather_single_autograd(leaves[1], 0, group),
-        functional.reduce_scatter_single_autograd(leaves[2], "sum", 0, group),
+        torch_features.all_gather_single_autograd(leaves[1], 0, group),
+        torch_features.reduce_scatter_single_autograd(leaves[2], "sum", 0, group),
         functional.all_to_all_single_autograd(leaves[3], splits, splits, group),
         *functional.all_reduce_coalesced([leaves[4]], "sum", group),
     ]
@@ -168,9 +169,9 @@ def test_gradients(shared_pool, size: int) -> None:
 
 def model(inputs: torch.Tensor, weight: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
     """A sharded layer: gathers its input, computes, scatters the sum; with dist's own calls too."""
-    gathered = functional.all_gather_single_autograd(inputs, 0, group)
+    gathered = torch_features.all_gather_single_autograd(inputs, 0, group)
     hidden = (gathered @ weight).relu()
-    scattered = functional.reduce_scatter_single_autograd(hidden, "sum", 0, group)
+    scattered = torch_features.reduce_scatter_single_autograd(hidden, "sum", 0, group)
     swapped = functional.all_to_all_single_autograd(scattered, None, None, group)
     total = torch.tensor(1.0, dtype=torch.float64) * swapped.detach().sum()
     dist.all_reduce(total, group=group)  # in place: the compiler makes it a functional one

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from exact import assert_same
+from torch_features import needs_ordered_groups
 
 pytestmark = [pytest.mark.quick, pytest.mark.lossy]
 
@@ -148,6 +149,7 @@ def check_in_group() -> None:
         dist.destroy_process_group(group)
 
 
+@needs_ordered_groups
 def test_in_group(shared_pool) -> None:
     shared_pool(3).run(check_in_group)
 

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from exact import PREMUL_FACTOR, torch_op
 from torch.distributed.distributed_c10d import _coalescing_manager
+from torch_features import GLOO_HAS_ALL_TO_ALL
 
 pytestmark = pytest.mark.quick
 
@@ -235,6 +236,8 @@ def compare(name: str) -> None:
 @pytest.mark.lossy
 @pytest.mark.parametrize("name", CASES)
 def test_like_gloo(shared_pool, name: str) -> None:
+    if name == "exchanged_into_the_same" and not GLOO_HAS_ALL_TO_ALL:
+        pytest.skip("before torch 2.12 gloo has no alltoall")
     shared_pool(RANKS).run(compare, name)
 
 

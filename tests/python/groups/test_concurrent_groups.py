@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from exact import assert_same
 from reference import own_groups
+from torch_features import needs_ordered_groups
 
 pytestmark = [pytest.mark.quick, pytest.mark.lossy]
 
@@ -224,6 +225,7 @@ def check_ways_to_make_groups() -> None:
     finish(*begin_all_kinds(listed, 8))
 
 
+@needs_ordered_groups
 def test_ways_to_make_groups(own_pool) -> None:
     """torch names groups by how many there were on each rank: afterwards only some count one more."""
     with own_pool(4) as pool:
@@ -257,6 +259,7 @@ def check_rings_in_groups() -> None:
         assert_same(actual, expected, "ring")
 
 
+@needs_ordered_groups
 @pytest.mark.parametrize("size", [2, 3])
 def test_rings_in_groups(shared_pool, size: int) -> None:
     shared_pool(size).run(check_rings_in_groups)

@@ -69,7 +69,7 @@ def test_another_patch_of_the_same_torch_is_taken() -> None:
             "build rocecoll for this one, in its source tree: "
             "`pip install --no-build-isolation --no-deps --force-reinstall .`",
         ),
-        ("3.0.0", "another that this version of rocecoll can be built for: 2.13, 2.14, 2.15"),
+        ("3.0.0", "another that this version of rocecoll can be built for: 2.13 to 2.15"),
     ],
 )
 def test_another_torch_is_refused_with_what_to_do(

@@ -52,7 +52,7 @@ OF_THE_CORE = {"base", "transport", "collectives", "operations", "engine", "prog
 MAY_INCLUDE["interpreter"] = {"base"}
 BINDING = OF_THE_CORE | {"interpreter"}
 MAY_INCLUDE["python"] = BINDING
-TORCH_ROOMS = ("process", "tensors", "observing", "work", "backend", "torch")
+TORCH_ROOMS = ("interface", "process", "tensors", "observing", "work", "backend", "torch")
 for height, room in enumerate(TORCH_ROOMS):
     MAY_INCLUDE[room] = BINDING | set(TORCH_ROOMS[:height])
 # Tests of what every implementation of a layer's contracts has to do, and of layers together.
@@ -66,7 +66,7 @@ CORE = tuple(
 # bindings measure what they wait for.
 CLOCK_OWNERS = re.compile(
     r"^csrc/(base/(wall|monotonic)_clock|transport/datagram/udp/udp_(port|receiver)"
-    r"|transport/shm/copy_timer|engine/progress/(progress|engine_lock)\w*|torch/\w+/(work|recorder|backend_monitored_barrier))\.(h|cc)$"
+    r"|transport/shm/copy_timer|engine/progress/(progress|engine_lock)\w*|torch/\w+/(work|recorder|backend_monitored_barrier|c10d_interface))\.(h|cc)$"
 )
 CLOCK = (
     r"\b(clock_gettime|steady_clock|system_clock|high_resolution_clock|gettimeofday)\b"

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What older torches lack or call by another name: for tests that run with each of them."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed import _functional_collectives as functional
+
+# Before, a group's ranks were sorted.
+needs_ordered_groups = pytest.mark.skipif(
+    "sort_ranks" not in inspect.signature(dist.new_group).parameters,
+    reason="before torch 2.12 the ranks of a group are sorted",
+)
+HAS_SHRINK = hasattr(dist, "shrink_group")
+needs_shrink = pytest.mark.skipif(not HAS_SHRINK, reason="before torch 2.10 no group shrinks")
+GLOO_HAS_ALL_TO_ALL = torch.__version__ >= "2.12"
+
+# The names of torch 2.13 and later, else those of before.
+all_gather_single = getattr(functional, "all_gather_single", functional.all_gather_tensor)
+all_gather_single_autograd = getattr(
+    functional, "all_gather_single_autograd", functional.all_gather_tensor_autograd
+)
+all_gather_single_coalesced = getattr(
+    functional, "all_gather_single_coalesced", functional.all_gather_into_tensor_coalesced
+)
+reduce_scatter_single = getattr(
+    functional, "reduce_scatter_single", functional.reduce_scatter_tensor
+)
+reduce_scatter_single_autograd = getattr(
+    functional, "reduce_scatter_single_autograd", functional.reduce_scatter_tensor_autograd
+)
+reduce_scatter_single_coalesced = getattr(
+    functional, "reduce_scatter_single_coalesced", functional.reduce_scatter_tensor_coalesced
+)
