@@ -120,7 +120,7 @@ except ImportError as error:
 REFUSES = """
 import sys, types
 broken = types.ModuleType("rocecoll._build_info")
-broken.TORCH_VERSION, broken.TORCH_MINORS = "1.0.0", ()
+broken.TORCH_VERSION, broken.TORCH_MINORS = "1.0.0", ("1.0",)
 sys.modules["rocecoll._build_info"] = broken
 """
 HAS_NO_LIBRARY = """
