@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -19,20 +21,21 @@ HAS_SHRINK = hasattr(dist, "shrink_group")
 needs_shrink = pytest.mark.skipif(not HAS_SHRINK, reason="before torch 2.10 no group shrinks")
 GLOO_HAS_ALL_TO_ALL = torch.__version__ >= "2.12"
 
-# The names of torch 2.13 and later, else those of before.
-all_gather_single = getattr(functional, "all_gather_single", functional.all_gather_tensor)
-all_gather_single_autograd = getattr(
-    functional, "all_gather_single_autograd", functional.all_gather_tensor_autograd
+
+def _named(name: str, before: str) -> Callable[..., Any]:
+    """A functional collective by its name of torch 2.13 and later, else by the one of before."""
+    return getattr(functional, name if hasattr(functional, name) else before)
+
+
+all_gather_single = _named("all_gather_single", "all_gather_tensor")
+all_gather_single_autograd = _named("all_gather_single_autograd", "all_gather_tensor_autograd")
+all_gather_single_coalesced = _named(
+    "all_gather_single_coalesced", "all_gather_into_tensor_coalesced"
 )
-all_gather_single_coalesced = getattr(
-    functional, "all_gather_single_coalesced", functional.all_gather_into_tensor_coalesced
+reduce_scatter_single = _named("reduce_scatter_single", "reduce_scatter_tensor")
+reduce_scatter_single_autograd = _named(
+    "reduce_scatter_single_autograd", "reduce_scatter_tensor_autograd"
 )
-reduce_scatter_single = getattr(
-    functional, "reduce_scatter_single", functional.reduce_scatter_tensor
-)
-reduce_scatter_single_autograd = getattr(
-    functional, "reduce_scatter_single_autograd", functional.reduce_scatter_tensor_autograd
-)
-reduce_scatter_single_coalesced = getattr(
-    functional, "reduce_scatter_single_coalesced", functional.reduce_scatter_tensor_coalesced
+reduce_scatter_single_coalesced = _named(
+    "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced"
 )

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where c10d's interface differs between the releases of torch that setup.py names: base classes
-// with one interface for all of them.
+// Where c10d's interface differs between the releases of torch that setup.py names: base classes,
+// names and calls that are the same with all of them.
 #pragma once
 
 #if __has_include(<torch/headeronly/version.h>)
@@ -71,6 +71,12 @@ class ProcessGroupInterface : public c10d::ProcessGroup {
 #endif
 };
 
+#else
+
+using ProcessGroupInterface = c10d::ProcessGroup;
+
+#endif
+
 #if TORCH_VERSION_MINOR < 11
 
 // Options have no description of the group; ours have one all the same.
@@ -82,16 +88,12 @@ struct DescribedOptions : c10d::Backend::Options {
 template <typename Derived>
 using OptionsInterface = DescribedOptions;
 
-#else
+#elif TORCH_VERSION_MINOR < 14
 
 template <typename Derived>
 using OptionsInterface = c10d::Backend::Options;
 
-#endif
-
 #else
-
-using ProcessGroupInterface = c10d::ProcessGroup;
 
 // torch copies a group's options for its parts, and shares them where the copy has lost its type.
 template <typename Derived>
