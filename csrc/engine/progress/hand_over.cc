@@ -51,7 +51,7 @@ HandOver::Wakes HandOver::give_up() {
 
 HandOver::Wakes HandOver::left(bool pending, Instant next_deadline) {
   if (pending) return call();
-  return {.thread = thread_mark_.later_than(next_deadline)};
+  return {.thread_soon = thread_mark_.later_than(next_deadline)};
 }
 
 HandOver::Wakes HandOver::completed() {

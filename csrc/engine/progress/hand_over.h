@@ -23,7 +23,8 @@
 //    Whoever steps the engine later compares the new deadline with the mark, under or after the
 //    same lock, and wakes the sleeper when it is earlier (stepped, left). Who drives, or submits
 //    and will wait, wakes the thread only when it leaves: until then it keeps the deadlines itself.
-//    A parked thread looks by itself soon.
+//    A parked thread looks by itself soon, and one that listens need only do so, too: it gets an
+//    alarm (thread_soon), as to wake it now would take the core from whoever leaves.
 // 2. Completion. The finisher sets done, then looks for sleepers (completed); the sleeper announces
 //    itself (its mark and about_to_sleep, or line_up), then looks at done. The later of them sees
 //    what the other wrote. Those in line look and fall asleep under a mutex, and whoever wakes them
@@ -81,6 +82,7 @@ class HandOver {
     bool waiters = false;  // all that stand in line
     bool driver = false;
     bool thread = false;
+    bool thread_soon = false;  // in kShortPark
   };
 
   // A caller that waits. True: it drives, until give_up().

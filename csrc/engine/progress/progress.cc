@@ -101,6 +101,7 @@ void Progress::Impl::wake(HandOver::Wakes whom) {
   }
   if (whom.driver) driver_waker.wake();
   if (whom.thread) thread_waker.wake();
+  if (whom.thread_soon) thread_waker.wake_in(HandOver::kShortPark);
 }
 
 // Hands completed operations back, with no lock held, and adds what they kept alive to `owners`.

@@ -4,12 +4,15 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
+#include <memory>
 #include <utility>
 
 #include "base/check.h"
@@ -27,7 +30,9 @@ class Waker {
   static Result<Waker> Open() {
     Descriptor fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (!fd.valid()) return SystemError("cannot make a thread that can be woken (eventfd)");
-    return Waker(std::move(fd));
+    Descriptor alarm(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+    if (!alarm.valid()) return SystemError("cannot make a thread that can be woken (timerfd)");
+    return Waker(std::move(fd), std::move(alarm));
   }
 
   // Thread safe. Sticky: wakes the sleep() that is under way, else the next one.
@@ -37,12 +42,19 @@ class Waker {
     const ssize_t written = write(fd_, &one, sizeof(one));
     ROCECOLL_CHECK(written == sizeof(one) || errno == EAGAIN);
   }
+  // Thread safe. Has the sleep() that is under way, else the next one, end in so much time at the
+  // latest, whatever its limit. For who has no time to lose: wake() has the thread run at once, on
+  // this core perhaps. Until a sleep has ended the first call counts.
+  void wake_in(Duration time) {
+    if (!*alarmed_ && !alarmed_->exchange(true)) set_alarm(time);
+  }
   // Sleeps until a descriptor of `handle` is readable, wake(), or `limit` has passed. Takes one
-  // wake() back.
+  // wake() back, and wake_in().
   void sleep(const WaitHandle& handle, Duration limit) {
-    std::array<pollfd, 1 + WaitHandle::kMostDescriptors> fds;
+    std::array<pollfd, 2 + WaitHandle::kMostDescriptors> fds;
     nfds_t count = 0;
     fds[count++] = {fd_, POLLIN, 0};
+    fds[count++] = {alarm_, POLLIN, 0};
     for (const int descriptor : handle.descriptors()) fds[count++] = {descriptor, POLLIN, 0};
     if (limit < Duration{0}) limit = Duration{0};
     timespec timeout;
@@ -56,12 +68,27 @@ class Waker {
       const ssize_t taken = read(fd_, &count, sizeof(count));
       ROCECOLL_CHECK(taken == sizeof(count) || errno == EAGAIN);  // another sleeper took it
     }
+    if (!*alarmed_) return;
+    // In this order: whoever finds it still set has left what it is about before we look.
+    set_alarm(Duration{0});
+    *alarmed_ = false;
   }
 
  private:
-  explicit Waker(Descriptor fd) : fd_(std::move(fd)) {}
+  Waker(Descriptor fd, Descriptor alarm) : fd_(std::move(fd)), alarm_(std::move(alarm)) {}
+
+  // 0: none.
+  void set_alarm(Duration time) {
+    itimerspec when{};
+    when.it_value.tv_sec = static_cast<time_t>(time.count() / 1'000'000'000);
+    when.it_value.tv_nsec = static_cast<long>(time.count() % 1'000'000'000);
+    const int set = timerfd_settime(alarm_, 0, &when, nullptr);
+    ROCECOLL_CHECK(set == 0);
+  }
 
   Descriptor fd_;
+  Descriptor alarm_;  // timerfd
+  std::unique_ptr<std::atomic<bool>> alarmed_ = std::make_unique<std::atomic<bool>>(false);
 };
 
 }  // namespace rocecoll

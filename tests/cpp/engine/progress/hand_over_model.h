@@ -102,6 +102,7 @@ inline void Model::serve(Actor& actor) {
       break;
     case Place::kParked:
       world.thread_woken = false;
+      world.thread_alarm = kNoTick;
       actor.place = Place::kDuty;
       break;
     case Place::kListen:
@@ -121,6 +122,7 @@ inline void Model::serve(Actor& actor) {
     }
     case Place::kListening:
       world.thread_woken = false;
+      world.thread_alarm = kNoTick;
       actor.place = Place::kListenEnd;
       break;
     default:
@@ -338,7 +340,7 @@ inline std::string Model::wrong() const {
   for (size_t i = 0; i < actors(); ++i) {
     const Actor& actor = world.actors[i];
     const bool steps = actor.place == Place::kListening || actor.place == Place::kNapping;
-    if (steps && Asleep(actor) && actor.until <= latest) kept = true;
+    if (steps && Asleep(actor) && wakes_at(actor) <= latest) kept = true;
     if (i == 0 || !Asleep(actor)) continue;
     if (done(scenario_.callers[i - 1])) return "a caller sleeps though its operation is done";
     if (actor.place == Place::kInLine && drivers == 0)

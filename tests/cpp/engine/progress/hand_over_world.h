@@ -124,7 +124,13 @@ enum class Stage : uint8_t { kAbsent, kMailed, kIn, kCompleted, kDone };
 enum class Packet : uint8_t { kUnsent, kArrived, kRead };
 
 struct Actor {
-  enum Wake : uint8_t { kPassLine = 1, kNotifyLine = 2, kDriver = 4, kThread = 8 };
+  enum Wake : uint8_t {
+    kPassLine = 1,
+    kNotifyLine = 2,
+    kDriver = 4,
+    kThread = 8,
+    kThreadSoon = 16
+  };
   Place place = Place::kSubmit;
   uint8_t wakes = 0;      // still to be done, before all else
   uint8_t finishing = 0;  // completed operations, next; 2: has looked for sleepers already
@@ -145,6 +151,7 @@ struct World {
   std::array<Stage, kMost> stages{};
   std::array<Packet, kMost> packets{};
   Tick timer = kNoTick;
+  Tick thread_alarm = kNoTick;
   Tick now = 10;
   uint8_t ticks_left = 0;
   bool due = false;  // submitted under the lock, not stepped since: the engine's deadline is now
@@ -153,7 +160,6 @@ struct World {
   bool driver_woken = false;
   bool thread_woken = false;
   bool stopped = false;
-  bool unused = false;  // so that no byte is padding
 };
 static_assert(std::is_trivially_copyable_v<World>);
 static_assert(std::has_unique_object_representations_v<World>);
@@ -235,11 +241,15 @@ class Surroundings {
            (actor.place == Place::kParked || actor.place == Place::kListening ||
             actor.place == Place::kInLine || actor.place == Place::kNapping);
   }
+  bool is_thread(const Actor& actor) const { return &actor == world.actors.data(); }
+  Tick wakes_at(const Actor& actor) const {
+    return is_thread(actor) ? std::min(actor.until, world.thread_alarm) : actor.until;
+  }
   // When the first sleeper gets up by itself.
   Tick earliest_alarm() const {
     Tick earliest = kNoTick;
     for (const Actor& actor : world.actors) {
-      if (Asleep(actor)) earliest = std::min(earliest, actor.until);
+      if (Asleep(actor)) earliest = std::min(earliest, wakes_at(actor));
     }
     return earliest;
   }
@@ -264,7 +274,7 @@ inline bool Surroundings::enabled(size_t index) const {
   const Actor& actor = world.actors[index];
   if ((actor.wakes & Actor::kPassLine) != 0) return !world.line;
   if (actor.wakes != 0 || actor.finishing != 0) return true;
-  const bool alarm = world.now >= actor.until;
+  const bool alarm = world.now >= wakes_at(actor);
   switch (actor.place) {
     case Place::kEnd:
       return false;
@@ -360,6 +370,7 @@ inline void Surroundings::tell(Actor& actor, HandOver::Wakes wakes) {
   if (wakes.waiters) actor.wakes |= Actor::kPassLine | Actor::kNotifyLine;
   if (wakes.driver) actor.wakes |= Actor::kDriver;
   if (wakes.thread) actor.wakes |= Actor::kThread;
+  if (wakes.thread_soon) actor.wakes |= Actor::kThreadSoon;
   if (faulty(Fault::kWakesTheLineWithoutItsMutex)) {
     actor.wakes &= static_cast<uint8_t>(~Actor::kPassLine);
   }
@@ -385,6 +396,12 @@ inline void Surroundings::wake_next(Actor& actor) {
       break;
     case Actor::kThread:
       world.thread_woken |= sticky || sleeps(Place::kParked) || sleeps(Place::kListening);
+      break;
+    case Actor::kThreadSoon:
+      if (world.thread_alarm == kNoTick) {
+        world.thread_alarm =
+            static_cast<Tick>(world.now + HandOver::kShortPark / At(1).time_since_epoch());
+      }
       break;
     default:
       break;

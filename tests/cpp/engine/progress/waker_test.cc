@@ -5,6 +5,9 @@
 #include <sys/eventfd.h>
 
 #include <array>
+#include <chrono>
+
+#include "base/monotonic_clock.h"
 
 namespace rocecoll {
 namespace {
@@ -32,6 +35,28 @@ TEST(Waker, AWakeEndsTheSleepAfterIt) {
   waker.wake();
   waker.sleep({}, Duration::max());
   waker.sleep({}, std::chrono::milliseconds(1));  // it was taken back
+}
+
+// A sleep for ever ends, so that the alarm is what has ended it.
+TEST(Waker, AnAlarmEndsASleepLater) {
+  Waker waker = Waker::Open().take();
+  for (int i = 0; i < 2; ++i) {
+    const Instant begun = MonotonicNow();
+    waker.wake_in(std::chrono::milliseconds(5));
+    waker.wake_in(std::chrono::hours(1));  // the first one counts
+    waker.sleep({}, Duration::max());
+    EXPECT_GE(MonotonicNow() - begun, std::chrono::milliseconds(5)) << i;
+  }
+}
+
+TEST(Waker, WhoeverIsWokenBeforeHasNoAlarmAnyMore) {
+  Waker waker = Waker::Open().take();
+  waker.wake_in(std::chrono::milliseconds(1));
+  waker.wake();
+  waker.sleep({}, Duration::max());
+  const Instant begun = MonotonicNow();
+  waker.sleep({}, std::chrono::milliseconds(20));
+  EXPECT_GE(MonotonicNow() - begun, std::chrono::milliseconds(20));
 }
 
 }  // namespace
