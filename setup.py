@@ -31,7 +31,7 @@ from cpp_build import build_directory  # noqa: E402
 from index_page import HOME_URL, checked_home, long_description, project_urls  # noqa: E402
 
 # Whose c10d interface csrc/torch knows, and that the tests have run with.
-TORCH_MINORS = ("2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15")
+TORCH_MINORS = ("2.7", "2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15")
 DEPENDENCIES = ["psutil>=5.9", "rich>=13.8", "typer>=0.12"]  # beside torch
 # The commands that need torch and tools. An sdist can be made without.
 BUILDING = {"build", "build_ext", "bdist_wheel", "dist_info", "editable_wheel"}
@@ -48,7 +48,8 @@ def fail(message: str) -> NoReturn:
 # What the build asks of torch, printed by an interpreter that has it.
 ASK_TORCH = """
 import importlib.metadata, torch
-print(torch.__path__[0], importlib.metadata.version("torch"), int(torch._C._GLIBCXX_USE_CXX11_ABI))
+print(torch.__path__[0], importlib.metadata.version("torch"), int(torch._C._GLIBCXX_USE_CXX11_ABI),
+      getattr(torch._C, "_PYBIND11_BUILD_ABI", None) or "any")
 """
 
 
@@ -57,6 +58,7 @@ class Torch:
     directory: str
     version: str
     cxx11_abi: str
+    pybind11_abi: str  # "any": modules share types whatever compiler built them
 
     @property
     def minor(self) -> str:
@@ -89,7 +91,7 @@ def find_torch() -> Torch:
             [*python, "-c", ASK_TORCH], capture_output=True, text=True, check=False
         )
         if asked.returncode == 0:
-            torch = Torch(*asked.stdout.split("\n")[-2].rsplit(" ", 2))
+            torch = Torch(*asked.stdout.split("\n")[-2].rsplit(" ", 3))
             check_supported(torch)
             return torch
         answers[python[0]] = (asked.stderr.strip().splitlines() or ["no answer"])[-1]
@@ -234,6 +236,7 @@ class CMakeBuild(build_ext):
             "-DROCECOLL_UNITY=ON",
             f"-DROCECOLL_TORCH_DIR={torch.directory}",
             f"-DROCECOLL_TORCH_CXX11_ABI={torch.cxx11_abi}",
+            f"-DROCECOLL_TORCH_PYBIND11_ABI={torch.pybind11_abi}",
         )
         jobs = ["-j", str(self.parallel)] if self.parallel else []
         self.call(cmake, "--build", str(build), *jobs)

@@ -174,7 +174,12 @@ def _set_pg_timeout(plain: Callable[..., None], *args: Any, **kwargs: Any) -> No
     group: Any = call.arguments.get("group") or dist.group.WORLD
     if not _ours(group):
         return plain(*args, **kwargs)
-    group.set_timeout(call.arguments["timeout"])
+    if hasattr(group, "set_timeout"):
+        group.set_timeout(call.arguments["timeout"])
+    else:  # before torch 2.9
+        for backend in {group._get_backend(device) for device in group._device_types}:
+            if isinstance(backend, Backend):
+                backend._set_default_timeout(call.arguments["timeout"])
     return None
 
 

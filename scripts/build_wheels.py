@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The minor releases of Python 3 that each torch has wheels for. Those without the global lock are left
 # out: nothing here has been tested with them.
 PYTHONS = {
+    **{f"2.{minor}": range(10, 14) for minor in (7, 8)},
     **{f"2.{minor}": range(10, 15) for minor in range(9, 15)},
     "2.15": range(11, 16),
 }

@@ -76,6 +76,9 @@ void BindGroups(py::module_& module) {
   py::class_<Options, c10d::Backend::Options, c10::intrusive_ptr<Options>>(module, "Options")
       .def(py::init(&MakeOptions))
       .def_readonly("values", &Options::values)
+      // Here because torch's own class has had them only since 2.9 and 2.11.
+      .def_readwrite("group_name", &Options::group_name)
+      .def_readwrite("global_ranks_in_group", &Options::global_ranks_in_group)
       .def_readwrite("group_desc", &Options::group_desc)
       .def("__repr__", &Options::text)
       .def("__eq__", &Equal)

@@ -87,7 +87,7 @@ c10::intrusive_ptr<Backend> Backend::part(
   }
   auto own = c10::make_intrusive<Options>(inherited);
   own->timeout = options ? options->timeout : timeout_.load();
-  own->group_name = options ? options->group_name : "";
+  own->group_name = options ? NameOf(*options) : "";
   if (own->group_name.empty()) own->group_name = spec_.name + ":" + function;
   if (options) own->group_desc = DescriptionOf(*options);
   GroupSpec group;

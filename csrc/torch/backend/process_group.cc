@@ -24,7 +24,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> ProcessGroup::splitGroup(
     const std::optional<std::string>& name, const std::optional<std::string>& description,
     const std::optional<std::vector<c10::Device>>& devices) {
   const auto parent = getDefaultBackend();
-  const auto given = options ? *options : parent->getBackendOptions();
+  auto& whole = InterfaceOf(*parent);
+  const auto given = options ? *options : whole.getBackendOptions();
   const auto* chosen = dynamic_cast<const Options*>(given.get());
   TORCH_CHECK_TYPE(chosen != nullptr, "split_group: pg_options must be rocecoll.Options");
   auto own = c10::make_intrusive<Options>(*chosen);
@@ -35,7 +36,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> ProcessGroup::splitGroup(
   std::vector<int> members = ranks;
   std::sort(members.begin(), members.end());
   auto store = c10::make_intrusive<c10d::PrefixStore>(own->group_name + "/", store_);
-  const auto made = parent->split(store, members, own);
+  const auto made = whole.split(store, members, own);
   if (made == nullptr) return nullptr;
   const auto part = c10::intrusive_ptr<Backend>::reclaim_copy(dynamic_cast<Backend*>(made.get()));
   std::vector<c10::DeviceType> types;

@@ -6,6 +6,7 @@
 
 #include "collectives/reduce.h"
 #include "torch/backend/arguments.h"
+#include "torch/interface/c10d_interface.h"
 #include "torch/tensors/local_reduction.h"
 
 namespace rocecoll::torch_adapter {
@@ -114,7 +115,8 @@ Request AllReduceRequest(const GroupFacts& group, const Tensors& tensors,
   constexpr const char* kFunction = "allreduce";
   CheckAlike(kFunction, tensors);
   CheckTensor(kFunction, tensors[0]);
-  Request request(OpType::ALLREDUCE, "rocecoll:all_reduce", tensors, tensors, options.asyncOp);
+  Request request(OpType::ALLREDUCE, "rocecoll:all_reduce", tensors, tensors,
+                  IsAsynchronous(options));
   AddAllReduce(kFunction, group, tensors, options, request);
   return request;
 }
@@ -130,7 +132,7 @@ Request AllReduceCoalescedRequest(const GroupFacts& group, const Tensors& tensor
     }
   }
   Request request(OpType::ALLREDUCE_COALESCED, "rocecoll:all_reduce_coalesced", tensors, tensors,
-                  options.asyncOp);
+                  IsAsynchronous(options));
   request.specs.reserve(tensors.size());
   for (const at::Tensor& target : Targets({tensors}, Access::kReadWrite, *request.staging)) {
     AddAllReduce(kFunction, group, {target}, options, request);
@@ -157,7 +159,7 @@ Request SparseAllReduceRequest(const GroupFacts& group, const Tensors& tensors,
            "ReduceOp.SUM)");
   }
   Request request(OpType::ALLREDUCE, "rocecoll:sparse_all_reduce", tensors, tensors,
-                  options.asyncOp);
+                  IsAsynchronous(options));
   request.add(group, Collective::kAllreduce, options.timeout, tensor);
   return request;
 }
@@ -169,7 +171,8 @@ Request BroadcastRequest(const GroupFacts& group, const Tensors& tensors,
       RootTensor(kFunction, group, tensors, options.rootRank, options.rootTensor);
   CheckAlike(kFunction, tensors);
   CheckTensor(kFunction, tensor);
-  Request request(OpType::BROADCAST, "rocecoll:broadcast", tensors, tensors, options.asyncOp);
+  Request request(OpType::BROADCAST, "rocecoll:broadcast", tensors, tensors,
+                  IsAsynchronous(options));
   OperationSpec& spec = request.add(group, Collective::kBroadcast, options.timeout, tensor);
   spec.root = static_cast<Rank>(options.rootRank);
   const bool is_root = options.rootRank == group.rank;
@@ -185,7 +188,7 @@ Request ReduceRequest(const GroupFacts& group, const Tensors& tensors,
   constexpr const char* kFunction = "reduce";
   RootTensor(kFunction, group, tensors, options.rootRank, options.rootTensor);
   const at::Tensor& tensor = Single(kFunction, "", tensors);
-  Request request(OpType::REDUCE, "rocecoll:reduce", tensors, tensors, options.asyncOp);
+  Request request(OpType::REDUCE, "rocecoll:reduce", tensors, tensors, IsAsynchronous(options));
   OperationSpec& spec = request.add(group, Collective::kReduce, options.timeout, tensor);
   spec.root = static_cast<Rank>(options.rootRank);
   SetReduction(kFunction, options.reduceOp, spec);
@@ -197,7 +200,7 @@ Request ReduceRequest(const GroupFacts& group, const Tensors& tensors,
 }
 
 Request BarrierRequest(const GroupFacts& group, const c10d::BarrierOptions& options) {
-  Request request(OpType::BARRIER, "rocecoll:barrier", {}, {}, options.asyncOp);
+  Request request(OpType::BARRIER, "rocecoll:barrier", {}, {}, IsAsynchronous(options));
   request.specs.push_back(group.spec(Collective::kBarrier, options.timeout));
   return request;
 }

@@ -3,7 +3,6 @@
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/EmptyTensor.h>
-#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -11,6 +10,8 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+
+#include "torch/interface/host_allocator.h"
 
 namespace rocecoll::torch_adapter {
 namespace {
@@ -123,7 +124,7 @@ std::byte* DeviceStaging::make_image(std::span<const at::Tensor> tensors) {
   int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
   if (bytes == 0) return nullptr;
-  at::Tensor image = at::detail::empty_generic({bytes}, at::getHostAllocator(device_.type()),
+  at::Tensor image = at::detail::empty_generic({bytes}, HostAllocator(device_.type()),
                                                c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                at::kByte, std::nullopt);
   auto* const base = static_cast<std::byte*>(image.mutable_data_ptr());
@@ -197,16 +198,15 @@ void DeviceStaging::record_uses() {
   const bool fetching = std::any_of(operations_.begin(), operations_.end(),
                                     [](const auto& operation) { return operation->fetching(); });
   const c10::impl::VirtualGuardImpl guard(device_.type());
-  at::HostAllocator* const host = at::getHostAllocator(device_.type());
   for (const Piece& piece : pieces_) {
     const c10::DataPtr& image = piece.image.storage().data_ptr();
     const c10::DataPtr& tensor = piece.tensor.storage().data_ptr();
     if (fetching) {
-      host->record_event(image.get(), image.get_context(), streams_->in);
+      RecordUse(device_.type(), image, streams_->in);
       guard.recordDataPtrOnStream(tensor, streams_->in);
     }
     if (piece.stored) {
-      host->record_event(image.get(), image.get_context(), streams_->out);
+      RecordUse(device_.type(), image, streams_->out);
       guard.recordDataPtrOnStream(tensor, streams_->out);
     }
   }

@@ -8,6 +8,7 @@ import threading
 import pytest
 import torch
 import torch.distributed as dist
+import torch_features
 from harness import Pool
 from torch.distributed.distributed_c10d import _coalescing_manager
 
@@ -99,6 +100,7 @@ def check_fast_paths(device: torch.device | None, async_ops: bool) -> None:
     assert all((tensor == rank * size).all() for tensor in scattered)
 
 
+@torch_features.needs_calls_in_batches
 @pytest.mark.lossy
 def test_mixed_collectives(pool: Pool) -> None:
     pool.run(check_mixed_collectives)

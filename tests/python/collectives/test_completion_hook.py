@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+import torch_features
 from torch.distributed.distributed_c10d import _coalescing_manager
 
 pytestmark = pytest.mark.quick
@@ -56,6 +57,7 @@ def check_hook() -> None:
     dist.destroy_process_group(group)
 
 
+@torch_features.needs_calls_in_batches
 @pytest.mark.parametrize("size", [2, 3])
 def test_hook(shared_pool, size: int) -> None:
     shared_pool(size).run(check_hook)
@@ -136,7 +138,7 @@ def check_times_out(sparse: bool) -> None:
             with pytest.raises(dist.DistBackendError, match="still running"):
                 work.wait(timedelta(milliseconds=50))
         assert not work.is_completed()
-        world_group().set_timeout(timedelta(milliseconds=300))
+        dist.distributed_c10d._set_pg_timeout(timedelta(milliseconds=300), world_group())
         options = dist.BarrierOptions()
         options.timeout = timedelta(milliseconds=2000)
         options.asyncOp = True

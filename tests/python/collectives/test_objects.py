@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+import torch_features
 from exact import assert_same
 from torch_features import needs_ordered_groups
 
@@ -117,6 +118,7 @@ def check_send_and_receive(batched: bool) -> None:
         dist.send_object_list(received, right, use_batch=batched)
 
 
+@torch_features.needs_object_batches
 @sizes
 @pytest.mark.parametrize("batched", [False, True], ids=["one by one", "batched"])
 def test_send_and_receive(shared_pool, size: int, batched: bool) -> None:

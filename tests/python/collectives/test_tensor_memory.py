@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+import torch_features
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -62,6 +63,7 @@ def check_tensors() -> bool:
     return advised
 
 
+@torch_features.needs_tensors_of_groups
 def test_tensors(shared_pool) -> None:
     huge = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     expected = huge.exists()
@@ -121,6 +123,7 @@ def check_fsdp() -> None:
         torch.testing.assert_close(sharded.full_tensor(), whole)
 
 
+@torch_features.needs_tensors_of_groups
 @pytest.mark.parametrize("size", [2, 3])
 def test_fsdp(shared_pool, size: int) -> None:
     shared_pool(size).run(check_fsdp)

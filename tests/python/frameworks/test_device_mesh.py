@@ -169,5 +169,6 @@ def check_backends_by_dimension() -> None:
     assert_group_works(mesh.get_group("tp"), members(mesh, "tp"))
 
 
+@torch_features.needs_backends_of_meshes
 def test_backends_by_dimension(shared_pool) -> None:
     shared_pool(4).run(check_backends_by_dimension)

@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 import torch
 import torch.distributed as dist
+import torch_features
 from torch_features import HAS_SHRINK, needs_shrink
 
 import rocecoll
@@ -94,6 +95,7 @@ def check_split_group() -> None:
     dist.destroy_process_group(part)
 
 
+@torch_features.needs_split_group
 def test_split_group(shared_pool) -> None:
     shared_pool(3).run(check_split_group)
 
@@ -112,6 +114,7 @@ def check_options_of_parts() -> None:
     dist.destroy_process_group(group)
 
 
+@torch_features.needs_split_group
 def test_a_part_has_options_of_its_own(shared_pool) -> None:
     shared_pool(2).run(check_options_of_parts)
 

@@ -111,7 +111,7 @@ def bed(tmp_path: Path) -> Bed:
     return Bed(tmp_path)
 
 
-@pytest.mark.parametrize("version", ["2.9.1", "2.13.0+cpu", "2.14.1", "2.15.0a0"])
+@pytest.mark.parametrize("version", ["2.7.1", "2.13.0+cpu", "2.14.1", "2.15.0a0"])
 def test_what_is_built_requires_the_release_that_it_is_built_for(bed: Bed, version: str) -> None:
     bed.see_our_packages()
     bed.put_torch(version)
@@ -128,7 +128,7 @@ def test_an_sdist_needs_no_torch_and_takes_each_that_is_supported(bed: Bed) -> N
     assert result.returncode == 0, result.stderr
     assert facts(bed.source / "rocecoll.egg-info" / "PKG-INFO") == [
         f"Version: {rocecoll.__version__}",
-        "Requires-Dist: torch<2.16,>=2.9",
+        "Requires-Dist: torch<2.16,>=2.7",
     ]
 
 
@@ -154,7 +154,7 @@ def test_another_torch_is_refused_unless_asked_for(bed: Bed) -> None:
     bed.put_torch("2.99.0")
     assert bed.refusal() == (
         "missing for the build:\n"
-        f"  - torch 2.9 to 2.15; {bed.packages}/torch is 2.99.0.\n"
+        f"  - torch 2.7 to 2.15; {bed.packages}/torch is 2.99.0.\n"
         "    Install one of them, for example with `pip install 'torch==2.15.*'`. With "
         "ROCECOLL_BUILD_ANY_TORCH=1 before the command the build is tried with this one, with "
         "which nothing has been tested\n"
@@ -170,7 +170,7 @@ def test_all_that_is_missing_is_told_at_once(bed: Bed) -> None:
         "  - setuptools>=77, cmake>=3.22, ninja, pybind11>=2.12: "
         "`pip install 'setuptools>=77' 'cmake>=3.22' ninja 'pybind11>=2.12'`\n"
         "  - a C++20 compiler: Debian and Ubuntu have it in g++\n"
-        "  - torch 2.9 to 2.15, which is not in\n"
+        "  - torch 2.7 to 2.15, which is not in\n"
         f"      {python}: ModuleNotFoundError: No module named 'torch'\n"
         "    Install it first, for example with `pip install 'torch==2.15.*'`. If it is "
         "installed, this is an isolated build that cannot see it: run `pip install "

@@ -43,7 +43,7 @@ def use_group(pending: dist.Work) -> str:
         "monitored barrier": lambda: world.monitored_barrier(timedelta(seconds=1)),
         "wait": pending.wait,
         "future": pending.get_future,
-        "set_timeout": lambda: world.set_timeout(timedelta(seconds=1)),
+        "set_timeout": lambda: dist.distributed_c10d._set_pg_timeout(timedelta(seconds=1), world),
         "abort": world.abort,
     }
     errors = {name: error_of(call) for name, call in calls.items()}
