@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "torch/interface/host_allocator.h"
+#include "torch/process/plain_dispatch.h"
 
 namespace rocecoll::torch_adapter {
 namespace {
@@ -175,6 +176,7 @@ void DeviceStaging::copy_out(std::span<const HostRange> ranges) {
 
 template <typename Copy>
 void DeviceStaging::for_each_piece(std::span<const HostRange> ranges, const Copy& copy) {
+  const PlainDispatch plain;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   for (HostRange range : ranges) {
     auto piece = std::upper_bound(

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 
+#include "torch/process/plain_dispatch.h"
+
 namespace rocecoll::torch_adapter {
 namespace {
 
@@ -97,6 +99,7 @@ void Staging::store_later(const at::Tensor& result, const at::Tensor& value) {
 }
 
 void Staging::copy_results() {
+  const PlainDispatch plain;
   for (auto& [target, temporary] : copy_back) {
     const c10::InferenceMode as_made(target.is_inference());  // the caller's mode, on any thread
     target.copy_(temporary, /*non_blocking=*/true);
