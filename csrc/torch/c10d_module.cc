@@ -17,6 +17,7 @@
 #include "torch/backend/backend.h"
 #include "torch/bindings.h"
 #include "torch/process/completion_pool.h"
+#include "torch/process/device_thread.h"
 #include "torch/process/errors.h"
 
 namespace rocecoll::torch_adapter {
@@ -55,6 +56,7 @@ std::shared_ptr<Runtime> Start(const OptionValues& settings) {
 void ShutDown(bool threads_may_stay) {
   if (threads_may_stay) ProcessEnd::instance().begin();
   RuntimeOwner::instance().end();
+  DeviceThread::drain_all(kDrainLimit);
   CompletionPool::instance().drain(kDrainLimit);
 }
 

@@ -181,6 +181,10 @@ TORCH_LIBRARY(fake_device, library) {
   library.def("hold_copies(str direction, int free) -> ()", &HoldCopies);
   library.def("release_copies() -> ()", &ReleaseCopies);
   library.def("fail_copies(bool fail) -> ()", &FailCopies);
+  library.def("hold_queries() -> ()", &HoldQueries);
+  library.def("release_queries() -> ()", &ReleaseQueries);
+  library.def("events() -> int", &Events);
+  library.def("take_contexts() -> int[]", &TakeContexts);
   library.def("take_log() -> str[]", &TakeLog);
   library.def("take_violations() -> str[]", &TakeViolations);
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <map>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -16,6 +17,9 @@ struct State {
   std::atomic<int64_t> copy_delay_us{0};
   std::condition_variable hold_changed;
   std::map<std::string, int64_t> holds;  // direction -> copies that may still pass
+  std::atomic<int64_t> events{0};
+  bool queries_held = false;
+  std::set<int64_t> contexts;
   std::vector<std::string> log;
 };
 
@@ -118,6 +122,42 @@ void PassHold(const std::string& direction) {
     return;
   }
   state.hold_changed.wait(lock, [&] { return !state.holds.contains(direction); });
+}
+
+void HoldQueries() {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  state.queries_held = true;
+}
+
+void ReleaseQueries() {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  state.queries_held = false;
+  state.hold_changed.notify_all();
+}
+
+void PassQueryHold() {
+  State& state = GlobalState();
+  std::unique_lock lock(state.mutex);
+  state.hold_changed.wait(lock, [&] { return !state.queries_held; });
+}
+
+void CountEvents(int64_t change) { GlobalState().events += change; }
+
+int64_t Events() { return GlobalState().events; }
+
+void MakeContext(int device) {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  state.contexts.insert(device);
+}
+
+std::vector<int64_t> TakeContexts() {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  const std::set<int64_t> contexts = std::exchange(state.contexts, {});
+  return {contexts.begin(), contexts.end()};
 }
 
 void Log(const std::string& what, const std::string& direction, size_t bytes, StreamKey key) {

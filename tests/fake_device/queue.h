@@ -67,6 +67,22 @@ void ReleaseCopies();
 // Blocks the stream's thread while a hold covers this copy.
 void PassHold(const std::string& direction);
 
+// From now on whoever asks whether an event has passed waits, as CUDA has them wait while another
+// thread synchronizes the device.
+void HoldQueries();
+void ReleaseQueries();
+void PassQueryHold();
+
+// How many events there are.
+void CountEvents(int64_t change);
+int64_t Events();
+
+// A thread is set to a device, other than by a guard that sets it back: where there is none yet
+// this makes a context.
+void MakeContext(int device);
+// The devices for which there is one since the last call.
+std::vector<int64_t> TakeContexts();
+
 // "<what> <direction> <bytes> <device>:<stream>" in the order it happened; what is "queue" or
 // "done".
 void Log(const std::string& what, const std::string& direction, size_t bytes, StreamKey key);

@@ -27,7 +27,29 @@ StreamKey KeyOf(const Stream& stream) { return {stream.device_index(), stream.id
 
 StreamKey CurrentKey() { return {current_device, current_streams[current_device]}; }
 
+// As cudaSetDevice(), which torch leaves out where the thread is there.
+void SetDevice(int device) {
+  if (device == current_device) return;
+  current_device = device;
+  MakeContext(device);
+}
+
+// As torch's events set a thread to their device, and back to where it was.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) { SetDevice(device); }
+  ~OnDevice() { SetDevice(before_); }
+
+ private:
+  const int before_ = current_device;
+};
+
 struct Event {
+  Event() { CountEvents(1); }
+  ~Event() { CountEvents(-1); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
   MarkerPtr marker;
 };
 
@@ -38,8 +60,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void setDevice(Device device) const override {
     TORCH_CHECK(device.index() < kDevices, "fake device: there is no ", device);
-    uncheckedSetDevice(device);
+    SetDevice(device.index());
   }
+  // Makes no context: the thread is there once it uses the device.
   void uncheckedSetDevice(Device device) const noexcept override {
     if (device.index() >= 0) current_device = device.index();
   }
@@ -82,18 +105,22 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   void record(void** event, const Stream& stream, DeviceIndex /*index*/,
               c10::EventFlag /*flag*/) const override {
+    const OnDevice there(stream.device_index());
     if (!*event) *event = new Event;
     static_cast<Event*>(*event)->marker = QueueOf(KeyOf(stream)).mark();
   }
-  void destroyEvent(void* event, DeviceIndex /*index*/) const noexcept override {
+  void destroyEvent(void* event, DeviceIndex index) const noexcept override {
+    const OnDevice there(index);
     delete static_cast<Event*>(event);
   }
   void block(void* event, const Stream& stream) const override {
+    const OnDevice there(stream.device_index());
     QueueOf(KeyOf(stream)).enqueue([marker = static_cast<Event*>(event)->marker] {
       marker->wait();
     });
   }
   bool queryEvent(void* event) const override {
+    PassQueryHold();
     return static_cast<Event*>(event)->marker->reached();
   }
   void synchronizeEvent(void* event) const override { static_cast<Event*>(event)->marker->wait(); }
@@ -135,9 +162,11 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool hasPrimaryContext(DeviceIndex /*index*/) const override { return true; }
   DeviceIndex deviceCount() const override { return kDevices; }
   DeviceIndex getCurrentDevice() const override { return static_cast<DeviceIndex>(current_device); }
-  void setCurrentDevice(DeviceIndex index) const override { current_device = index; }
+  void setCurrentDevice(DeviceIndex index) const override { SetDevice(index); }
   DeviceIndex exchangeDevice(DeviceIndex index) const override {
-    return static_cast<DeviceIndex>(std::exchange(current_device, index));
+    const auto before = static_cast<DeviceIndex>(current_device);
+    SetDevice(index);
+    return before;
   }
   DeviceIndex maybeExchangeDevice(DeviceIndex index) const override {
     return exchangeDevice(index);

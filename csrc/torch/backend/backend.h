@@ -210,7 +210,7 @@ class Backend final : public BackendInterface {
   GroupId group_ = 0;
   std::atomic<uint64_t> sequence_{0};          // of collectives
   std::atomic<uint64_t> message_sequence_{0};  // of sends and receives
-  CopyStreams copy_streams_;
+  StreamsByDevice copy_streams_;
   std::atomic<std::chrono::milliseconds> timeout_;  // of operations that have none of their own
 };
 

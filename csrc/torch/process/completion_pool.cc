@@ -5,23 +5,11 @@
 #include <utility>
 
 #include "base/per_process.h"
+#include "torch/process/run_all.h"
 
 namespace rocecoll::torch_adapter {
 
 namespace {
-
-// Until none is left, also of those that are queued meanwhile; each is run and dropped without the
-// lock.
-void RunAll(std::deque<std::function<void()>>& tasks, std::unique_lock<std::mutex>& lock) {
-  while (!tasks.empty()) {
-    std::function<void()> task = std::move(tasks.front());
-    tasks.pop_front();
-    lock.unlock();
-    task();
-    task = nullptr;
-    lock.lock();
-  }
-}
 
 thread_local bool serving_here = false;
 

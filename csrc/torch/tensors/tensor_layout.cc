@@ -104,8 +104,8 @@ void Staging::copy_results() {
     const c10::InferenceMode as_made(target.is_inference());  // the caller's mode, on any thread
     target.copy_(temporary, /*non_blocking=*/true);
     if (!device) continue;
-    device->keep_until_copied(target);
-    device->keep_until_copied(temporary);  // which the operation may only have read
+    device->copies().keep_until_copied(target);
+    device->copies().keep_until_copied(temporary);  // which the operation may only have read
   }
   copy_back.clear();
 }

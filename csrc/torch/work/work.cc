@@ -70,9 +70,9 @@ void Work::Prepare(GroupId group, Launch launch, std::vector<OperationPtr>& oper
   work->pending_ = launch.specs.size();
   if (work->call_.record) work->call_.record->start();
   const Ptr batch = work->batch();
-  const Kept kept{work, launch.staging, batch, batch ? batch->staging_ : nullptr};
   for (OperationSpec& spec : launch.specs) {
-    auto operation = std::make_shared<Operation>(std::move(spec), std::make_shared<Kept>(kept));
+    auto operation =
+        std::make_shared<Operation>(std::move(spec), std::make_shared<Kept>(work, work->staging_));
     operation->set_on_complete(
         [self = work.get()](const Operation& done) { self->on_operation_done(done.status(), 1); });
     work->operations_.push_back(operation);
@@ -167,6 +167,19 @@ void Work::Run(GroupId group, Launch launch, OperationPtr first, SerialQueue& qu
   });
 }
 
+Work::Kept::Kept(Ptr of, std::shared_ptr<Staging> its)
+    : work(std::move(of)),
+      staging(std::move(its)),
+      batch(work->batch()),
+      batch_staging(batch ? batch->staging_ : nullptr) {}
+
+Work::Kept::~Kept() {
+  if (!work || !work->call_.device) return;
+  CompletionPool::instance().run([device = *work->call_.device, work = std::move(work),
+                                  staging = std::move(staging), batch = std::move(batch),
+                                  batch_staging = std::move(batch_staging)] { SitOn(device); });
+}
+
 void Work::discard(const Status& why) {
   staging_ = std::make_shared<Staging>();
   pending_ = 1;
@@ -181,12 +194,59 @@ void Work::on_operation_done(const Status& status, size_t count) {
   if (pending_.fetch_sub(count, std::memory_order_acq_rel) != count) return;
   duration_ns_ = std::chrono::nanoseconds(steady_clock::now() - started_).count();
   const auto staging = std::move(staging_);  // an operation's owner is the last to hold it
+  if (staging->device && failure_.ok()) {
+    store_results(staging);
+  } else {
+    conclude(staging);
+  }
+}
+
+void Work::store_results(const std::shared_ptr<Staging>& staging) {
+  const auto kept = std::make_shared<Kept>(Ptr::reclaim_copy(this), staging);
+  staging->device->copies().when_stored([this, kept](const Status& status) {
+    on_stored(*kept->staging, status);
+    conclude(kept->staging);
+  });
+}
+
+// On the device's thread.
+void Work::on_stored(Staging& staging, const Status& status) {
+  Status failed = status;
+  if (failed.ok()) {
+    const c10::Stream stream = staging.device->copies().result_stream();
+    try {
+      const c10::StreamGuard on_stream(stream);
+      staging.copy_results();
+      results_stored_.emplace(stream.device());
+      results_stored_->record(stream);
+    } catch (const std::exception& raised) {
+      failed = Status(StatusCode::kDevice, std::string("storing results: ") + raised.what());
+    }
+  }
+  if (failed.ok()) return;
+  results_stored_.reset();
+  {
+    const std::lock_guard lock(state_mutex_);
+    failure_ = WithOperation(failed, call_.title);
+  }
+  fail_group(failure_);
+}
+
+// The other ranks may be through with the operation.
+void Work::fail_group(const Status& why) const {
+  CompletionPool::instance().run([runtime = runtime_, group = group_, why] {
+    if (!runtime->forked()) runtime->progress().abort(group, why);
+  });
+}
+
+void Work::conclude(const std::shared_ptr<Staging>& staging) {
   std::unique_lock lock(state_mutex_);
   if (future_shared_) {
     lock.unlock();
-    CompletionPool::instance().run([self = Ptr::reclaim_copy(this), staging, batch = batch()] {
-      self->complete(*staging);
-      self->announce();
+    const auto kept = std::make_shared<Kept>(Ptr::reclaim_copy(this), staging);
+    CompletionPool::instance().run([this, kept] {
+      complete(*kept->staging);
+      announce();
     });
     return;
   }
@@ -213,11 +273,11 @@ void Work::complete(Staging& staging) {
     if (error) {
       // The body has said why.
     } else if (failure_.ok()) {
-      if (staging.device) on_stream.reset_stream(staging.device->result_stream());
-      staging.copy_results();
       if (staging.device) {
-        results_stored_.emplace(staging.device->device().type());
-        results_stored_->record(staging.device->result_stream());
+        SitOn(staging.device->device());
+        on_stream.reset_stream(staging.device->copies().result_stream());
+      } else {
+        staging.copy_results();
       }
     } else {
       error = MakeException(WithAdvice(failure_));

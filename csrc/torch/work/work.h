@@ -3,8 +3,6 @@
 // such works.
 #pragma once
 
-#include <c10/core/Event.h>
-
 #include <atomic>
 #include <exception>
 #include <functional>
@@ -20,6 +18,7 @@
 #include "runtime/runtime_owner.h"
 #include "torch/observing/recorder.h"
 #include "torch/process/completion_pool.h"
+#include "torch/tensors/device_event.h"
 #include "torch/tensors/tensor_layout.h"
 #include "torch/work/completion_hook.h"
 
@@ -27,8 +26,9 @@ namespace rocecoll::torch_adapter {
 
 // Owned by its caller and, until it is complete, by its operations: dropping it never disturbs what
 // runs. Completion, in this order: temporaries are copied back, the future is completed, waiters
-// wake. It happens on the thread that found the last operation done, or on the CompletionPool once
-// somebody holds the future and may have attached callbacks. Works and tensors are only ever
+// wake. It happens on the thread that found the last operation done, with an accelerator's tensors
+// on the device's, or on the CompletionPool once somebody holds the future and may have attached
+// callbacks. Works and tensors are only ever
 // dropped on threads that may wait for Python's lock: the operations' owners are the last to hold
 // them.
 //
@@ -98,6 +98,12 @@ class Work : public c10d::Work {
     std::shared_ptr<Staging> staging;
     Ptr batch;  // whose completion the work's is part of
     std::shared_ptr<Staging> batch_staging;
+
+    Kept(Ptr work, std::shared_ptr<Staging> staging);
+    // What is of an accelerator is let go on a thread that sits on the device.
+    ~Kept();
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
   };
   // Appends what the launch's work needs done to `operations`.
   static void Prepare(GroupId group, Launch launch, std::vector<OperationPtr>& operations);
@@ -105,6 +111,10 @@ class Work : public c10d::Work {
   Status submit_all(const std::vector<OperationPtr>& operations, size_t& accepted) const;
   void keep_accepted(size_t accepted, const Status& refused);
   void on_operation_done(const Status& status, size_t count);
+  void store_results(const std::shared_ptr<Staging>& staging);
+  void on_stored(Staging& staging, const Status& status);
+  void fail_group(const Status& why) const;
+  void conclude(const std::shared_ptr<Staging>& staging);
   void complete(Staging& staging);
   void announce();
   Ptr batch() const { return batch_ == nullptr ? Ptr() : Ptr::reclaim_copy(batch_); }
@@ -125,7 +135,7 @@ class Work : public c10d::Work {
   std::atomic<bool> submitted_{false};
   std::atomic<size_t> pending_{0};
   std::atomic<int64_t> duration_ns_{-1};
-  std::optional<c10::Event> results_stored_;  // set before completion is announced
+  std::optional<DeviceEvent> results_stored_;  // set before completion is announced
 
   // Guards the first error, and future_shared_ against a future being completed meanwhile.
   std::mutex state_mutex_;

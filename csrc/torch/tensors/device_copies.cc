@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/tensors/device_copies.h"
+
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "torch/process/completion_pool.h"
+#include "torch/process/plain_dispatch.h"
+
+namespace rocecoll::torch_adapter {
+namespace {
+
+constexpr const char* kFetching = "copying tensors to the host";
+constexpr const char* kStoring = "copying results to the device";
+constexpr const char* kReleasing = "releasing memory";
+
+c10::Stream CurrentStream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+}  // namespace
+
+DeviceCopies::DeviceCopies(c10::Device where, const CopyStreams& streams, std::vector<Piece> pieces)
+    : device(where),
+      thread_(DeviceThread::of(where)),
+      streams_(streams),
+      called_(where),
+      pieces_(std::move(pieces)) {
+  std::ranges::sort(pieces_, {}, &Piece::host);
+  called_.record(CurrentStream(device));
+}
+
+Status DeviceCopies::status() const {
+  if (!failed_.load(std::memory_order_acquire)) return {};
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+// What torch throws, as the engine takes it: nothing is thrown across threads.
+bool DeviceCopies::guard(const char* what, const std::function<void()>& step) {
+  std::string why;
+  try {
+    step();
+    return true;
+  } catch (const c10::Error& error) {
+    why = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  const std::lock_guard lock(mutex_);
+  if (!failed_) {
+    failure_ = Status(StatusCode::kDevice, std::string("rocecoll: ") + what + ": " + why);
+    failed_.store(true, std::memory_order_release);
+  }
+  return false;
+}
+
+void DeviceCopies::run(const char* what, std::function<void()> step) {
+  thread_.post([self = shared_from_this(), what, step = std::move(step)] {
+    if (!self->failed_) self->guard(what, step);
+    if (self->watched_ || self->advance()) return;
+    self->watched_ = true;
+    self->thread_.watch([self] {
+      self->watched_ = !self->advance();
+      return !self->watched_;
+    });
+  });
+}
+
+void DeviceCopies::fetch(const std::shared_ptr<Reads>& reads, std::span<const HostRange> ranges) {
+  run(kFetching, [this, reads, wanted = std::vector(ranges.begin(), ranges.end())] {
+    if (reads->lanes_.empty()) reads_.push_back(reads);
+    reads->lanes_.emplace_back().ranges = wanted;
+  });
+}
+
+void DeviceCopies::store(std::span<const HostRange> ranges) {
+  run(kStoring, [this, wanted = std::vector(ranges.begin(), ranges.end())] { copy_out(wanted); });
+}
+
+void DeviceCopies::when_stored(std::function<void(const Status&)> then) {
+  thread_.post([self = shared_from_this(), then = std::move(then)] { then(self->status()); });
+}
+
+void DeviceCopies::end() {
+  thread_.post([self = shared_from_this()] { self->release(); });
+}
+
+bool DeviceCopies::advance() {
+  if (failed_ || reads_.empty()) return true;
+  guard(kFetching, [this] {
+    if (!ready()) return;
+    for (const auto& reads : reads_) queue_copies(*reads);
+    for (const auto& reads : reads_) look_at_arrivals(*reads);
+    std::erase_if(reads_, [](const auto& reads) { return reads->lanes_.empty(); });
+  });
+  return failed_ || reads_.empty();
+}
+
+// Whether the caller's stream has come to the point of the call.
+bool DeviceCopies::ready() {
+  if (!ready_) ready_ = called_.query();
+  return ready_;
+}
+
+void DeviceCopies::queue_copies(Reads& reads) {
+  for (; reads.queued_ < reads.lanes_.size(); ++reads.queued_) {
+    Reads::Lane& lane = reads.lanes_[reads.queued_];
+    copy_in(lane.ranges);
+    lane.event.emplace(device);
+    lane.event->record(streams_.in);
+  }
+}
+
+void DeviceCopies::look_at_arrivals(Reads& reads) {
+  while (reads.queued_ > 0 && reads.lanes_.front().event->query()) {
+    reads.lanes_.pop_front();
+    --reads.queued_;
+    reads.arrived_.fetch_add(1, std::memory_order_release);
+  }
+}
+
+void DeviceCopies::copy_in(std::span<const HostRange> ranges) {
+  const c10::StreamGuard guard(streams_.in);
+  for_each_piece(ranges, [](Piece&, at::Tensor image, const at::Tensor& tensor) {
+    image.copy_(tensor, /*non_blocking=*/true);
+  });
+}
+
+void DeviceCopies::copy_out(std::span<const HostRange> ranges) {
+  // Only where this rank reads nothing: the call's inputs came after the event. The stream waits
+  // because the output may still be in use.
+  if (!ready()) called_.block(streams_.out);
+  const c10::StreamGuard guard(streams_.out);
+  for_each_piece(ranges, [](Piece& piece, const at::Tensor& image, at::Tensor tensor) {
+    piece.stored = true;
+    tensor.copy_(image, /*non_blocking=*/true);
+  });
+}
+
+template <typename Copy>
+void DeviceCopies::for_each_piece(std::span<const HostRange> ranges, const Copy& copy) {
+  const PlainDispatch plain;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  for (HostRange range : ranges) {
+    auto piece = std::ranges::upper_bound(pieces_, range.data, {}, &Piece::host);
+    ROCECOLL_CHECK(piece != pieces_.begin());
+    for (--piece; range.bytes > 0; ++piece) {  // a range may run over several tensors of a list
+      ROCECOLL_CHECK(piece != pieces_.end() && range.data >= piece->host);
+      const auto offset = static_cast<int64_t>(range.data - piece->host);
+      const int64_t length =
+          std::min(static_cast<int64_t>(range.bytes), piece->tensor.numel() - offset);
+      ROCECOLL_CHECK(length > 0);
+      copy(*piece, piece->image.narrow(0, offset, length), piece->tensor.narrow(0, offset, length));
+      range.data += length;
+      range.bytes -= static_cast<size_t>(length);
+    }
+  }
+}
+
+// Tensors are only dropped on threads that may wait for Python's lock.
+void DeviceCopies::release() {
+  const bool known = guard(kReleasing, [this] { record_uses(); });
+  reads_.clear();
+  auto pieces = std::make_shared<std::vector<Piece>>(std::move(pieces_));
+  if (!known) {  // memory that may still be copied to is rather lost than given out again
+    new std::shared_ptr(pieces);
+    return;
+  }
+  CompletionPool::instance().run([where = device, pieces] {
+    SitOn(where);
+    pieces->clear();
+  });
+}
+
+void DeviceCopies::record_uses() {
+  const bool fetching =
+      std::ranges::any_of(reads_, [](const auto& reads) { return reads->queued_ > 0; });
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  at::HostAllocator* const host = at::getHostAllocator(device.type());
+  for (const Piece& piece : pieces_) {
+    const c10::DataPtr& image = piece.image.storage().data_ptr();
+    const c10::DataPtr& tensor = piece.tensor.storage().data_ptr();
+    if (fetching) {
+      host->record_event(image.get(), image.get_context(), streams_.in);
+      guard.recordDataPtrOnStream(tensor, streams_.in);
+    }
+    if (piece.stored) {
+      host->record_event(image.get(), image.get_context(), streams_.out);
+      guard.recordDataPtrOnStream(tensor, streams_.out);
+    }
+  }
+}
+
+void DeviceCopies::keep_until_copied(const at::Tensor& tensor) const {
+  c10::impl::VirtualGuardImpl(device.type())
+      .recordDataPtrOnStream(tensor.storage().data_ptr(), streams_.out);
+}
+
+}  // namespace rocecoll::torch_adapter

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The copies of one call between its tensors and their images on the host. They are dispatched, and
+// their events asked for, on the device's thread (device_thread.h) alone; what others do here is to
+// tell that thread what is wanted, and to read what it has found out.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/operations/staged_memory.h"
+#include "torch/process/device_thread.h"
+#include "torch/tensors/device_event.h"
+
+namespace rocecoll::torch_adapter {
+
+// The streams that carry the copies of one device: one in, one out, so that lanes overlap in both
+// directions.
+struct CopyStreams {
+  c10::Stream in;
+  c10::Stream out;
+};
+
+class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
+ public:
+  struct Piece {
+    std::byte* host = nullptr;  // where it lies in the image
+    at::Tensor image;           // as bytes
+    at::Tensor tensor;          // as bytes
+    bool stored = false;
+  };
+  // What one operation reads.
+  class Reads {
+   public:
+    // Lanes that have come, of those asked for, in their order.
+    uint32_t arrived() const { return arrived_.load(std::memory_order_acquire); }
+
+   private:
+    friend DeviceCopies;
+    struct Lane {
+      std::vector<HostRange> ranges;
+      std::optional<DeviceEvent> event;  // once its copies are queued
+    };
+    std::deque<Lane> lanes_;  // not yet there, the first `queued_` of them on their way
+    size_t queued_ = 0;
+    std::atomic<uint32_t> arrived_{0};
+  };
+
+  // Notes how far the caller's current stream is: what the call is about comes after that.
+  DeviceCopies(c10::Device device, const CopyStreams& streams, std::vector<Piece> pieces);
+
+  const c10::Device device;
+
+  // All of these never block.
+  void fetch(const std::shared_ptr<Reads>& reads, std::span<const HostRange> ranges);
+  void store(std::span<const HostRange> ranges);
+  // Runs `then` on the device's thread once all that was to be stored by now is queued there, and
+  // tells it what went wrong. It must not throw.
+  void when_stored(std::function<void(const Status&)> then);
+  // Nothing is wanted any more. Memory that copies may still use is given out to nobody before they
+  // are done with it.
+  void end();
+  // What went wrong first.
+  Status status() const;
+  // What is queued there in when_stored() comes after what was stored.
+  c10::Stream result_stream() const { return streams_.out; }
+  // For a tensor that something else queued on that stream uses.
+  void keep_until_copied(const at::Tensor& tensor) const;
+
+ private:
+  void run(const char* what, std::function<void()> step);
+  bool guard(const char* what, const std::function<void()>& step);
+  // On the device's thread, as all below. Whether there is nothing left to look after.
+  bool advance();
+  bool ready();
+  void queue_copies(Reads& reads);
+  void look_at_arrivals(Reads& reads);
+  void copy_in(std::span<const HostRange> ranges);
+  void copy_out(std::span<const HostRange> ranges);
+  template <typename Copy>
+  void for_each_piece(std::span<const HostRange> ranges, const Copy& copy);
+  void release();
+  void record_uses();
+
+  DeviceThread& thread_;
+  const CopyStreams streams_;
+  DeviceEvent called_;
+
+  std::atomic<bool> failed_{false};
+  mutable std::mutex mutex_;
+  Status failure_;  // under the mutex
+
+  // Of the device's thread.
+  std::vector<Piece> pieces_;                  // by host address
+  std::vector<std::shared_ptr<Reads>> reads_;  // of which lanes are on their way
+  bool ready_ = false;
+  bool watched_ = false;
+};
+
+}  // namespace rocecoll::torch_adapter
