@@ -168,6 +168,10 @@ void QueueAdd(const at::Tensor& self, const at::Scalar& value) {
   });
 }
 
+void BeginCaptureThere(const c10::Device& device) { BeginCapture(Current(DeviceOr(device))); }
+
+bool IsCurrentStreamCapturing() { return IsCapturing(Current(DeviceOr(std::nullopt))); }
+
 void SynchronizeAll() {
   for (int device = 0; device < kDevices; ++device) SynchronizeDevice(device);
 }
@@ -183,6 +187,9 @@ TORCH_LIBRARY(fake_device, library) {
   library.def("fail_copies(bool fail) -> ()", &FailCopies);
   library.def("hold_queries() -> ()", &HoldQueries);
   library.def("release_queries() -> ()", &ReleaseQueries);
+  library.def("begin_capture(Device device) -> ()", &BeginCaptureThere);
+  library.def("end_capture() -> bool", &EndCapture);
+  library.def("is_current_stream_capturing() -> bool", &IsCurrentStreamCapturing);
   library.def("events() -> int", &Events);
   library.def("take_contexts() -> int[]", &TakeContexts);
   library.def("take_log() -> str[]", &TakeLog);

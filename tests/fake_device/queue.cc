@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <map>
+#include <optional>
 #include <set>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -18,10 +20,17 @@ struct State {
   std::condition_variable hold_changed;
   std::map<std::string, int64_t> holds;  // direction -> copies that may still pass
   std::atomic<int64_t> events{0};
+  std::optional<StreamKey> captured;
+  bool capture_valid = true;
   bool queries_held = false;
   std::set<int64_t> contexts;
   std::vector<std::string> log;
 };
+
+// As CUDA counts them.
+constexpr int kGlobal = 0;
+constexpr int kRelaxed = 2;
+thread_local int capture_mode = kGlobal;
 
 State& GlobalState() {
   static auto* state = new State;
@@ -29,6 +38,12 @@ State& GlobalState() {
 }
 
 }  // namespace
+
+// What the driver of CUDA has, under the same name.
+extern "C" int cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(capture_mode, *mode);
+  return 0;
+}
 
 void Marker::reach() {
   std::lock_guard lock(mutex_);
@@ -141,6 +156,43 @@ void PassQueryHold() {
   State& state = GlobalState();
   std::unique_lock lock(state.mutex);
   state.hold_changed.wait(lock, [&] { return !state.queries_held; });
+}
+
+void BeginCapture(StreamKey key) {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  state.captured = key;
+  state.capture_valid = true;
+}
+
+bool EndCapture() {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  state.captured.reset();
+  return state.capture_valid;
+}
+
+bool IsCapturing(StreamKey key) {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  return state.captured == key;
+}
+
+void MindCapture() {
+  if (capture_mode == kRelaxed) return;
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  if (!state.captured) return;
+  state.capture_valid = false;
+  throw std::runtime_error("fake device: not permitted when a stream is capturing");
+}
+
+void MindCaptureOf(StreamKey key) {
+  State& state = GlobalState();
+  std::lock_guard lock(state.mutex);
+  if (state.captured != key) return;
+  state.capture_valid = false;
+  throw std::runtime_error("fake device: the stream is capturing");
 }
 
 void CountEvents(int64_t change) { GlobalState().events += change; }

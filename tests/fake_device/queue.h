@@ -73,6 +73,17 @@ void HoldQueries();
 void ReleaseQueries();
 void PassQueryHold();
 
+// The stream is being captured into a graph, in CUDA's global mode: until the end no thread may do
+// what might disturb that, unless it says that it does not.
+void BeginCapture(StreamKey key);
+// False where somebody has disturbed it.
+bool EndCapture();
+bool IsCapturing(StreamKey key);
+// Throws, and the capture is void, if the calling thread may not do what might disturb one.
+void MindCapture();
+// As MindCapture(), whatever the thread says, if that stream is being captured.
+void MindCaptureOf(StreamKey key);
+
 // How many events there are.
 void CountEvents(int64_t change);
 int64_t Events();

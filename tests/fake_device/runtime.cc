@@ -94,7 +94,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     current_streams[stream.device_index()] = stream.id();
     return before;
   }
+  // torch asks it since 2.12.
+  virtual bool isStreamCapturing(const Stream& stream) const { return IsCapturing(KeyOf(stream)); }
   bool queryStream(const Stream& stream) const override {
+    MindCapture();
     MarkerPtr marker = QueueOf(KeyOf(stream)).mark();
     return marker->reached();
   }
@@ -114,12 +117,14 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     delete static_cast<Event*>(event);
   }
   void block(void* event, const Stream& stream) const override {
+    MindCaptureOf(KeyOf(stream));  // all events are from outside it
     const OnDevice there(stream.device_index());
     QueueOf(KeyOf(stream)).enqueue([marker = static_cast<Event*>(event)->marker] {
       marker->wait();
     });
   }
   bool queryEvent(void* event) const override {
+    MindCapture();
     PassQueryHold();
     return static_cast<Event*>(event)->marker->reached();
   }
@@ -138,7 +143,10 @@ struct DeviceAllocator final : c10::Allocator {
 };
 
 struct PinnedAllocator final : at::HostAllocator {
-  c10::DataPtr allocate(size_t bytes) override { return AllocatePinned(bytes); }
+  c10::DataPtr allocate(size_t bytes) override {
+    MindCapture();
+    return AllocatePinned(bytes);
+  }
   void copy_data(void* target, const void* source, size_t bytes) const override {
     default_copy_data(target, source, bytes);
   }

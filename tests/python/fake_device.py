@@ -9,6 +9,7 @@ it only builds, so that this does not count as time of the tests.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import shutil
@@ -63,7 +64,9 @@ def load() -> None:
     """Makes torch.device("fake") work in this process. Idempotent."""
     if hasattr(torch, NAME):
         return
-    torch.ops.load_library(build())
+    library = build()
+    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)  # has what is looked up in CUDA's driver
+    torch.ops.load_library(library)
     torch.utils.rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, _module())
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=False)
@@ -82,6 +85,7 @@ def _module() -> Any:
         "current_stream": lambda device=None: torch.accelerator.current_stream(device),
         "synchronize": lambda device=None: torch.accelerator.synchronize(device),
         "stream": lambda stream: stream,  # streams are context managers
+        "is_current_stream_capturing": lambda: ops().is_current_stream_capturing(),
         "Stream": torch.Stream,
         "Event": torch.Event,
         "manual_seed_all": lambda seed: None,

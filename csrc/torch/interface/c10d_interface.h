@@ -9,16 +9,20 @@
 #include <torch/version.h>
 #endif
 
+#include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
+#if TORCH_VERSION_MINOR < 12
+#include <pybind11/pybind11.h>
+#endif
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
-
-#include "base/check.h"
 
 static_assert(TORCH_VERSION_MAJOR == 2, "the conditions below count the minor releases of torch 2");
 
@@ -57,9 +61,6 @@ class ProcessGroupInterface : public c10d::ProcessGroup {
   using c10d::ProcessGroup::ProcessGroup;
   void setSequenceNumberForGroup() override { getDefaultBackend()->setSequenceNumberForGroup(); }
 #if TORCH_VERSION_MINOR < 13
-#if TORCH_VERSION_MINOR < 9  // torch.distributed makes each part of a group as a group of its own
-  uint64_t incrementSplitCount() { return splits_++; }
-#else
   // A part has all devices of its parent.
   c10::intrusive_ptr<c10d::ProcessGroup> splitGroup(
       const std::vector<int>& ranks, const std::optional<std::chrono::milliseconds>& timeout,
@@ -68,17 +69,11 @@ class ProcessGroupInterface : public c10d::ProcessGroup {
       const std::optional<std::string>& description) override {
     return splitGroup(ranks, timeout, options, name, description, std::nullopt);
   }
-#endif
   virtual c10::intrusive_ptr<c10d::ProcessGroup> splitGroup(
       const std::vector<int>& ranks, const std::optional<std::chrono::milliseconds>& timeout,
       const std::optional<c10::intrusive_ptr<c10d::Backend::Options>>& options,
       const std::optional<std::string>& name, const std::optional<std::string>& description,
       const std::optional<std::vector<c10::Device>>& devices) = 0;
-#endif
-#if TORCH_VERSION_MINOR < 9
-
- private:
-  uint64_t splits_ = 0;
 #endif
 };
 
@@ -93,10 +88,6 @@ using ProcessGroupInterface = c10d::ProcessGroup;
 // Options have no description of the group; ours have one all the same.
 struct DescribedOptions : c10d::Backend::Options {
   using c10d::Backend::Options::Options;
-#if TORCH_VERSION_MINOR < 9  // nor a name and members
-  std::string group_name;
-  std::vector<uint64_t> global_ranks_in_group;
-#endif
   std::string group_desc;
 };
 
@@ -121,16 +112,6 @@ struct OptionsInterface : c10d::Backend::Options {
 
 #endif
 
-// Of a group that is to be made. Before 2.9 only our own options have one.
-inline std::string NameOf(const c10d::Backend::Options& options) {
-#if TORCH_VERSION_MINOR < 9
-  const auto* described = dynamic_cast<const DescribedOptions*>(&options);
-  return described ? described->group_name : "";
-#else
-  return options.group_name;
-#endif
-}
-
 // Before 2.11 only our own options have one.
 inline std::string DescriptionOf(const c10d::Backend::Options& options) {
 #if TORCH_VERSION_MINOR < 11
@@ -151,13 +132,6 @@ class BackendInterface : public c10d::Backend {
   virtual c10::intrusive_ptr<c10d::Backend> shrink(
       const std::vector<int64_t>& ranks_to_exclude, int shrink_flags,
       const c10::intrusive_ptr<c10d::Backend::Options>& options) = 0;
-#if TORCH_VERSION_MINOR < 9
-  virtual c10::intrusive_ptr<c10d::Backend> split(
-      const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
-      const c10::intrusive_ptr<c10d::Backend::Options>& options) = 0;
-  virtual c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() = 0;
-  virtual void setTimeout(std::chrono::milliseconds timeout) = 0;
-#endif
 };
 
 #else
@@ -166,28 +140,18 @@ using BackendInterface = c10d::Backend;
 
 #endif
 
-#if TORCH_VERSION_MINOR < 9
-
-inline BackendInterface& InterfaceOf(c10d::Backend& backend) {
-  auto* const interface = dynamic_cast<BackendInterface*>(&backend);
-  ROCECOLL_CHECK(interface != nullptr);  // nobody splits other groups that way
-  return *interface;
-}
-
+// Whether what is queued there becomes a part of a graph, instead of being run. Before 2.12 only
+// torch's modules of devices tell, in Python, and of the current stream, which it has to be.
+inline bool IsCapturing(const c10::Stream& stream) {
+#if TORCH_VERSION_MINOR < 12
+  constexpr const char* kAsks = "is_current_stream_capturing";
+  const pybind11::gil_scoped_acquire gil;
+  const auto module = pybind11::module_::import("torch").attr("get_device_module")(
+      c10::DeviceTypeName(stream.device_type(), /*lower_case=*/true));
+  return pybind11::hasattr(module, kAsks) && module.attr(kAsks)().cast<bool>();
 #else
-
-inline c10d::Backend& InterfaceOf(c10d::Backend& backend) { return backend; }
-
+  return c10::impl::VirtualGuardImpl(stream.device_type()).isStreamCapturing(stream);
 #endif
-
-// Whether the caller does not wait at once. Before 2.8 few calls tell.
-template <typename CallOptions>
-bool IsAsynchronous(const CallOptions& options) {
-  if constexpr (requires { options.asyncOp; }) {
-    return options.asyncOp;
-  } else {
-    return true;
-  }
 }
 
 // What a hook is told of an operation that is complete. Before 2.10 torch takes times of day.

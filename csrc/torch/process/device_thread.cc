@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/per_process.h"
+#include "torch/process/capture_mode.h"
 #include "torch/process/run_all.h"
 
 namespace rocecoll::torch_adapter {
@@ -89,6 +90,7 @@ void DeviceThread::serve() {
     SitOn(device_);
   } catch (const std::exception&) {  // the tasks will meet, and tell, what is wrong with the device
   }
+  const RelaxedCapture relaxed;  // for whatever copies do inside
   std::unique_lock lock(mutex_);
   while (true) {
     bool happened = !tasks_.empty();

@@ -10,6 +10,8 @@
 #include <exception>
 #include <optional>
 
+#include "torch/process/capture_mode.h"
+
 namespace rocecoll::torch_adapter {
 
 class DeviceEvent {
@@ -31,7 +33,10 @@ class DeviceEvent {
     event_->record(stream);
   }
   // Whether the stream has come there.
-  bool query() const { return event_->query(); }
+  bool query() const {
+    const RelaxedCapture relaxed;
+    return event_->query();
+  }
   void block(const c10::Stream& stream) const {
     const c10::DeviceGuard guard(device_);
     event_->block(stream);

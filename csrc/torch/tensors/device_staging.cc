@@ -9,6 +9,9 @@
 
 #include <utility>
 
+#include "torch/interface/c10d_interface.h"
+#include "torch/process/capture_mode.h"
+
 namespace rocecoll::torch_adapter {
 namespace {
 
@@ -63,7 +66,15 @@ class DeviceStaging::StagedOperation final : public StagedMemory {
   uint32_t taken_ = 0;  // lanes that the engine knows to be there
 };
 
-DeviceStaging::DeviceStaging(c10::Device device) : device_(device) {}
+DeviceStaging::DeviceStaging(c10::Device device) : device_(device) {
+  TORCH_CHECK(
+      !IsCapturing(c10::impl::VirtualGuardImpl(device.type()).getStream(device)),
+      "rocecoll: the current stream of ", device,
+      " is being captured into a graph, and this call cannot be a part of one: its tensors "
+      "go over the network by way of the host, which a replay would not repeat. Nothing was "
+      "sent, and the group goes on. Call it outside the capture, such as between the "
+      "replays of two graphs");
+}
 
 DeviceStaging::~DeviceStaging() {
   if (copies_ != nullptr) copies_->end();
@@ -71,6 +82,7 @@ DeviceStaging::~DeviceStaging() {
 
 std::byte* DeviceStaging::make_image(std::span<const at::Tensor> tensors) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const RelaxedCapture relaxed;  // new pinned memory would end another thread's capture
   int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
   if (bytes == 0) return nullptr;

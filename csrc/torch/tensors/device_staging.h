@@ -44,6 +44,7 @@ class StreamsByDevice {
 // copies still use is kept until they are done.
 class DeviceStaging {
  public:
+  // Throws while the caller's current stream is being captured into a graph.
   explicit DeviceStaging(c10::Device device);
   ~DeviceStaging();
   DeviceStaging(const DeviceStaging&) = delete;

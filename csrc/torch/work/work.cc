@@ -385,8 +385,16 @@ void Work::synchronize() {
 
 void Work::await_on_stream() const {
   if (!results_stored_) return;
-  const c10::impl::VirtualGuardImpl guard(call_.device->type());
-  results_stored_->block(guard.getStream(*call_.device));
+  const c10::Stream stream =
+      c10::impl::VirtualGuardImpl(call_.device->type()).getStream(*call_.device);
+  if (IsCapturing(stream)) {
+    TORCH_CHECK(results_stored_->query(), call_.title, ": wait() while the current stream of ",
+                *call_.device,
+                " is being captured into a graph, which cannot wait for what is outside it: the "
+                "results are not there yet. wait() before the capture begins, or after it");
+    return;
+  }
+  results_stored_->block(stream);
 }
 
 void Work::abort() {
