@@ -22,6 +22,7 @@ struct Block {
   std::byte* data = nullptr;
   size_t bytes = 0;
   bool pinned = false;
+  bool foreign = false;
   bool dead = false;
   std::set<StreamKey> streams;
 };
@@ -119,11 +120,19 @@ c10::DataPtr AllocatePinned(size_t bytes) {
   return Register(block, c10::DeviceType::CPU);
 }
 
+c10::DataPtr AllocateForeign(size_t bytes, int device) {
+  const c10::Device there(c10::DeviceType::PrivateUse1, static_cast<int8_t>(device));
+  if (bytes == 0) return {nullptr, there};
+  Block* block = Allocate(bytes);
+  block->foreign = true;
+  return Register(block, there);
+}
+
 bool RecordUse(const void* data, StreamKey key) {
   Memory& memory = GlobalMemory();
   std::lock_guard lock(memory.mutex);
   Block* block = Find(memory, data);
-  if (!block || block->dead) return false;
+  if (!block || block->dead || block->foreign) return false;
   block->streams.insert(key);
   return true;
 }

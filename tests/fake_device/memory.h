@@ -19,6 +19,9 @@ constexpr unsigned char kPoison = 0xdb;
 // For device memory: `owner` is the stream whose order protects it without being recorded.
 c10::DataPtr AllocateDevice(size_t bytes, StreamKey owner);
 c10::DataPtr AllocatePinned(size_t bytes);
+// Device memory that another library gave us, as by DLPack: no use is recorded, and the free gives
+// it out at once.
+c10::DataPtr AllocateForeign(size_t bytes, int device);
 // Keeps the memory at `data` until the work now in `key` is done. False: not from here.
 bool RecordUse(const void* data, StreamKey key);
 bool IsPinned(const void* data);

@@ -168,6 +168,24 @@ void QueueAdd(const at::Tensor& self, const at::Scalar& value) {
   });
 }
 
+struct ForeignAllocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t bytes) override {
+    return AllocateForeign(bytes, c10::impl::VirtualGuardImpl(kType).getDevice().index());
+  }
+  void copy_data(void* target, const void* source, size_t bytes) const override {
+    default_copy_data(target, source, bytes);
+  }
+};
+
+// Floats in memory that is not this device's allocator's.
+at::Tensor EmptyForeign(int64_t elements, const c10::Device& device) {
+  static auto* allocator = new ForeignAllocator;
+  const c10::DeviceGuard guard(DeviceOr(device));
+  return at::detail::empty_generic({elements}, allocator,
+                                   c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), at::kFloat,
+                                   std::nullopt);
+}
+
 void BeginCaptureThere(const c10::Device& device) { BeginCapture(Current(DeviceOr(device))); }
 
 bool IsCurrentStreamCapturing() { return IsCapturing(Current(DeviceOr(std::nullopt))); }
@@ -190,6 +208,7 @@ TORCH_LIBRARY(fake_device, library) {
   library.def("begin_capture(Device device) -> ()", &BeginCaptureThere);
   library.def("end_capture() -> bool", &EndCapture);
   library.def("is_current_stream_capturing() -> bool", &IsCurrentStreamCapturing);
+  library.def("empty_foreign(int elements, Device device) -> Tensor", &EmptyForeign);
   library.def("events() -> int", &Events);
   library.def("take_contexts() -> int[]", &TakeContexts);
   library.def("take_log() -> str[]", &TakeLog);

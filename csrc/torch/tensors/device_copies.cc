@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/tensors/device_copies.h"
 
-#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -24,6 +23,12 @@ constexpr const char* kReleasing = "releasing memory";
 
 c10::Stream CurrentStream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+std::shared_ptr<DeviceEvent> MarkOf(const c10::Stream& stream) {
+  auto event = std::make_shared<DeviceEvent>(stream.device());
+  event->record(stream);
+  return event;
 }
 
 }  // namespace
@@ -66,12 +71,7 @@ bool DeviceCopies::guard(const char* what, const std::function<void()>& step) {
 void DeviceCopies::run(const char* what, std::function<void()> step) {
   thread_.post([self = shared_from_this(), what, step = std::move(step)] {
     if (!self->failed_) self->guard(what, step);
-    if (self->watched_ || self->advance()) return;
-    self->watched_ = true;
-    self->thread_.watch([self] {
-      self->watched_ = !self->advance();
-      return !self->watched_;
-    });
+    self->attend();
   });
 }
 
@@ -90,19 +90,55 @@ void DeviceCopies::when_stored(std::function<void(const Status&)> then) {
   thread_.post([self = shared_from_this(), then = std::move(then)] { then(self->status()); });
 }
 
+std::shared_ptr<DeviceEvent> DeviceCopies::mark_stored() {
+  last_.push_back(MarkOf(streams_.out));
+  storing_ = false;
+  return last_.back();
+}
+
+void DeviceCopies::keep(const at::Tensor& tensor) {
+  kept_.push_back(tensor);
+  storing_ = true;
+}
+
 void DeviceCopies::end() {
-  thread_.post([self = shared_from_this()] { self->release(); });
+  thread_.post([self = shared_from_this()] {
+    self->ended_ = true;
+    if (!self->guard(kReleasing, [&] { self->mark_last(); })) self->lose();
+    self->reads_.clear();
+    self->attend();
+  });
+}
+
+void DeviceCopies::attend() {
+  if (watched_ || advance()) return;
+  watched_ = true;
+  thread_.watch([self = shared_from_this()] {
+    self->watched_ = !self->advance();
+    return !self->watched_;
+  });
 }
 
 bool DeviceCopies::advance() {
-  if (failed_ || reads_.empty()) return true;
-  guard(kFetching, [this] {
-    if (!ready()) return;
-    for (const auto& reads : reads_) queue_copies(*reads);
-    for (const auto& reads : reads_) look_at_arrivals(*reads);
-    std::erase_if(reads_, [](const auto& reads) { return reads->lanes_.empty(); });
+  if (!failed_ && !reads_.empty()) guard(kFetching, [this] { look_after_reads(); });
+  if (!ended_) return failed_ || reads_.empty();
+  const bool known = guard(kReleasing, [this] {
+    std::erase_if(last_, [](const auto& event) { return event->query(); });
   });
-  return failed_ || reads_.empty();
+  if (!known) {
+    lose();
+    last_.clear();
+  }
+  if (!last_.empty()) return false;
+  if (!pieces_.empty() || !kept_.empty()) release();
+  return true;
+}
+
+void DeviceCopies::look_after_reads() {
+  if (!ready()) return;
+  for (const auto& reads : reads_) queue_copies(*reads);
+  for (const auto& reads : reads_) look_at_arrivals(*reads);
+  std::erase_if(reads_, [](const auto& reads) { return reads->lanes_.empty(); });
 }
 
 // Whether the caller's stream has come to the point of the call.
@@ -130,7 +166,7 @@ void DeviceCopies::look_at_arrivals(Reads& reads) {
 
 void DeviceCopies::copy_in(std::span<const HostRange> ranges) {
   const c10::StreamGuard guard(streams_.in);
-  for_each_piece(ranges, [](Piece&, at::Tensor image, const at::Tensor& tensor) {
+  for_each_piece(ranges, [](at::Tensor image, const at::Tensor& tensor) {
     image.copy_(tensor, /*non_blocking=*/true);
   });
 }
@@ -140,8 +176,8 @@ void DeviceCopies::copy_out(std::span<const HostRange> ranges) {
   // because the output may still be in use.
   if (!ready()) called_.block(streams_.out);
   const c10::StreamGuard guard(streams_.out);
-  for_each_piece(ranges, [](Piece& piece, const at::Tensor& image, at::Tensor tensor) {
-    piece.stored = true;
+  storing_ = true;
+  for_each_piece(ranges, [](const at::Tensor& image, at::Tensor tensor) {
     tensor.copy_(image, /*non_blocking=*/true);
   });
 }
@@ -159,50 +195,35 @@ void DeviceCopies::for_each_piece(std::span<const HostRange> ranges, const Copy&
       const int64_t length =
           std::min(static_cast<int64_t>(range.bytes), piece->tensor.numel() - offset);
       ROCECOLL_CHECK(length > 0);
-      copy(*piece, piece->image.narrow(0, offset, length), piece->tensor.narrow(0, offset, length));
+      copy(piece->image.narrow(0, offset, length), piece->tensor.narrow(0, offset, length));
       range.data += length;
       range.bytes -= static_cast<size_t>(length);
     }
   }
 }
 
+// Copies that nobody will ask about are waited for, too: of some memory only our reference says
+// that it is in use, as of what other libraries or processes have lent (DLPack, IPC).
+void DeviceCopies::mark_last() {
+  const bool fetching = std::ranges::any_of(reads_, [](const auto& r) { return r->queued_ > 0; });
+  if (fetching || failed_) last_.push_back(MarkOf(streams_.in));
+  if (storing_ || failed_) last_.push_back(MarkOf(streams_.out));
+}
+
 // Tensors are only dropped on threads that may wait for Python's lock.
 void DeviceCopies::release() {
-  const bool known = guard(kReleasing, [this] { record_uses(); });
-  reads_.clear();
-  auto pieces = std::make_shared<std::vector<Piece>>(std::move(pieces_));
-  if (!known) {  // memory that may still be copied to is rather lost than given out again
-    new std::shared_ptr(pieces);
-    return;
-  }
-  CompletionPool::instance().run([where = device, pieces] {
-    SitOn(where);
-    pieces->clear();
-  });
+  CompletionPool::instance().run(
+      [where = device, pieces = std::move(pieces_), kept = std::move(kept_)]() mutable {
+        SitOn(where);
+        pieces.clear();
+        kept.clear();
+      });
 }
 
-void DeviceCopies::record_uses() {
-  const bool fetching =
-      std::ranges::any_of(reads_, [](const auto& reads) { return reads->queued_ > 0; });
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  at::HostAllocator* const host = at::getHostAllocator(device.type());
-  for (const Piece& piece : pieces_) {
-    const c10::DataPtr& image = piece.image.storage().data_ptr();
-    const c10::DataPtr& tensor = piece.tensor.storage().data_ptr();
-    if (fetching) {
-      host->record_event(image.get(), image.get_context(), streams_.in);
-      guard.recordDataPtrOnStream(tensor, streams_.in);
-    }
-    if (piece.stored) {
-      host->record_event(image.get(), image.get_context(), streams_.out);
-      guard.recordDataPtrOnStream(tensor, streams_.out);
-    }
-  }
-}
-
-void DeviceCopies::keep_until_copied(const at::Tensor& tensor) const {
-  c10::impl::VirtualGuardImpl(device.type())
-      .recordDataPtrOnStream(tensor.storage().data_ptr(), streams_.out);
+// Memory that may still be copied to is rather lost than given out again.
+void DeviceCopies::lose() {
+  new std::vector(std::move(pieces_));
+  new std::vector(std::move(kept_));
 }
 
 }  // namespace rocecoll::torch_adapter

@@ -38,7 +38,6 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
     std::byte* host = nullptr;  // where it lies in the image
     at::Tensor image;           // as bytes
     at::Tensor tensor;          // as bytes
-    bool stored = false;
   };
   // What one operation reads.
   class Reads {
@@ -68,21 +67,25 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   // Runs `then` on the device's thread once all that was to be stored by now is queued there, and
   // tells it what went wrong. It must not throw.
   void when_stored(std::function<void(const Status&)> then);
-  // Nothing is wanted any more. Memory that copies may still use is given out to nobody before they
-  // are done with it.
+  // Nothing is wanted any more. All tensors are kept until the copies are done.
   void end();
   // What went wrong first.
   Status status() const;
   // What is queued there in when_stored() comes after what was stored.
   c10::Stream result_stream() const { return streams_.out; }
-  // For a tensor that something else queued on that stream uses.
-  void keep_until_copied(const at::Tensor& tensor) const;
+  // In when_stored(): keeps a tensor that something else queued on that stream uses.
+  void keep(const at::Tensor& tensor);
+  // In when_stored(): the point after all that was stored.
+  std::shared_ptr<DeviceEvent> mark_stored();
 
  private:
   void run(const char* what, std::function<void()> step);
   bool guard(const char* what, const std::function<void()>& step);
-  // On the device's thread, as all below. Whether there is nothing left to look after.
+  // On the device's thread, as all below.
+  void attend();
+  // Whether there is nothing left to look after.
   bool advance();
+  void look_after_reads();
   bool ready();
   void queue_copies(Reads& reads);
   void look_at_arrivals(Reads& reads);
@@ -90,8 +93,9 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   void copy_out(std::span<const HostRange> ranges);
   template <typename Copy>
   void for_each_piece(std::span<const HostRange> ranges, const Copy& copy);
+  void mark_last();
   void release();
-  void record_uses();
+  void lose();
 
   DeviceThread& thread_;
   const CopyStreams streams_;
@@ -102,8 +106,12 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   Status failure_;  // under the mutex
 
   // Of the device's thread.
-  std::vector<Piece> pieces_;                  // by host address
-  std::vector<std::shared_ptr<Reads>> reads_;  // of which lanes are on their way
+  std::vector<Piece> pieces_;  // by host address
+  std::vector<at::Tensor> kept_;
+  std::vector<std::shared_ptr<Reads>> reads_;       // of which lanes are on their way
+  std::vector<std::shared_ptr<DeviceEvent>> last_;  // with them all copies are done
+  bool storing_ = false;                            // since the last mark_stored()
+  bool ended_ = false;
   bool ready_ = false;
   bool watched_ = false;
 };

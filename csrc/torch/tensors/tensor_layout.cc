@@ -101,11 +101,12 @@ void Staging::store_later(const at::Tensor& result, const at::Tensor& value) {
 void Staging::copy_results() {
   const PlainDispatch plain;
   for (auto& [target, temporary] : copy_back) {
+    if (device) {
+      device->copies().keep(target);
+      device->copies().keep(temporary);  // which the operation may only have read
+    }
     const c10::InferenceMode as_made(target.is_inference());  // the caller's mode, on any thread
     target.copy_(temporary, /*non_blocking=*/true);
-    if (!device) continue;
-    device->copies().keep_until_copied(target);
-    device->copies().keep_until_copied(temporary);  // which the operation may only have read
   }
   copy_back.clear();
 }

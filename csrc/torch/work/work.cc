@@ -217,8 +217,7 @@ void Work::on_stored(Staging& staging, const Status& status) {
     try {
       const c10::StreamGuard on_stream(stream);
       staging.copy_results();
-      results_stored_.emplace(stream.device());
-      results_stored_->record(stream);
+      results_stored_ = staging.device->copies().mark_stored();
     } catch (const std::exception& raised) {
       failed = Status(StatusCode::kDevice, std::string("storing results: ") + raised.what());
     }

@@ -135,7 +135,7 @@ class Work : public c10d::Work {
   std::atomic<bool> submitted_{false};
   std::atomic<size_t> pending_{0};
   std::atomic<int64_t> duration_ns_{-1};
-  std::optional<DeviceEvent> results_stored_;  // set before completion is announced
+  std::shared_ptr<DeviceEvent> results_stored_;  // set before completion is announced
 
   // Guards the first error, and future_shared_ against a future being completed meanwhile.
   std::mutex state_mutex_;
