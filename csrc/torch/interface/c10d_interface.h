@@ -24,6 +24,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
+#include "base/check.h"
+
 static_assert(TORCH_VERSION_MAJOR == 2, "the conditions below count the minor releases of torch 2");
 
 namespace rocecoll::torch_adapter {
@@ -61,6 +63,9 @@ class ProcessGroupInterface : public c10d::ProcessGroup {
   using c10d::ProcessGroup::ProcessGroup;
   void setSequenceNumberForGroup() override { getDefaultBackend()->setSequenceNumberForGroup(); }
 #if TORCH_VERSION_MINOR < 13
+#if TORCH_VERSION_MINOR < 9  // torch.distributed makes each part of a group as a group of its own
+  uint64_t incrementSplitCount() { return splits_++; }
+#else
   // A part has all devices of its parent.
   c10::intrusive_ptr<c10d::ProcessGroup> splitGroup(
       const std::vector<int>& ranks, const std::optional<std::chrono::milliseconds>& timeout,
@@ -69,11 +74,17 @@ class ProcessGroupInterface : public c10d::ProcessGroup {
       const std::optional<std::string>& description) override {
     return splitGroup(ranks, timeout, options, name, description, std::nullopt);
   }
+#endif
   virtual c10::intrusive_ptr<c10d::ProcessGroup> splitGroup(
       const std::vector<int>& ranks, const std::optional<std::chrono::milliseconds>& timeout,
       const std::optional<c10::intrusive_ptr<c10d::Backend::Options>>& options,
       const std::optional<std::string>& name, const std::optional<std::string>& description,
       const std::optional<std::vector<c10::Device>>& devices) = 0;
+#endif
+#if TORCH_VERSION_MINOR < 9
+
+ private:
+  uint64_t splits_ = 0;
 #endif
 };
 
@@ -88,6 +99,10 @@ using ProcessGroupInterface = c10d::ProcessGroup;
 // Options have no description of the group; ours have one all the same.
 struct DescribedOptions : c10d::Backend::Options {
   using c10d::Backend::Options::Options;
+#if TORCH_VERSION_MINOR < 9  // nor a name and members
+  std::string group_name;
+  std::vector<uint64_t> global_ranks_in_group;
+#endif
   std::string group_desc;
 };
 
@@ -112,6 +127,16 @@ struct OptionsInterface : c10d::Backend::Options {
 
 #endif
 
+// Of a group that is to be made. Before 2.9 only our own options have one.
+inline std::string NameOf(const c10d::Backend::Options& options) {
+#if TORCH_VERSION_MINOR < 9
+  const auto* described = dynamic_cast<const DescribedOptions*>(&options);
+  return described ? described->group_name : "";
+#else
+  return options.group_name;
+#endif
+}
+
 // Before 2.11 only our own options have one.
 inline std::string DescriptionOf(const c10d::Backend::Options& options) {
 #if TORCH_VERSION_MINOR < 11
@@ -132,6 +157,13 @@ class BackendInterface : public c10d::Backend {
   virtual c10::intrusive_ptr<c10d::Backend> shrink(
       const std::vector<int64_t>& ranks_to_exclude, int shrink_flags,
       const c10::intrusive_ptr<c10d::Backend::Options>& options) = 0;
+#if TORCH_VERSION_MINOR < 9
+  virtual c10::intrusive_ptr<c10d::Backend> split(
+      const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+      const c10::intrusive_ptr<c10d::Backend::Options>& options) = 0;
+  virtual c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() = 0;
+  virtual void setTimeout(std::chrono::milliseconds timeout) = 0;
+#endif
 };
 
 #else
@@ -139,6 +171,30 @@ class BackendInterface : public c10d::Backend {
 using BackendInterface = c10d::Backend;
 
 #endif
+
+#if TORCH_VERSION_MINOR < 9
+
+inline BackendInterface& InterfaceOf(c10d::Backend& backend) {
+  auto* const interface = dynamic_cast<BackendInterface*>(&backend);
+  ROCECOLL_CHECK(interface != nullptr);  // nobody splits other groups that way
+  return *interface;
+}
+
+#else
+
+inline c10d::Backend& InterfaceOf(c10d::Backend& backend) { return backend; }
+
+#endif
+
+// Whether the caller does not wait at once. Before 2.8 few calls tell.
+template <typename CallOptions>
+bool IsAsynchronous(const CallOptions& options) {
+  if constexpr (requires { options.asyncOp; }) {
+    return options.asyncOp;
+  } else {
+    return true;
+  }
+}
 
 // Whether what is queued there becomes a part of a graph, instead of being run. Before 2.12 only
 // torch's modules of devices tell, in Python, and of the current stream, which it has to be.

@@ -22,16 +22,10 @@ namespace rocecoll::torch_adapter {
 inline c10::Allocator* HostAllocator(c10::DeviceType type) {
   return at::globalContext().getPinnedMemoryAllocator(type);
 }
-// Copies of torch's own note by themselves what they use.
-inline void RecordUse(c10::DeviceType, const c10::DataPtr&, const c10::Stream&) {}
 
 #else
 
 inline c10::Allocator* HostAllocator(c10::DeviceType type) { return at::getHostAllocator(type); }
-// `memory` is used by what `stream` has been given, and not given to others before that is done.
-inline void RecordUse(c10::DeviceType type, const c10::DataPtr& memory, const c10::Stream& stream) {
-  at::getHostAllocator(type)->record_event(memory.get(), memory.get_context(), stream);
-}
 
 #endif
 

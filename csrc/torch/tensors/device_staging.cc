@@ -3,13 +3,13 @@
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/EmptyTensor.h>
-#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <utility>
 
 #include "torch/interface/c10d_interface.h"
+#include "torch/interface/host_allocator.h"
 #include "torch/process/capture_mode.h"
 
 namespace rocecoll::torch_adapter {
@@ -86,7 +86,7 @@ std::byte* DeviceStaging::make_image(std::span<const at::Tensor> tensors) {
   int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
   if (bytes == 0) return nullptr;
-  at::Tensor image = at::detail::empty_generic({bytes}, at::getHostAllocator(device_.type()),
+  at::Tensor image = at::detail::empty_generic({bytes}, HostAllocator(device_.type()),
                                                c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                at::kByte, std::nullopt);
   auto* const base = static_cast<std::byte*>(image.mutable_data_ptr());
