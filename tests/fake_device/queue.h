@@ -15,7 +15,7 @@
 namespace fake_device {
 
 constexpr int kDevices = 2;
-constexpr int kPoolStreams = 16;  // a device; stream 0 is the default stream
+constexpr int kPoolStreams = 16;  // a device; stream 0 is the default one, those above are new
 
 // A point in a stream that is reached once.
 class Marker {

@@ -22,6 +22,7 @@ constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
 thread_local int current_device = 0;
 thread_local std::array<int64_t, kDevices> current_streams{};
 std::array<std::atomic<int64_t>, kDevices> next_stream{};
+std::array<std::atomic<int64_t>, kDevices> new_stream{};
 
 StreamKey KeyOf(const Stream& stream) { return {stream.device_index(), stream.id()}; }
 
@@ -87,7 +88,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return make(device, 1 + next_stream[index]++ % kPoolStreams);
   }
   Stream getNewStream(Device device, int /*priority*/) const override {
-    return getStreamFromGlobalPool(device, false);
+    const int index = device.index() >= 0 ? device.index() : current_device;
+    return make(device, 1 + kPoolStreams + new_stream[index]++);
   }
   Stream exchangeStream(Stream stream) const override {
     const Stream before = getStream(stream.device());

@@ -33,14 +33,14 @@ std::shared_ptr<DeviceEvent> MarkOf(const c10::Stream& stream) {
 
 }  // namespace
 
-DeviceCopies::DeviceCopies(c10::Device where, const CopyStreams& streams, std::vector<Piece> pieces)
+DeviceCopies::DeviceCopies(c10::Device where, std::shared_ptr<CopyStreams> streams,
+                           std::vector<Piece> pieces)
     : device(where),
       thread_(DeviceThread::of(where)),
-      streams_(streams),
-      called_(where),
+      streams_(std::move(streams)),
+      before_{MarkOf(CurrentStream(where))},
       pieces_(std::move(pieces)) {
   std::ranges::sort(pieces_, {}, &Piece::host);
-  called_.record(CurrentStream(device));
 }
 
 Status DeviceCopies::status() const {
@@ -83,22 +83,39 @@ void DeviceCopies::fetch(const std::shared_ptr<Reads>& reads, std::span<const Ho
 }
 
 void DeviceCopies::store(std::span<const HostRange> ranges) {
-  run(kStoring, [this, wanted = std::vector(ranges.begin(), ranges.end())] { copy_out(wanted); });
+  run(kStoring,
+      [this, wanted = std::vector(ranges.begin(), ranges.end())] { stores_.push_back(wanted); });
+}
+
+void DeviceCopies::join(Marks marks) {
+  run(kStoring, [this, marks = std::move(marks)] {
+    joins_ = true;
+    before_ = marks;
+  });
 }
 
 void DeviceCopies::when_stored(std::function<void(const Status&)> then) {
-  thread_.post([self = shared_from_this(), then = std::move(then)] { then(self->status()); });
+  thread_.post([self = shared_from_this(), then = std::move(then)] {
+    self->waiting_.push_back(then);
+    self->attend();
+  });
 }
 
-std::shared_ptr<DeviceEvent> DeviceCopies::mark_stored() {
-  last_.push_back(MarkOf(streams_.out));
-  storing_ = false;
-  return last_.back();
+c10::Stream DeviceCopies::result_stream(bool stores_more) {
+  // A call that has stored nothing before has read something, so that its stream has come to it.
+  if (stores_more && !store_stream_) store_stream_ = streams_->out;
+  return store_stream_.value_or(streams_->idle);
 }
 
 void DeviceCopies::keep(const at::Tensor& tensor) {
   kept_.push_back(tensor);
-  storing_ = true;
+  stores_more_ = true;
+}
+
+std::shared_ptr<DeviceEvent> DeviceCopies::mark_stored() {
+  if (store_stream_ && (stores_more_ || joins_)) stored_ = MarkOf(*store_stream_);
+  stores_more_ = false;
+  return stored_;
 }
 
 void DeviceCopies::end() {
@@ -106,6 +123,7 @@ void DeviceCopies::end() {
     self->ended_ = true;
     if (!self->guard(kReleasing, [&] { self->mark_last(); })) self->lose();
     self->reads_.clear();
+    self->stores_.clear();
     self->attend();
   });
 }
@@ -121,7 +139,9 @@ void DeviceCopies::attend() {
 
 bool DeviceCopies::advance() {
   if (!failed_ && !reads_.empty()) guard(kFetching, [this] { look_after_reads(); });
-  if (!ended_) return failed_ || reads_.empty();
+  if (!failed_) guard(kStoring, [this] { look_after_stores(); });
+  tell_those_waiting();
+  if (!ended_) return failed_ || (reads_.empty() && stores_.empty() && waiting_.empty());
   const bool known = guard(kReleasing, [this] {
     std::erase_if(last_, [](const auto& event) { return event->query(); });
   });
@@ -130,6 +150,7 @@ bool DeviceCopies::advance() {
     last_.clear();
   }
   if (!last_.empty()) return false;
+  if (store_stream_) streams_->give_back(*store_stream_);
   if (!pieces_.empty() || !kept_.empty()) release();
   return true;
 }
@@ -143,8 +164,34 @@ void DeviceCopies::look_after_reads() {
 
 // Whether the caller's stream has come to the point of the call.
 bool DeviceCopies::ready() {
-  if (!ready_) ready_ = called_.query();
-  return ready_;
+  std::erase_if(before_, [](const auto& event) { return event->query(); });
+  return before_.empty();
+}
+
+// Results wait for the caller's stream only where this rank reads nothing: else it has come to the
+// call, as the inputs have.
+bool DeviceCopies::choose_store_stream() {
+  if (store_stream_) return true;
+  if (ready()) {
+    store_stream_ = joins_ ? streams_->idle : streams_->out;
+    return true;
+  }
+  store_stream_ = streams_->take_late();
+  if (!store_stream_) return false;
+  for (const auto& event : before_) event->block(*store_stream_);
+  return true;
+}
+
+void DeviceCopies::look_after_stores() {
+  if (stores_.empty() && !(joins_ && !waiting_.empty())) return;
+  if (!choose_store_stream() || stores_.empty()) return;
+  for (; !stores_.empty(); stores_.pop_front()) copy_out(stores_.front());
+  stored_ = MarkOf(*store_stream_);
+}
+
+void DeviceCopies::tell_those_waiting() {
+  if (!failed_ && (!stores_.empty() || (joins_ && !store_stream_))) return;
+  for (const auto& then : std::exchange(waiting_, {})) then(status());
 }
 
 void DeviceCopies::queue_copies(Reads& reads) {
@@ -152,7 +199,7 @@ void DeviceCopies::queue_copies(Reads& reads) {
     Reads::Lane& lane = reads.lanes_[reads.queued_];
     copy_in(lane.ranges);
     lane.event.emplace(device);
-    lane.event->record(streams_.in);
+    lane.event->record(streams_->in);
   }
 }
 
@@ -165,18 +212,14 @@ void DeviceCopies::look_at_arrivals(Reads& reads) {
 }
 
 void DeviceCopies::copy_in(std::span<const HostRange> ranges) {
-  const c10::StreamGuard guard(streams_.in);
+  const c10::StreamGuard guard(streams_->in);
   for_each_piece(ranges, [](at::Tensor image, const at::Tensor& tensor) {
     image.copy_(tensor, /*non_blocking=*/true);
   });
 }
 
 void DeviceCopies::copy_out(std::span<const HostRange> ranges) {
-  // Only where this rank reads nothing: the call's inputs came after the event. The stream waits
-  // because the output may still be in use.
-  if (!ready()) called_.block(streams_.out);
-  const c10::StreamGuard guard(streams_.out);
-  storing_ = true;
+  const c10::StreamGuard guard(*store_stream_);
   for_each_piece(ranges, [](const at::Tensor& image, at::Tensor tensor) {
     tensor.copy_(image, /*non_blocking=*/true);
   });
@@ -206,8 +249,9 @@ void DeviceCopies::for_each_piece(std::span<const HostRange> ranges, const Copy&
 // that it is in use, as of what other libraries or processes have lent (DLPack, IPC).
 void DeviceCopies::mark_last() {
   const bool fetching = std::ranges::any_of(reads_, [](const auto& r) { return r->queued_ > 0; });
-  if (fetching || failed_) last_.push_back(MarkOf(streams_.in));
-  if (storing_ || failed_) last_.push_back(MarkOf(streams_.out));
+  if (fetching || failed_) last_.push_back(MarkOf(streams_->in));
+  if (stored_) last_.push_back(stored_);
+  if (store_stream_ && (stores_more_ || failed_)) last_.push_back(MarkOf(*store_stream_));
 }
 
 // Tensors are only dropped on threads that may wait for Python's lock.

@@ -21,16 +21,12 @@
 #include "base/status.h"
 #include "engine/operations/staged_memory.h"
 #include "torch/process/device_thread.h"
+#include "torch/tensors/copy_streams.h"
 #include "torch/tensors/device_event.h"
 
 namespace rocecoll::torch_adapter {
 
-// The streams that carry the copies of one device: one in, one out, so that lanes overlap in both
-// directions.
-struct CopyStreams {
-  c10::Stream in;
-  c10::Stream out;
-};
+using Marks = std::vector<std::shared_ptr<DeviceEvent>>;
 
 class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
  public:
@@ -57,13 +53,15 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   };
 
   // Notes how far the caller's current stream is: what the call is about comes after that.
-  DeviceCopies(c10::Device device, const CopyStreams& streams, std::vector<Piece> pieces);
+  DeviceCopies(c10::Device device, std::shared_ptr<CopyStreams> streams, std::vector<Piece> pieces);
 
   const c10::Device device;
 
   // All of these never block.
   void fetch(const std::shared_ptr<Reads>& reads, std::span<const HostRange> ranges);
   void store(std::span<const HostRange> ranges);
+  // Of a call that stores nothing itself: its results are there once all of these have passed.
+  void join(Marks marks);
   // Runs `then` on the device's thread once all that was to be stored by now is queued there, and
   // tells it what went wrong. It must not throw.
   void when_stored(std::function<void(const Status&)> then);
@@ -71,11 +69,13 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   void end();
   // What went wrong first.
   Status status() const;
-  // What is queued there in when_stored() comes after what was stored.
-  c10::Stream result_stream() const { return streams_.out; }
-  // In when_stored(): keeps a tensor that something else queued on that stream uses.
+
+  // The rest is for when_stored().
+  // What is queued there comes after what was stored. `stores_more`: results of the call will be.
+  c10::Stream result_stream(bool stores_more);
+  // Keeps a tensor that something queued on that stream uses.
   void keep(const at::Tensor& tensor);
-  // In when_stored(): the point after all that was stored.
+  // The point after all that was stored; null if nothing was.
   std::shared_ptr<DeviceEvent> mark_stored();
 
  private:
@@ -87,6 +87,9 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   bool advance();
   void look_after_reads();
   bool ready();
+  bool choose_store_stream();
+  void look_after_stores();
+  void tell_those_waiting();
   void queue_copies(Reads& reads);
   void look_at_arrivals(Reads& reads);
   void copy_in(std::span<const HostRange> ranges);
@@ -98,21 +101,25 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   void lose();
 
   DeviceThread& thread_;
-  const CopyStreams streams_;
-  DeviceEvent called_;
+  const std::shared_ptr<CopyStreams> streams_;
 
   std::atomic<bool> failed_{false};
   mutable std::mutex mutex_;
   Status failure_;  // under the mutex
 
   // Of the device's thread.
+  Marks before_;               // of the call: what its streams have not come to yet
   std::vector<Piece> pieces_;  // by host address
   std::vector<at::Tensor> kept_;
-  std::vector<std::shared_ptr<Reads>> reads_;       // of which lanes are on their way
-  std::vector<std::shared_ptr<DeviceEvent>> last_;  // with them all copies are done
-  bool storing_ = false;                            // since the last mark_stored()
+  std::vector<std::shared_ptr<Reads>> reads_;                // of which lanes are on their way
+  std::deque<std::vector<HostRange>> stores_;                // that have no stream yet
+  std::vector<std::function<void(const Status&)>> waiting_;  // when_stored()
+  std::optional<c10::Stream> store_stream_;  // of all results of the call, once it is chosen
+  std::shared_ptr<DeviceEvent> stored_;      // after what was stored, but for what keep() tells of
+  bool stores_more_ = false;                 // since then
+  bool joins_ = false;
+  Marks last_;  // with them all copies are done
   bool ended_ = false;
-  bool ready_ = false;
   bool watched_ = false;
 };
 

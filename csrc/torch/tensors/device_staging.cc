@@ -25,15 +25,10 @@ at::Tensor Bytes(const at::Tensor& tensor) {
 
 bool IsAccelerator(c10::Device device) { return at::accelerator::isAccelerator(device.type()); }
 
-CopyStreams StreamsByDevice::of(c10::Device device) {
+std::shared_ptr<CopyStreams> StreamsByDevice::of(c10::Device device) {
   std::lock_guard lock(mutex_);
-  const auto found = streams_.find(device.index());
-  if (found != streams_.end()) return found->second;
-  // High priority: copies are short, and other ranks wait for them.
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  const CopyStreams streams{guard.getStreamFromGlobalPool(device, true),
-                            guard.getStreamFromGlobalPool(device, true)};
-  streams_.emplace(device.index(), streams);
+  std::shared_ptr<CopyStreams>& streams = streams_[device.index()];
+  if (streams == nullptr) streams = std::make_shared<CopyStreams>(device);
   return streams;
 }
 

@@ -2,11 +2,10 @@
 // Tensors of an accelerator, of whatever kind torch has a runtime for: images of them in pinned
 // host memory are the engine's buffers, and the engine moves these lane by lane (staged_memory.h).
 //
-// Two streams a device and backend carry the copies, one in, one out, so that lanes overlap in both
-// directions. Neither ever waits for a stream of the caller where that can be avoided: one call
-// whose input is still being computed would hold up the copies of all others. Instead a lane is
-// queued once the event that the caller's stream recorded at the call has passed. All of it happens
-// on a thread of the device's own (device_copies.h).
+// The streams that carry the copies (copy_streams.h) do not wait for streams of the caller: one
+// call whose input is still being computed would hold up the copies of all others. Instead a lane
+// is queued once the event that the caller's stream recorded at the call has passed. All of it
+// happens on a thread of the device's own (device_copies.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,11 +32,12 @@ bool IsAccelerator(c10::Device device);
 // One backend's streams for copies. Thread safe.
 class StreamsByDevice {
  public:
-  CopyStreams of(c10::Device device);
+  std::shared_ptr<CopyStreams> of(c10::Device device);
 
  private:
   std::mutex mutex_;
-  std::map<c10::DeviceIndex, CopyStreams> streams_;  // a process has accelerators of one type
+  // A process has accelerators of one type.
+  std::map<c10::DeviceIndex, std::shared_ptr<CopyStreams>> streams_;
 };
 
 // All tensors of one call. The owner of its operations keeps it until they are complete; then what

@@ -203,6 +203,7 @@ void Work::on_operation_done(const Status& status, size_t count) {
 
 void Work::store_results(const std::shared_ptr<Staging>& staging) {
   const auto kept = std::make_shared<Kept>(Ptr::reclaim_copy(this), staging);
+  if (!members_stored_.empty()) staging->device->copies().join(std::move(members_stored_));
   staging->device->copies().when_stored([this, kept](const Status& status) {
     on_stored(*kept->staging, status);
     conclude(kept->staging);
@@ -213,9 +214,9 @@ void Work::store_results(const std::shared_ptr<Staging>& staging) {
 void Work::on_stored(Staging& staging, const Status& status) {
   Status failed = status;
   if (failed.ok()) {
-    const c10::Stream stream = staging.device->copies().result_stream();
     try {
-      const c10::StreamGuard on_stream(stream);
+      result_stream_ = staging.device->copies().result_stream(!staging.copy_back.empty());
+      const c10::StreamGuard on_stream(*result_stream_);
       staging.copy_results();
       results_stored_ = staging.device->copies().mark_stored();
     } catch (const std::exception& raised) {
@@ -261,7 +262,12 @@ void Work::announce() {
     call_.hook->completed(
         submitted_ ? MakeWorkInfo(opType_, getSequencenumber(), started_, duration) : nullptr);
   }
-  if (batch_ != nullptr) batch_->on_operation_done(failure_, 1);
+  if (batch_ == nullptr) return;
+  if (results_stored_) {
+    const std::lock_guard lock(batch_->state_mutex_);
+    batch_->members_stored_.push_back(results_stored_);
+  }
+  batch_->on_operation_done(failure_, 1);
 }
 
 void Work::complete(Staging& staging) {
@@ -274,7 +280,7 @@ void Work::complete(Staging& staging) {
     } else if (failure_.ok()) {
       if (staging.device) {
         SitOn(staging.device->device());
-        on_stream.reset_stream(staging.device->copies().result_stream());
+        on_stream.reset_stream(*result_stream_);
       } else {
         staging.copy_results();
       }

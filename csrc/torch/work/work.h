@@ -18,7 +18,7 @@
 #include "runtime/runtime_owner.h"
 #include "torch/observing/recorder.h"
 #include "torch/process/completion_pool.h"
-#include "torch/tensors/device_event.h"
+#include "torch/tensors/device_copies.h"
 #include "torch/tensors/tensor_layout.h"
 #include "torch/work/completion_hook.h"
 
@@ -135,11 +135,14 @@ class Work : public c10d::Work {
   std::atomic<bool> submitted_{false};
   std::atomic<size_t> pending_{0};
   std::atomic<int64_t> duration_ns_{-1};
-  std::shared_ptr<DeviceEvent> results_stored_;  // set before completion is announced
+  // Set before completion is announced, with an accelerator's tensors.
+  std::shared_ptr<DeviceEvent> results_stored_;  // null: nothing was
+  std::optional<c10::Stream> result_stream_;     // which comes after that
 
   // Guards the first error, and future_shared_ against a future being completed meanwhile.
   std::mutex state_mutex_;
   Status failure_;
+  Marks members_stored_;  // of a batch
   bool future_shared_ = false;
 };
 
