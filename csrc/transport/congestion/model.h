@@ -63,6 +63,8 @@ class ModelController final : public CongestionController {
   static constexpr Duration kLeastRound = std::chrono::microseconds(200);
   // Of the rate that is used between probes, so that a queue empties.
   static constexpr double kMargin = 0.99;
+  // Rounds of a cruise before one that doubts random loss goes slower.
+  static constexpr uint32_t kSlowerFrom = 2;
 
   SendStamp take_sent(Instant now, uint64_t bytes) override;
   void take_acked(uint64_t bytes, Instant sent_at, const SendStamp& stamp) override;
@@ -118,6 +120,8 @@ class ModelController final : public CongestionController {
   Phase phase_ = Phase::kStartup;
   uint32_t rounds_in_phase_ = 0;
   uint32_t calm_rounds_ = 0;  // since the last probe
+  uint32_t doubtful_cycles_ = 0;
+  bool slower_ = false;  // in this cruise, from kSlowerFrom on
   Instant look_until_{};
 
   double bound_ = 0;  // of the rate until the next probe; 0: none

@@ -10,6 +10,8 @@ namespace {
 
 constexpr uint32_t kCruiseRounds = 6;
 constexpr uint32_t kMostDown = 3;
+// Of cycles with random loss, one in so many goes slower to see what it is: 1 % of the rate.
+constexpr uint32_t kCyclesToSlower = 8;
 // Of the rate that a queue leaves.
 constexpr double kQueueKept = 0.9;
 // Of random loss, before a probe is taken for too strong: with three, eight senders on a queue of
@@ -28,6 +30,8 @@ void ModelController::enter(Phase phase) {
   if (phase_ == Phase::kUp || phase_ == Phase::kStartup) calm_rounds_ = 0;
   phase_ = phase;
   rounds_in_phase_ = 0;
+  slower_ = phase == Phase::kCruise && random_loss_.doubtful() &&
+            ++doubtful_cycles_ % kCyclesToSlower == 0;
   if (phase != Phase::kUp) return;
   if (bound_by_marks_) rates_.bound(std::max(bound_, rates_.recent()));
   bound_by_marks_ = false;
@@ -80,6 +84,9 @@ void ModelController::end_steady_round(bool queued, bool overflow) {
   }
   if (marks_.any() && !probed) react_to_marks();
   if (!marks_.any()) random_loss_.learn(round, calm_rounds_, packet());
+  if (slower_ && rounds_in_phase_ >= kSlowerFrom + kLossShows) {
+    random_loss_.learn_slower(round, packet());
+  }
   if (!round.limited) return;
   // Where drained flights of ours would leave no queue, and none that is long.
   const bool beyond =

@@ -47,6 +47,7 @@ double ModelController::gain() const {
     case Phase::kDown:
       return kDownGain;
     case Phase::kCruise:
+      return slower_ && rounds_in_phase_ >= kSlowerFrom ? kDownGain : 1;
     case Phase::kLookAtBase:
     case Phase::kContest:
       return 1;

@@ -11,7 +11,9 @@
 namespace rocecoll {
 
 // The share of loss that is nobody's fault, from what is lost while nothing fills a queue; more is
-// an overflow.
+// an overflow. A policer has no queue (a token bucket that drops what its tokens do not pay for),
+// nor hardly a short one, and what they drop looks the same, until less is sent: by and by some
+// rounds go slower, and what they lose bounds the share.
 class RandomLoss {
  public:
   static constexpr double kTolerable = 0.02;  // as BBRv3
@@ -38,7 +40,20 @@ class RandomLoss {
     double weight = std::min(1.0, packets / kPackets);
     const double share = round.lost_share();
     if (share < share_) weight /= 4;
-    share_ = std::min(kMost, share_ + weight * (share - share_));
+    share_ = std::min(most_, share_ + weight * (share - share_));
+  }
+  // Enough that slower rounds should tell what it is worth.
+  bool doubtful() const { return share_ >= kDoubtful; }
+  // Of a round that shows only what was sent well below the rate of the path.
+  void learn_slower(const Round& round, uint64_t packet_bytes) {
+    slower_acked_ += round.acked;
+    slower_lost_ += round.lost;
+    const uint64_t total = slower_acked_ + slower_lost_;
+    if (total < kSlowerPackets * packet_bytes) return;
+    const double share = static_cast<double>(slower_lost_) / static_cast<double>(total);
+    most_ = std::min(kMost, kScatter * share + kDoubtful);
+    share_ = std::min(share_, most_);
+    slower_acked_ = slower_lost_ = 0;
   }
 
  private:
@@ -52,7 +67,14 @@ class RandomLoss {
   static constexpr double kMost = 0.25;
   static constexpr double kPackets = 256;      // until it is known
   static constexpr uint32_t kLeastLosses = 3;  // that prove anything
+  static constexpr double kDoubtful = 0.01;
+  // Together these lose 6 of 5 % on average, and hardly ever less than half of that.
+  static constexpr uint64_t kSlowerPackets = 128;
+  static constexpr double kScatter = 2;
   double share_ = 0;
+  double most_ = kMost;        // that it may be
+  uint64_t slower_acked_ = 0;  // bytes, since that was found
+  uint64_t slower_lost_ = 0;
   uint32_t empty_rounds_ = 0;  // since a packet met a queue
 };
 

@@ -276,5 +276,39 @@ TEST(RandomLoss, IsWhatGetsLostWithoutAQueue) {
   EXPECT_TRUE(loss.overflowed(round));
 }
 
+TEST(RandomLoss, IsNotWhatSlowerRoundsDoNotLose) {
+  RandomLoss loss;
+  Round round;
+  round.acked = 90 * kPacketBytes;
+  round.lost = 10 * kPacketBytes;
+  round.losses = 10;
+  const auto learn = [&] {
+    for (int i = 0; i < 50; ++i) {
+      loss.count_round(false);
+      loss.learn(round, 10, kPacketBytes);
+    }
+  };
+  EXPECT_FALSE(loss.doubtful());
+  learn();
+  EXPECT_TRUE(loss.doubtful());
+  loss.learn_slower(round, kPacketBytes);
+  loss.learn_slower(round, kPacketBytes);
+  learn();
+  EXPECT_NEAR(loss.share(), 0.1, 0.01) << "chance does not mind how fast one sends";
+  Round slower;
+  slower.acked = 100 * kPacketBytes;
+  loss.learn_slower(slower, kPacketBytes);
+  EXPECT_NEAR(loss.share(), 0.1, 0.01) << "too few packets";
+  loss.learn_slower(slower, kPacketBytes);
+  learn();
+  EXPECT_NEAR(loss.share(), 0.01, 0.001);
+  EXPECT_TRUE(loss.overflowed(round));
+  EXPECT_TRUE(loss.doubtful()) << "it may become random later";
+  loss.learn_slower(round, kPacketBytes);
+  loss.learn_slower(round, kPacketBytes);
+  learn();
+  EXPECT_NEAR(loss.share(), 0.1, 0.01);
+}
+
 }  // namespace
 }  // namespace rocecoll
