@@ -142,6 +142,41 @@ TEST(FullPort, NoticesWaitForRoomWithinBounds) {
   EXPECT_EQ(world[1].notices.size(), 1 + NoticeQueue::kMaxWaiting);
 }
 
+// The full queue of a device (ENOBUFS) has dropped what it refuses: each datagram counts as sent
+// once, is missed once, and goes again once. Meanwhile nobody spins.
+TEST(FullPort, WhatADeviceRefusesIsSentAgainOnce) {
+  SimWire wire;
+  wire.bytes_per_second = 125e6;
+  SimWorld world(2, wire);
+  auto [out, in] = world.connect(0, 1);
+  world.run_for(milliseconds(5));
+  const Bytes source = RandomBytes(2'000'000, 1);
+  Bytes target(source.size());
+  const RemoteSlice slice = in->expose({target.data(), target.size()}, 1);
+  ASSERT_TRUE(out->write(slice, {const_cast<std::byte*>(source.data()), source.size()}, 2));
+  const auto counts = [&] { return world[0].transport->stats(); };
+  const uint64_t handed_before = world.network.stats().sent;
+  const uint64_t answers_before = world[1].transport->stats().packets_sent;
+  const TransportStats before = counts();
+  uint64_t refused = 0;
+  for (int i = 0; i < 5; ++i) {
+    world.run_for(milliseconds(1));
+    world.ports[0]->set_refused(1, true);
+    const uint64_t sent = counts().packets_sent;
+    EXPECT_LE(CountWakes(world, [] { return false; }, milliseconds(1)), 200u);
+    refused += counts().packets_sent - sent;
+    world.ports[0]->set_refused(1, false);
+  }
+  ASSERT_TRUE(world.run([&] { return world.transferred(out, in, 1); }));
+  EXPECT_EQ(source, target);
+  const TransportStats after = counts();
+  const uint64_t answers = world[1].transport->stats().packets_sent - answers_before;
+  const uint64_t handed = world.network.stats().sent - handed_before - answers;
+  EXPECT_GT(refused, 0u);
+  EXPECT_EQ(after.packets_sent - before.packets_sent, handed + refused);
+  EXPECT_LE(after.packets_retransmitted - before.packets_retransmitted, refused);
+}
+
 TEST(FullPort, RefusedTowardsOnePeerTheOthersGoOn) {
   SimWorld world(3);
   auto [to_refused, refused] = world.connect(0, 1);
