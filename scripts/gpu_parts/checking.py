@@ -11,7 +11,7 @@ import fake_device
 
 from gpu_parts import machine, report
 from gpu_parts.parts import DEVICES, PARTS, Part
-from gpu_parts.runner import FAILED, MOST_AT_ONCE, PASSED, Choice, Result, Runner, ask
+from gpu_parts.runner import FAILED, MOST_AT_ONCE, PASSED, Choice, Result, Runner, ask, preload
 
 LOG_SHOWN = 3000
 CORES_OF_A_PART = 2
@@ -32,6 +32,7 @@ def check(
     device: str | None, small: bool, names: Sequence[str], how: str, end: float, folder: Path
 ) -> int:
     """The exit status."""
+    preload()
     device = device or ask(machine.device_there)
     assert device in DEVICES
     if device == "fake":

@@ -7,7 +7,7 @@ Every finding is written at once, so that a part that hangs or is killed has tol
 from __future__ import annotations
 
 import faulthandler
-import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -118,6 +118,16 @@ class Rank:
         self._findings.flush()
 
 
+def load(program: str) -> Any:
+    """The file as a module; a name without a folder is a file beside this one."""
+    path = Path(__file__).parent / program
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def main(job: Job) -> None:
     """In a process forked from one that has torch, and no CUDA yet."""
     log = os.open(job.path("log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -131,7 +141,7 @@ def main(job: Job) -> None:
     rank = Rank(job)
     status = 1
     try:
-        importlib.import_module(f"gpu_parts.{Path(job.program).stem}").run(rank)
+        load(job.program).run(rank)
         status = rank.finish()
     except CannotRunError as reason:
         rank.cannot_run(str(reason))

@@ -19,7 +19,7 @@ from gpu_parts.rank import Job, main
 
 # Forked from a server that has torch, which takes seconds to load, and no CUDA, which no fork survives.
 CONTEXT = multiprocessing.get_context("forkserver")
-PRELOADED = ["torch", "torch.distributed", "torch.distributed.fsdp", "torch._dynamo"]
+PRELOADED = ["torch", "torch.distributed"]
 LEAST_S = 10.0  # with less left no part is begun
 AFTER_LIMIT_S = 5.0  # in which a rank ends itself, with its stacks
 AFTER_FAILURE_S = 25.0  # once a rank has failed, the others may wait for it in vain
@@ -146,6 +146,11 @@ def ending(status: int | None) -> str:
     return f"ended with status {status}"
 
 
+def preload() -> None:
+    """Before the first process."""
+    CONTEXT.set_forkserver_preload(PRELOADED)
+
+
 class Runner:
     """`tell` is called with each result as it comes."""
 
@@ -153,7 +158,6 @@ class Runner:
         self._choice, self._end, self._tell = choice, end, tell
         self._running: list[Running] = []
         self.results: list[Result] = []
-        CONTEXT.set_forkserver_preload(PRELOADED)
 
     def run(self, parts: Sequence[Part], at_once: int) -> None:
         """Those that stand alone come last, one by one."""
