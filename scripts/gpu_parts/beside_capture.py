@@ -16,6 +16,20 @@ CAPTURE_S = 0.5  # long enough for rocecoll's threads to look at the device
 KERNEL_S = 1.0
 
 
+def capture(graph: torch.cuda.CUDAGraph, counter: torch.Tensor) -> int:
+    """How many additions are in it. torch.cuda.graph would first wait for all that is under way."""
+    end, captured = time.monotonic() + CAPTURE_S, 0
+    with torch.cuda.stream(torch.cuda.Stream()):
+        graph.capture_begin()
+        try:
+            while time.monotonic() < end and captured < MOST_KERNELS:
+                counter.add_(1)
+                captured += 1
+        finally:
+            graph.capture_end()
+    return captured
+
+
 def run(rank: Rank) -> None:
     rank.join()
     tensor, counter = rank.device.full(COUNT, 1), rank.device.full(COUNT, 0)
@@ -28,11 +42,7 @@ def run(rank: Rank) -> None:
     work = dist.all_reduce(tensor, async_op=True)
     graph = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.graph(graph, stream=torch.cuda.Stream()):
-            end, captured = time.monotonic() + CAPTURE_S, 0
-            while time.monotonic() < end and captured < MOST_KERNELS:
-                counter.add_(1)
-                captured += 1
+        captured = capture(graph, counter)
         graph.replay()
         rank.device.synchronize()
         rank.same(counter, torch.full((COUNT,), float(captured)), "what was captured")

@@ -76,7 +76,7 @@ class Device:
 
     @functools.cached_property
     def _cycles_a_second(self) -> float:
-        torch.cuda._sleep(1000)  # the first use loads the kernel
+        torch.cuda._sleep(CALIBRATION_CYCLES)  # loads the kernel, and wakes the GPU
         self.synchronize()
         begin = time.perf_counter()
         torch.cuda._sleep(CALIBRATION_CYCLES)

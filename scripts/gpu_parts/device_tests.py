@@ -22,10 +22,9 @@ def run(rank: Rank) -> None:
     if missing:
         raise CannotRunError(f"this Python lacks {', '.join(missing)}")
     report = rank.directory / "tests.xml"
-    kind = rank.device.kind
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
-    command += ["-k", f"{kind} and {SMALL}" if rank.small else kind]
+    command += ["-k", f"{rank.kind} and {SMALL}" if rank.small else rank.kind]
     command += [f"--junitxml={report}", str(ROOT / "tests" / "python" / "devices")]
     # Not in the tree: its package would be found before the one that is checked.
     try:

@@ -43,20 +43,20 @@ def pinned_by_large(rank: Rank, total: int) -> None:
     )
 
 
-def pinned(what: str) -> int | None:
+def pinned(rank: Rank, what: str) -> int | None:
     """Of the allocator of pinned memory, if this torch counts it."""
-    if not torch.cuda.is_available() or not hasattr(torch.cuda, "host_memory_stats"):
+    if not rank.device.is_cuda or not hasattr(torch.cuda, "host_memory_stats"):
         return None
     return torch.cuda.host_memory_stats().get(what)
 
 
 def pinned_by(rank: Rank, name: str, call: Callable[[], object]) -> None:
     rank.device.synchronize()
-    if pinned("active_bytes.peak") is not None:
+    if pinned(rank, "active_bytes.peak") is not None:
         torch.cuda.reset_peak_host_memory_stats()
     call()
     rank.device.synchronize()
-    in_use, kept = pinned("active_bytes.peak"), pinned("allocated_bytes.current")
+    in_use, kept = pinned(rank, "active_bytes.peak"), pinned(rank, "allocated_bytes.current")
     if in_use is None or kept is None:
         rank.tell(f"pinned by {name}", "not counted here")
         return
@@ -89,7 +89,7 @@ def repeated(rank: Rank) -> None:
         rank.device.synchronize()
         gc.collect()
         on_device = torch.cuda.memory_allocated() if rank.device.is_cuda else 0
-        return resident(), on_device, pinned("allocated_bytes.current") or 0
+        return resident(), on_device, pinned(rank, "allocated_bytes.current") or 0
 
     before = calls(SETTLED)
     times = SMALL_REPEATED if rank.small else REPEATED

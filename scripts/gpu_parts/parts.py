@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every part of scripts/gpu_check, in one list: what it shows, who runs it, and how long it may take."""
+"""Every part of scripts/gpu_check, in one list: what it shows, who runs it, and how long it may take.
+
+They begin in this order, the longest first; those that stand alone follow, one by one.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +48,14 @@ PARTS = (
         150,
     ),
     Part(
+        "device tests",
+        "tests/python/devices",
+        "device_tests.py",
+        240,
+        ranks=1,
+        lacks=without("cpu", "they are of accelerators"),
+    ),
+    Part(
         "collectives over UDP",
         "the same in small, without shared memory",
         "collectives.py",
@@ -86,14 +97,6 @@ PARTS = (
         "killed rank", "the others name it, and their device goes on", "killed.py", 90, 3, killed=2
     ),
     Part(
-        "stall",
-        "a rank behind a long kernel, one of its threads in synchronize, is not called lost",
-        "stall.py",
-        90,
-        lacks=without("cpu", "the CPU has no kernels to be behind"),
-        variables={"ROCECOLL_PEER_TIMEOUT": "3"},
-    ),
-    Part(
         "dispatch modes",
         "a mode of the waiting thread sees none of rocecoll's copies",
         "modes.py",
@@ -122,12 +125,13 @@ PARTS = (
         lacks=without("fake cpu", ONLY_CUDA),
     ),
     Part(
-        "device tests",
-        "tests/python/devices",
-        "device_tests.py",
-        240,
-        ranks=1,
-        lacks=without("cpu", "they are of accelerators"),
+        "stall",
+        "a rank behind a long kernel, one of its threads in synchronize, is not called lost",
+        "stall.py",
+        90,
+        lacks=without("cpu", "the CPU has no kernels to be behind"),
+        variables={"ROCECOLL_PEER_TIMEOUT": "3"},
+        alone=True,  # its kernel leaves others little of the GPU
     ),
     Part(
         "memory",

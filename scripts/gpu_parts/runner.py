@@ -24,7 +24,7 @@ LEAST_S = 10.0  # with less left no part is begun
 AFTER_LIMIT_S = 5.0  # in which a rank ends itself, with its stacks
 AFTER_FAILURE_S = 25.0  # once a rank has failed, the others may wait for it in vain
 UNENDED_S = 5.0
-MOST_AT_ONCE = 8
+MOST_AT_ONCE = 4  # more would share one GPU, slice by slice
 LOG_TAIL = 20_000
 
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"

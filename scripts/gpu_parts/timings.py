@@ -35,7 +35,11 @@ def run(rank: Rank) -> None:
     peers: dict[str, Peer] = {f"rocecoll, {name}": (ours, place)}
     if rank.device.kind != "fake":  # which gloo does not know
         gloo = dist.new_group(backend="gloo")
-        peers[f"gloo, {name}"] = (lambda tensor: dist.all_reduce(tensor, group=gloo), place)
+        try:
+            dist.all_reduce(rank.device.full(1, 0), group=gloo)
+            peers[f"gloo, {name}"] = (lambda tensor: dist.all_reduce(tensor, group=gloo), place)
+        except RuntimeError as error:
+            rank.tell("gloo refuses", str(error).splitlines()[0])
     if rank.device.kind != "cpu":
         peers["rocecoll, CPU"] = (ours, torch.device("cpu"))
     measure(rank, peers)

@@ -75,22 +75,28 @@ def test_parts_that_go_wrong_do_so_alone(tmp_path: Path) -> None:
             + "    rank.tell('said', rank.number)\n    dist.destroy_process_group()\n",
             "wrong": JOINED
             + "    rank.expect(rank.number == 0, 'one and', 1)\n    dist.barrier()\n",
+            "differs": "import torch\n"
+            "def run(rank):\n    rank.same(torch.ones(2), torch.zeros(2), 'sum', rank.number)\n",
             "raises": "def run(rank):\n    raise ValueError('as asked')\n",
             "dies": "import os\ndef run(rank):\n    os.kill(os.getpid(), 9)\n",
             "cannot": "from gpu_parts.rank import CannotRunError\n"
             "def run(rank):\n    raise CannotRunError('nothing there')\n",
         },
     )
-    states = {name: (result.state, result.words) for name, result in results.items()}
+    states = {name: (result.state, sorted(result.words)) for name, result in results.items()}
     assert states == {
         "good": (PASSED, []),
         "wrong": (FAILED, ["rank 1: one and 1"]),
+        "differs": (
+            FAILED,
+            [f"rank {number}: sum {number} 4 of 8 bytes differ, from 2 to 7" for number in (0, 1)],
+        ),
         "raises": (FAILED, states["raises"][1]),
         "dies": (FAILED, ["rank 0: ended by SIGKILL", "rank 1: ended by SIGKILL"]),
         "cannot": (NOT_RUN, ["nothing there"]),
     }
     assert results["good"].told == {"said": 0}
-    raised = sorted(states["raises"][1])
+    raised = states["raises"][1]
     assert raised == [f"rank {number}: ValueError: as asked" for number in range(2)]
     assert "in run" in results["raises"].log
 
