@@ -72,16 +72,16 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda got, _: sys.exit(128 + got))  # which ends the ranks
     try:
         there = installation.prepare(asked.wheel, asked.installed, asked.budget * (1 - FOR_PARTS))
-    except installation.InstallationError as error:
+        if there.folder is not None:
+            os.environ.update(installation.path_with(there.folder))  # of the ranks
+            sys.path.insert(0, str(there.folder))
+        from gpu_parts import checking  # which loads torch
+
+        end = begun + asked.budget
+        return checking.check(asked.device, asked.small, asked.only, there.how, end, asked.output)
+    except installation.NothingToCheckError as error:
         print(f"gpu_check: {error}", file=sys.stderr)
         return NOTHING_TO_CHECK
-    if there.folder is not None:
-        os.environ.update(installation.path_with(there.folder))  # of the ranks
-        sys.path.insert(0, str(there.folder))
-    from gpu_parts import checking
-
-    end = begun + asked.budget
-    return checking.check(asked.device, asked.small, asked.only, there.how, end, asked.output)
 
 
 if __name__ == "__main__":

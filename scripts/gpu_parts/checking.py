@@ -10,7 +10,8 @@ from pathlib import Path
 import fake_device
 
 from gpu_parts import machine, report
-from gpu_parts.parts import DEVICES, PARTS, Part
+from gpu_parts.installation import NothingToCheckError
+from gpu_parts.parts import PARTS, Part
 from gpu_parts.runner import FAILED, MOST_AT_ONCE, PASSED, Choice, Result, Runner, ask, preload
 
 LOG_SHOWN = 3000
@@ -31,10 +32,12 @@ def say(result: Result) -> None:
 def check(
     device: str | None, small: bool, names: Sequence[str], how: str, end: float, folder: Path
 ) -> int:
-    """The exit status."""
+    """The exit status. Raises NothingToCheckError."""
     preload()
-    device = device or ask(machine.device_there)
-    assert device in DEVICES
+    there = ask(machine.device_there)
+    device = device or there
+    if device == "cuda" != there:
+        raise NothingToCheckError("torch finds no CUDA device")
     if device == "fake":
         fake_device.build()
     about = {**ask(machine.found, device), "rocecoll": how, "sizes": "small" if small else "full"}

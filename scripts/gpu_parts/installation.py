@@ -25,8 +25,8 @@ ASK_LIMIT_S = 120.0
 TAIL = 3000
 
 
-class InstallationError(Exception):
-    """There is nothing to check; the text says why."""
+class NothingToCheckError(Exception):
+    """The text says why."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def path_with(folder: Path) -> dict[str, str]:
 
 
 def prepare(wheel: Path | None, installed: bool, limit_s: float) -> Installation:
-    """Raises InstallationError."""
+    """Raises NothingToCheckError."""
     there = found(None) if wheel is None else "not asked"
     if not isinstance(there, str):
         if there[0].is_relative_to(ROOT):
@@ -66,7 +66,7 @@ def prepare(wheel: Path | None, installed: bool, limit_s: float) -> Installation
         if installed:
             return Installation(f"installed in {there[0].parent}", None)
     if installed:
-        raise InstallationError(f"{sys.executable} has no rocecoll that can be used: {there}")
+        raise NothingToCheckError(f"{sys.executable} has no rocecoll that can be used: {there}")
     FOLDER.mkdir(parents=True, exist_ok=True)
     site = FOLDER / f"site-{sys.implementation.cache_tag}"
     if wheel is None:
@@ -78,7 +78,7 @@ def prepare(wheel: Path | None, installed: bool, limit_s: float) -> Installation
     install(command, limit_s)
     there = found(site)
     if isinstance(there, str):
-        raise InstallationError(f"{how}, but it cannot be loaded: {there}")
+        raise NothingToCheckError(f"{how}, but it cannot be loaded: {there}")
     return Installation(how, site)
 
 
@@ -96,6 +96,6 @@ def install(command: list[str], limit_s: float) -> None:
                 check=False,
             ).returncode
         except subprocess.TimeoutExpired:
-            raise InstallationError(f"not built in {limit_s:.0f} s (see {log})") from None
+            raise NothingToCheckError(f"not built in {limit_s:.0f} s (see {log})") from None
     if status != 0:
-        raise InstallationError(f"{log.read_text(errors='replace')[-TAIL:]}(whole output: {log})")
+        raise NothingToCheckError(f"{log.read_text(errors='replace')[-TAIL:]}(whole output: {log})")

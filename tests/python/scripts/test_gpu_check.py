@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fake_device
 import pytest
+import torch
 from gpu_parts import report
 from gpu_parts.parts import PARTS, Part
 from gpu_parts.runner import FAILED, NOT_RUN, PASSED, Choice, Result, Runner
@@ -51,6 +52,9 @@ def test_nothing_to_check(tmp_path: Path) -> None:
     status, said = check("--wheel", str(tmp_path / "no.whl"), "--output", str(tmp_path))
     assert status == 2
     assert "no.whl" in said
+    if not torch.cuda.is_available():
+        status, said = check("--device", "cuda", "--output", str(tmp_path))
+        assert (status, said) == (2, "gpu_check: torch finds no CUDA device\n")
 
 
 def run(
