@@ -45,7 +45,7 @@ PARTS = (
         "collectives",
         "every collective and dtype, byte for byte as on the CPU",
         "collectives.py",
-        150,
+        200,
     ),
     Part(
         "device tests",
