@@ -56,6 +56,8 @@ std::shared_ptr<Runtime> Start(const OptionValues& settings) {
 void ShutDown(bool threads_may_stay) {
   if (threads_may_stay) ProcessEnd::instance().begin();
   RuntimeOwner::instance().end();
+  if (!CompletionPool::instance().drain(kDrainLimit)) return;
+  // What the pool has let go of a device comes back to it once the copies are done.
   DeviceThread::drain_all(kDrainLimit);
   CompletionPool::instance().drain(kDrainLimit);
 }

@@ -30,9 +30,10 @@ void CompletionPool::run(std::function<void()> task) {
   }
 }
 
-void CompletionPool::drain(std::chrono::nanoseconds limit) {
+bool CompletionPool::drain(std::chrono::nanoseconds limit) {
   std::unique_lock lock(mutex_);
-  became_quiet_.wait_for(lock, limit, [this] { return tasks_.empty() && idle_ == threads_; });
+  return became_quiet_.wait_for(lock, limit,
+                                [this] { return tasks_.empty() && idle_ == threads_; });
 }
 
 void CompletionPool::serve() {

@@ -29,8 +29,8 @@ class CompletionPool {
   // `task` must not throw. Runs at once unless kMaxThreads tasks are already running. The queue is
   // bounded by the operations in flight: each is queued at most once.
   void run(std::function<void()> task);
-  // Waits until nothing is queued or running, at most `limit`.
-  void drain(std::chrono::nanoseconds limit);
+  // Waits until nothing is queued or running, at most `limit`. Whether that is so.
+  bool drain(std::chrono::nanoseconds limit);
 
  private:
   friend PerProcess<CompletionPool>;
