@@ -25,6 +25,7 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAME = "fake"
 DEVICES = 2  # kDevices in queue.h
+POOL_STREAMS = 16  # kPoolStreams there: numbers of streams that anybody may have
 
 
 def _tool(name: str) -> str:

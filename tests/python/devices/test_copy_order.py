@@ -78,6 +78,23 @@ def test_late_results(device_pool: DevicePool, accelerator: str, count: int) -> 
     only_fake(device_pool, accelerator).run(check_late_results, count)
 
 
+def check_own_streams() -> None:
+    """Where a device can make streams, copies have theirs, and wait for nobody who has the same."""
+    device = fake_device.accelerator()
+    tensor = torch.ones(1000, device=device)
+    fake_device.ops().take_log()
+    dist.all_reduce(tensor)
+    fake_device.settle(device)
+    copies = [entry.split() for entry in fake_device.ops().take_log() if "queue" in entry]
+    assert {copy[1] for copy in copies} == {"d2h", "h2d"}
+    for copy in copies:
+        assert int(copy[3].split(":")[1]) > fake_device.POOL_STREAMS, copy
+
+
+def test_own_streams(device_pool: DevicePool, accelerator: str) -> None:
+    only_fake(device_pool, accelerator).run(check_own_streams)
+
+
 def check_calls_without_results() -> None:
     """Who obtains nothing waits for no copies."""
     device = fake_device.accelerator()
