@@ -39,8 +39,8 @@ SendStamp CongestionController::on_sent(Instant now, uint64_t bytes) {
 }
 
 double CongestionController::burst_bytes(double rate, double strength) const {
-  const double burst =
-      std::min(rate * Seconds(kBurstTime) * strength, static_cast<double>(CatchUp::kLeast));
+  const double burst = std::min(rate * Seconds(kBurstTime) * strength,
+                                static_cast<double>(CatchUp::kOffloadMessage));
   return std::max(burst, kBurstPackets * static_cast<double>(packet_));
 }
 

@@ -99,7 +99,7 @@ void ModelController::end_round(Instant arrived_at) {
   const bool overflow = random_loss_.overflowed(round);
   if (!round.limited) rtts_.take_calm_round();
   take_rate(arrived_at, queued, overflow);
-  catch_up_.on_round(pacer().take_used_up(), overflow, packet());
+  catch_up_.on_round(pacer().take_used_up(), round.lost > 0, packet());
   breaker().on_round(arrived_at, round.acked, round.lost,
                      round.limited ? round.time(arrived_at) : Duration{0});
   marks_.end_round();

@@ -17,7 +17,7 @@
 namespace rocecoll {
 namespace {
 
-TEST(CatchUp, GrowsUntilQueuesOverflowAndThenCarefully) {
+TEST(CatchUp, GrowsUntilSomethingIsLostAndThenCarefully) {
   CatchUp catch_up;
   EXPECT_EQ(catch_up.bytes(), CatchUp::kLeast);
   catch_up.on_round(false, false, kPacketBytes);
