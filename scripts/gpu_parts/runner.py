@@ -74,17 +74,20 @@ class Running:
             process = CONTEXT.Process(target=main, args=(job,), name=f"{part.name} {job.number}")
             process.start()
             self._processes.append(process)
+        self._ended: list[int | None] = [None] * part.ranks  # as is_over() has seen it last
 
     @property
     def sentinels(self) -> list[int]:
-        return [process.sentinel for process in self._processes if process.exitcode is None]
+        """Also of who has ended since is_over(): nothing else would tell of it."""
+        pairs = zip(self._processes, self._ended, strict=True)
+        return [process.sentinel for process, status in pairs if status is None]
 
     def is_over(self) -> bool:
         """Whether all ranks have ended, or will not be waited for any longer."""
-        ended = [process.exitcode for process in self._processes]
-        if None not in ended:
+        self._ended = [process.exitcode for process in self._processes]
+        if None not in self._ended:
             return True
-        if any(self._unexpected(number) for number in range(len(ended))):
+        if any(self._unexpected(number) for number in range(self.part.ranks)):
             self.end = min(self.end, time.monotonic() + AFTER_FAILURE_S)
         return time.monotonic() > self.end
 

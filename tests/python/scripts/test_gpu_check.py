@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import fake_device
@@ -13,7 +15,7 @@ import pytest
 import torch
 from gpu_parts import report
 from gpu_parts.parts import PARTS, Part
-from gpu_parts.runner import FAILED, NOT_RUN, PASSED, Choice, Result, Runner
+from gpu_parts.runner import FAILED, NOT_RUN, PASSED, Choice, Result, Runner, Running
 from launch import ROOT, environment, run_programs
 
 pytestmark = pytest.mark.quick
@@ -112,6 +114,24 @@ def test_a_part_that_hangs_tells_where_and_what_it_had_found(tmp_path: Path) -> 
     assert words[0].startswith("out of time"), words
     assert {"rank 0: found early", "rank 1: found early"} <= set(words)
     assert "(most recent call first)" in results["hangs"].log and "in run" in results["hangs"].log
+
+
+def test_an_end_between_two_looks_is_not_missed(tmp_path: Path) -> None:
+    program, may_end = tmp_path / "ends.py", tmp_path / "may end"
+    os.mkfifo(may_end)
+    program.write_text(f"def run(rank):\n    open({str(may_end)!r}).read()\n")
+    running = Running(Part("ends", "", str(program), 60.0, ranks=1), Choice("cpu", True), 60.0)
+    try:
+        assert not running.is_over()
+        with may_end.open("w"):
+            pass
+        for process in running._processes:
+            process.join()
+        assert wait(running.sentinels, timeout=0), "nobody would look again before the limit"
+        assert running.is_over()
+    finally:
+        running.kill()
+    assert running.result().state == PASSED
 
 
 def test_without_time_nothing_is_begun(tmp_path: Path) -> None:
