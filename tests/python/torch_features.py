@@ -12,24 +12,23 @@ import torch
 import torch.distributed as dist
 from torch.distributed import _functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule
 
-SPLITS = hasattr(dist.ProcessGroup, "split_group")
-needs_split_group = pytest.mark.skipif(not SPLITS, reason="before torch 2.9 no group splits itself")
+needs_split_group = pytest.mark.skipif(
+    not hasattr(dist.ProcessGroup, "split_group"), reason="before torch 2.9 no group splits itself"
+)
 needs_object_batches = pytest.mark.skipif(
     "use_batch" not in inspect.signature(dist.send_object_list).parameters,
     reason="before torch 2.9 objects are not sent in a batch",
 )
 needs_tensors_of_groups = pytest.mark.skipif(
-    not hasattr(FSDPModule, "set_allocate_memory_from_process_group_for_comm")
-    or torch.__version__ < "2.9",
+    torch.__version__ < "2.9",
     reason="before torch 2.9 no module's memory comes from its group",
 )
 needs_backends_of_meshes = pytest.mark.skipif(
     "backend_override" not in inspect.signature(init_device_mesh).parameters,
     reason="before torch 2.9 a mesh has one backend",
 )
-# A call that waits has no work then: these two take that for an error.
+# Such a call has no work to wait for, which torch takes for an error there.
 needs_calls_in_batches = pytest.mark.skipif(
     torch.__version__ < "2.8", reason="before torch 2.8 a batch takes no broadcast that waits"
 )

@@ -253,12 +253,17 @@ TEST(LongerPath, LosesNothing) {
   }
 }
 
+Round RoundOf(uint32_t acked_packets, uint32_t lost_packets) {
+  Round round;
+  round.acked = acked_packets * kPacketBytes;
+  round.lost = lost_packets * kPacketBytes;
+  round.losses = lost_packets;
+  return round;
+}
+
 TEST(RandomLoss, IsWhatGetsLostWithoutAQueue) {
   RandomLoss loss;
-  Round round;
-  round.acked = 95 * kPacketBytes;
-  round.lost = 5 * kPacketBytes;
-  round.losses = 5;
+  const Round round = RoundOf(95, 5);
   EXPECT_TRUE(loss.overflowed(round));
   for (int i = 0; i < 50; ++i) {
     loss.count_round(true);
@@ -271,17 +276,12 @@ TEST(RandomLoss, IsWhatGetsLostWithoutAQueue) {
   }
   EXPECT_NEAR(loss.share(), 0.05, 0.005);
   EXPECT_FALSE(loss.overflowed(round));
-  round.lost = 20 * kPacketBytes;
-  round.losses = 20;
-  EXPECT_TRUE(loss.overflowed(round));
+  EXPECT_TRUE(loss.overflowed(RoundOf(95, 20)));
 }
 
 TEST(RandomLoss, IsNotWhatSlowerRoundsDoNotLose) {
   RandomLoss loss;
-  Round round;
-  round.acked = 90 * kPacketBytes;
-  round.lost = 10 * kPacketBytes;
-  round.losses = 10;
+  const Round round = RoundOf(90, 10);
   const auto learn = [&] {
     for (int i = 0; i < 50; ++i) {
       loss.count_round(false);
@@ -295,8 +295,7 @@ TEST(RandomLoss, IsNotWhatSlowerRoundsDoNotLose) {
   loss.learn_slower(round, kPacketBytes);
   learn();
   EXPECT_NEAR(loss.share(), 0.1, 0.01) << "chance does not mind how fast one sends";
-  Round slower;
-  slower.acked = 100 * kPacketBytes;
+  const Round slower = RoundOf(100, 0);
   loss.learn_slower(slower, kPacketBytes);
   EXPECT_NEAR(loss.share(), 0.1, 0.01) << "too few packets";
   loss.learn_slower(slower, kPacketBytes);
