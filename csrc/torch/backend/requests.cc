@@ -115,8 +115,7 @@ Request AllReduceRequest(const GroupFacts& group, const Tensors& tensors,
   constexpr const char* kFunction = "allreduce";
   CheckAlike(kFunction, tensors);
   CheckTensor(kFunction, tensors[0]);
-  Request request(OpType::ALLREDUCE, "rocecoll:all_reduce", tensors, tensors,
-                  IsAsynchronous(options));
+  Request request(OpType::ALLREDUCE, "rocecoll:all_reduce", tensors, tensors, options);
   AddAllReduce(kFunction, group, tensors, options, request);
   return request;
 }
@@ -132,7 +131,7 @@ Request AllReduceCoalescedRequest(const GroupFacts& group, const Tensors& tensor
     }
   }
   Request request(OpType::ALLREDUCE_COALESCED, "rocecoll:all_reduce_coalesced", tensors, tensors,
-                  IsAsynchronous(options));
+                  options);
   request.specs.reserve(tensors.size());
   for (const at::Tensor& target : Targets({tensors}, Access::kReadWrite, *request.staging)) {
     AddAllReduce(kFunction, group, {target}, options, request);
@@ -158,8 +157,7 @@ Request SparseAllReduceRequest(const GroupFacts& group, const Tensors& tensors,
            "unsupported reduction operation (allreduce of sparse tensors only works with "
            "ReduceOp.SUM)");
   }
-  Request request(OpType::ALLREDUCE, "rocecoll:sparse_all_reduce", tensors, tensors,
-                  IsAsynchronous(options));
+  Request request(OpType::ALLREDUCE, "rocecoll:sparse_all_reduce", tensors, tensors, options);
   request.add(group, Collective::kAllreduce, options.timeout, tensor);
   return request;
 }
@@ -171,8 +169,7 @@ Request BroadcastRequest(const GroupFacts& group, const Tensors& tensors,
       RootTensor(kFunction, group, tensors, options.rootRank, options.rootTensor);
   CheckAlike(kFunction, tensors);
   CheckTensor(kFunction, tensor);
-  Request request(OpType::BROADCAST, "rocecoll:broadcast", tensors, tensors,
-                  IsAsynchronous(options));
+  Request request(OpType::BROADCAST, "rocecoll:broadcast", tensors, tensors, options);
   OperationSpec& spec = request.add(group, Collective::kBroadcast, options.timeout, tensor);
   spec.root = static_cast<Rank>(options.rootRank);
   const bool is_root = options.rootRank == group.rank;
@@ -188,7 +185,7 @@ Request ReduceRequest(const GroupFacts& group, const Tensors& tensors,
   constexpr const char* kFunction = "reduce";
   RootTensor(kFunction, group, tensors, options.rootRank, options.rootTensor);
   const at::Tensor& tensor = Single(kFunction, "", tensors);
-  Request request(OpType::REDUCE, "rocecoll:reduce", tensors, tensors, IsAsynchronous(options));
+  Request request(OpType::REDUCE, "rocecoll:reduce", tensors, tensors, options);
   OperationSpec& spec = request.add(group, Collective::kReduce, options.timeout, tensor);
   spec.root = static_cast<Rank>(options.rootRank);
   SetReduction(kFunction, options.reduceOp, spec);
@@ -200,7 +197,7 @@ Request ReduceRequest(const GroupFacts& group, const Tensors& tensors,
 }
 
 Request BarrierRequest(const GroupFacts& group, const c10d::BarrierOptions& options) {
-  Request request(OpType::BARRIER, "rocecoll:barrier", {}, {}, IsAsynchronous(options));
+  Request request(OpType::BARRIER, "rocecoll:barrier", {}, {}, options);
   request.specs.push_back(group.spec(Collective::kBarrier, options.timeout));
   return request;
 }

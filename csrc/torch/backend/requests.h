@@ -13,6 +13,7 @@
 
 #include "engine/operations/operation.h"
 #include "runtime/option_value.h"
+#include "torch/interface/c10d_interface.h"
 #include "torch/tensors/tensor_layout.h"
 #include "torch/work/work.h"
 
@@ -40,6 +41,11 @@ struct Request {
              .inputs = std::move(inputs),
              .results = std::move(results),
              .asynchronous = asynchronous} {}
+  // With the `options` of c10d that the call came with.
+  template <typename CallOptions>
+  Request(c10d::OpType type, const char* title, Tensors inputs, Tensors results,
+          const CallOptions& options)
+      : Request(type, title, std::move(inputs), std::move(results), IsAsynchronous(options)) {}
 
   // Adds a GroupFacts::spec() for elements of that tensor's type.
   OperationSpec& add(const GroupFacts& group, Collective collective,

@@ -173,8 +173,7 @@ Request AllGatherRequest(const GroupFacts& group, const TensorLists& outputs, co
   CheckTensor(kFunction, inputs[0]);
   for (const Tensors& list : outputs) CheckTypes(kFunction, list, inputs[0]);
   CheckBlocks(kFunction, group, outputs, inputs);
-  Request request(OpType::ALLGATHER, "rocecoll:all_gather", inputs, Flatten(outputs),
-                  IsAsynchronous(options));
+  Request request(OpType::ALLGATHER, "rocecoll:all_gather", inputs, Flatten(outputs), options);
   request.call.lists = outputs.size();
   AddGatherLists(group, Targets(outputs, Access::kWrite, *request.staging), inputs, options,
                  request);
@@ -191,8 +190,7 @@ Request AllGatherCoalescedRequest(const GroupFacts& group, const TensorLists& ou
   for (const at::Tensor& input : inputs) CheckTensor(kFunction, input);
   for (const Tensors& list : outputs) CheckPairedList(kFunction, list, inputs);
   const Tensors results = Flatten(outputs);
-  Request request(OpType::ALLGATHER_COALESCED, "rocecoll:all_gather", inputs, results,
-                  IsAsynchronous(options));
+  Request request(OpType::ALLGATHER_COALESCED, "rocecoll:all_gather", inputs, results, options);
   request.call.lists = outputs.size();
   AddGatherLists(group, Targets({results}, Access::kWrite, *request.staging), inputs, options,
                  request);
@@ -201,8 +199,7 @@ Request AllGatherCoalescedRequest(const GroupFacts& group, const TensorLists& ou
 
 Request AllGatherIntoRequest(const GroupFacts& group, const at::Tensor& output,
                              const at::Tensor& input, const c10d::AllgatherOptions& options) {
-  Request request(OpType::_ALLGATHER_BASE, "rocecoll:_all_gather_base", {input}, {output},
-                  IsAsynchronous(options));
+  Request request(OpType::_ALLGATHER_BASE, "rocecoll:_all_gather_base", {input}, {output}, options);
   AddGathersInto("_allgather_base", group, {output}, {input}, options, request);
   return request;
 }
@@ -213,7 +210,7 @@ Request AllGatherIntoCoalescedRequest(const GroupFacts& group, const Tensors& ou
   constexpr const char* kFunction = "allgather_into_tensor_coalesced";
   CheckPairs(kFunction, outputs.size(), inputs.size());
   Request request(OpType::COALESCED, "rocecoll:all_gather_into_tensor_coalesced", inputs, outputs,
-                  IsAsynchronous(options));
+                  options);
   AddGathersInto(kFunction, group, outputs, inputs, options, request);
   return request;
 }
@@ -228,8 +225,7 @@ Request ReduceScatterRequest(const GroupFacts& group, const Tensors& outputs,
     Refuse(kFunction, "invalid tensor size: output has " + std::to_string(output.numel()) +
                           " elements, this rank's input " + std::to_string(own.numel()));
   }
-  Request request(OpType::REDUCE_SCATTER, "rocecoll:reduce_scatter", list, outputs,
-                  IsAsynchronous(options));
+  Request request(OpType::REDUCE_SCATTER, "rocecoll:reduce_scatter", list, outputs, options);
   OperationSpec& spec = request.add(group, Collective::kReduceScatter, options.timeout, output);
   SetReduction(kFunction, options.reduceOp, spec);
   spec.input = ListBuffer(Unaliased(list, MemoryExtents(outputs)), Access::kRead, *request.staging);
@@ -241,7 +237,7 @@ Request ReduceScatterFromRequest(const GroupFacts& group, const at::Tensor& outp
                                  const at::Tensor& input,
                                  const c10d::ReduceScatterOptions& options) {
   Request request(OpType::_REDUCE_SCATTER_BASE, "rocecoll:_reduce_scatter_base", {input}, {output},
-                  IsAsynchronous(options));
+                  options);
   AddScattersFrom("_reduce_scatter_base", group, {output}, {input}, options, request);
   return request;
 }
@@ -252,7 +248,7 @@ Request ReduceScatterFromCoalescedRequest(const GroupFacts& group, const Tensors
   constexpr const char* kFunction = "reduce_scatter_tensor_coalesced";
   CheckPairs(kFunction, outputs.size(), inputs.size());
   Request request(kReduceScatterCoalesced, "rocecoll:reduce_scatter_tensor_coalesced", inputs,
-                  outputs, IsAsynchronous(options));
+                  outputs, options);
   AddScattersFrom(kFunction, group, outputs, inputs, options, request);
   return request;
 }
@@ -261,7 +257,7 @@ Request GatherRequest(const GroupFacts& group, const TensorLists& outputs, const
                       const c10d::GatherOptions& options) {
   const Tensors list =
       RootsList("gather", group, options.rootRank, "output", outputs, "input", inputs);
-  Request request(OpType::GATHER, "rocecoll:gather", inputs, list, IsAsynchronous(options));
+  Request request(OpType::GATHER, "rocecoll:gather", inputs, list, options);
   at::Tensor input = inputs[0];
   OperationSpec& spec = request.add(group, Collective::kGather, options.timeout, input);
   spec.root = static_cast<Rank>(options.rootRank);
@@ -278,7 +274,7 @@ Request ScatterRequest(const GroupFacts& group, const Tensors& outputs, const Te
                        const c10d::ScatterOptions& options) {
   const Tensors list =
       RootsList("scatter", group, options.rootRank, "input", inputs, "output", outputs);
-  Request request(OpType::SCATTER, "rocecoll:scatter", list, outputs, IsAsynchronous(options));
+  Request request(OpType::SCATTER, "rocecoll:scatter", list, outputs, options);
   OperationSpec& spec = request.add(group, Collective::kScatter, options.timeout, outputs[0]);
   spec.root = static_cast<Rank>(options.rootRank);
   if (!list.empty()) {
@@ -301,8 +297,7 @@ Request AllToAllRequest(const GroupFacts& group, const Tensors& outputs, const T
   CheckOnePerRank(kFunction, "output", outputs, group);
   CheckTypes(kFunction, inputs, inputs[0]);
   CheckTypes(kFunction, outputs, inputs[0]);
-  Request request(OpType::ALLTOALL, "rocecoll:all_to_all", inputs, outputs,
-                  IsAsynchronous(options));
+  Request request(OpType::ALLTOALL, "rocecoll:all_to_all", inputs, outputs, options);
   OperationSpec& spec = request.add(group, Collective::kAlltoall, options.timeout, inputs[0]);
   spec.uniform = false;  // a rank sees only the sizes of its own tensors
   const Tensors targets = Targets({outputs}, Access::kWrite, *request.staging);
@@ -321,8 +316,7 @@ Request AllToAllSplitRequest(const GroupFacts& group, const at::Tensor& output,
   CheckTensor(kFunction, output, input.scalar_type());
   const auto to = CheckSplits(kFunction, "input", input, input_splits, group.size);
   const auto from = CheckSplits(kFunction, "output", output, output_splits, group.size);
-  Request request(OpType::ALLTOALL_BASE, "rocecoll:all_to_all", {input}, {output},
-                  IsAsynchronous(options));
+  Request request(OpType::ALLTOALL_BASE, "rocecoll:all_to_all", {input}, {output}, options);
   OperationSpec& spec = request.add(group, Collective::kAlltoall, options.timeout, input);
   // Whoever names splits expects the other ranks to do so, too.
   spec.uniform = input_splits.empty() && output_splits.empty();

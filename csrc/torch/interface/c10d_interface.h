@@ -3,30 +3,17 @@
 // names and calls that are the same with all of them.
 #pragma once
 
-#if __has_include(<torch/headeronly/version.h>)
-#include <torch/headeronly/version.h>
-#else  // before 2.10
-#include <torch/version.h>
-#endif
-
-#include <c10/core/Stream.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
-#if TORCH_VERSION_MINOR < 12
-#include <pybind11/pybind11.h>
-#endif
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
 #include "base/check.h"
-
-static_assert(TORCH_VERSION_MAJOR == 2, "the conditions below count the minor releases of torch 2");
+#include "torch/interface/torch_version.h"
 
 namespace rocecoll::torch_adapter {
 
@@ -194,20 +181,6 @@ bool IsAsynchronous(const CallOptions& options) {
   } else {
     return true;
   }
-}
-
-// Whether what is queued there becomes a part of a graph, instead of being run. Before 2.12 only
-// torch's modules of devices tell, in Python, and of the current stream, which it has to be.
-inline bool IsCapturing(const c10::Stream& stream) {
-#if TORCH_VERSION_MINOR < 12
-  constexpr const char* kAsks = "is_current_stream_capturing";
-  const pybind11::gil_scoped_acquire gil;
-  const auto module = pybind11::module_::import("torch").attr("get_device_module")(
-      c10::DeviceTypeName(stream.device_type(), /*lower_case=*/true));
-  return pybind11::hasattr(module, kAsks) && module.attr(kAsks)().cast<bool>();
-#else
-  return c10::impl::VirtualGuardImpl(stream.device_type()).isStreamCapturing(stream);
-#endif
 }
 
 // What a hook is told of an operation that is complete. Before 2.10 torch takes times of day.

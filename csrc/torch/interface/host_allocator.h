@@ -3,11 +3,7 @@
 // setup.py names have it.
 #pragma once
 
-#if __has_include(<torch/headeronly/version.h>)
-#include <torch/headeronly/version.h>
-#else  // before 2.10
-#include <torch/version.h>
-#endif
+#include "torch/interface/torch_version.h"
 
 #if TORCH_VERSION_MINOR < 8
 #include <ATen/Context.h>

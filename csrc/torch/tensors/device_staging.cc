@@ -8,8 +8,8 @@
 
 #include <utility>
 
-#include "torch/interface/c10d_interface.h"
 #include "torch/interface/host_allocator.h"
+#include "torch/interface/stream_capture.h"
 #include "torch/process/capture_mode.h"
 
 namespace rocecoll::torch_adapter {

@@ -11,6 +11,7 @@
 #include "interpreter/process_end.h"
 #include "interpreter/signals.h"
 #include "torch/interface/c10d_interface.h"
+#include "torch/interface/stream_capture.h"
 #include "torch/process/completion_pool.h"
 #include "torch/process/errors.h"
 

@@ -16,9 +16,6 @@ namespace rocecoll {
 // for chance: of four and eight whose processes share two cores 15 % was sent again, and 3 % so.
 class CatchUp {
  public:
-  // A message of segmentation offload, which queues must take anyway: what controllers that do not
-  // learn it make up for.
-  static constexpr uint64_t kOffloadMessage = 64 * 1024;
   // About the initial window of a TCP (RFC 5681 section 3.1: three segments).
   static constexpr uint64_t kLeast = 4 * 1024;
   static constexpr uint64_t kMost = 64 * 1024 * 1024;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/congestion/congestion_controller.h"
 
-#include "transport/congestion/catch_up.h"
 #include "transport/congestion/cubic.h"
 #include "transport/congestion/fixed_window.h"
 #include "transport/congestion/model.h"
@@ -39,8 +38,8 @@ SendStamp CongestionController::on_sent(Instant now, uint64_t bytes) {
 }
 
 double CongestionController::burst_bytes(double rate, double strength) const {
-  const double burst = std::min(rate * Seconds(kBurstTime) * strength,
-                                static_cast<double>(CatchUp::kOffloadMessage));
+  const double burst =
+      std::min(rate * Seconds(kBurstTime) * strength, static_cast<double>(Pacer::kOffloadMessage));
   return std::max(burst, kBurstPackets * static_cast<double>(packet_));
 }
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "transport/congestion/catch_up.h"
 #include "transport/congestion/loss_response.h"
+#include "transport/congestion/pacer.h"
 
 namespace rocecoll {
 namespace {
@@ -79,7 +79,7 @@ void CubicController::end_acknowledgement(Instant now, Instant /*arrived_at*/,
   const double rate =
       (in_slow_start() ? kSlowStartGain : kGain) * window_bytes_ / Seconds(round_trip_);
   const auto burst = static_cast<uint64_t>(burst_bytes(rate, 1));
-  set_pace(now, rate, burst, CatchUp::kOffloadMessage);
+  set_pace(now, rate, burst, Pacer::kOffloadMessage);
   set_window(window_bytes_);
 }
 

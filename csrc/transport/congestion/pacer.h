@@ -19,6 +19,9 @@ class Pacer {
   // more after their time, and where other processes want the core, whole time slices.
   static constexpr Duration kMostLate = std::chrono::milliseconds(20);
   static constexpr int kMostLateBursts = 2;  // of others
+  // A message of segmentation offload, which queues must take anyway: the most of a burst, and what
+  // a late sender makes up for whose controller does not learn it.
+  static constexpr uint64_t kOffloadMessage = 64 * 1024;
 
   // Until the first rate, nothing is paced. What was sent ahead is paid for at the new rate. Of
   // what a late sender makes up for, at most `catch_up_bytes` go at once (catch_up.h).

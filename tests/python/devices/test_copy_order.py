@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import fake_device
@@ -12,6 +11,7 @@ import torch
 import torch.distributed as dist
 from exact import assert_same
 from harness import Pool
+from waiting import wait_until
 
 pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accelerator
 
@@ -31,10 +31,7 @@ def passes_now(what: str) -> None:
     """The current stream comes here without anything being released."""
     here = torch.Event(device=fake_device.accelerator())
     here.record()
-    deadline = time.monotonic() + PATIENCE_S
-    while not here.query():
-        assert time.monotonic() < deadline, f"{what}: the stream waits for others' copies"
-        time.sleep(0.001)
+    wait_until(here.query, f"{what}: the stream waits for nobody else's copies", PATIENCE_S)
 
 
 def check_late_results(count: int) -> None:

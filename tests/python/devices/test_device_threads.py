@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -14,6 +13,7 @@ import torch
 import torch.distributed as dist
 from exact import assert_same
 from harness import Pool
+from waiting import wait_until
 
 pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accelerator
 
@@ -53,10 +53,7 @@ def check_contexts() -> None:
     dist.barrier()
     gc.collect()
     # What was let go with nobody waiting has gone, too, once memory is not held any more.
-    deadline = time.monotonic() + 100
-    while fake_device.ops().events() > 0:
-        assert time.monotonic() < deadline, "events have stayed"
-        time.sleep(0.01)
+    wait_until(lambda: fake_device.ops().events() == 0, "all events are gone")
     assert set(fake_device.ops().take_contexts()) <= {1}
     torch.accelerator.set_device_index(0)
     fake_device.settle(device)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import fake_device
@@ -12,6 +11,7 @@ import torch
 import torch.distributed as dist
 from exact import assert_same
 from harness import Pool
+from waiting import wait_until
 
 pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accelerator
 
@@ -75,12 +75,9 @@ def check_pending_operations() -> None:
                 with pytest.raises(RuntimeError, match=r"wait\(\) while the current stream"):
                     work.wait()
         fake_device.ops().release_copies()
-        deadline = time.monotonic() + 200
-        while not all(work is not None and work.is_completed() for work in works):
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
         for work in works:
             assert work is not None
+            wait_until(work.is_completed, "the pending operations are complete")
             work.wait()
         assert fake_device.ops().end_capture(), "the capture was disturbed"
         for tensor in tensors:

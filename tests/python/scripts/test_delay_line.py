@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -25,6 +25,7 @@ from benchmarks.commands import CommandError, run, running
 from benchmarks.links import in_namespace, namespaces, wait_until_running
 from benchmarks.network_spec import Spec, parse
 from namespaces import inside
+from waiting import wait_until
 
 NAME = f"rocecoll{os.getpid()}d"
 TYPE = 0x88B5  # for experiments
@@ -115,7 +116,7 @@ def test_what_has_no_room_is_dropped_and_counted(
     with cable("veth:delay=1s", tmp_path):
         for number in range(100):
             first.send(frame(number))
-        wait_until(lambda: ends[0].packets()[0] == 100)
+        wait_until(lambda: ends[0].packets()[0] == 100, "all packets were taken")
         dropped = ends[0].packets()[1]
         assert dropped > 0
         found = numbers(second, 100 - dropped)
@@ -130,13 +131,6 @@ def cable(name: str, directory: Path) -> Iterator[None]:
         for tap in delay_line.TAPS:
             wait_until_running(NAME, tap)
         yield
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.usefixtures("taps")
@@ -158,7 +152,9 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
     assert relay.name() == delay_line.PROGRAM
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
-    wait_until(lambda: not relay.is_running() or relay.status() == psutil.STATUS_ZOMBIE)
+    wait_until(
+        lambda: not relay.is_running() or relay.status() == psutil.STATUS_ZOMBIE, "the relay ends"
+    )
 
 
 def test_a_program_that_cannot_begin_is_told_in_its_own_words(tmp_path: Path) -> None:

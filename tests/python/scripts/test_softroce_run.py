@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,17 +16,11 @@ from softroce_bed import guests
 from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT
 from softroce_bed.console import Console
 from softroce_bed.guests import run_guests
+from waiting import wait_until
 
 pytestmark = pytest.mark.quick
 
 DEADLINE_S = 300
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 # A run ends as its command does.
@@ -158,7 +150,7 @@ def test_guests_end_with_their_runner(tmp_path: Path, number: signal.Signals) ->
     path = f"{ROOT / 'tests' / 'python'} {ROOT / 'scripts'}"
     runner = subprocess.Popen([sys.executable, "-c", program, path, script])
     try:
-        wait_until(lambda: notes.exists() and notes.read_text().endswith("\n"))
+        wait_until(lambda: notes.exists() and notes.read_text().endswith("\n"), "notes are written")
         runner.send_signal(number)
         status = runner.wait(DEADLINE_S)
     finally:
@@ -166,8 +158,8 @@ def test_guests_end_with_their_runner(tmp_path: Path, number: signal.Signals) ->
         runner.wait()
     assert status == (-number if number is signal.SIGKILL else 128 + number)
     *pids, out = notes.read_text().split()
-    wait_until(lambda: all(is_gone(int(pid)) for pid in pids))
-    wait_until(lambda: not Path(out).parent.exists())
+    wait_until(lambda: all(is_gone(int(pid)) for pid in pids), "the guests have ended")
+    wait_until(lambda: not Path(out).parent.exists(), "their files are gone")
 
 
 def test_console_is_bounded_and_quiet_kernels_are_fine() -> None:
