@@ -173,7 +173,7 @@ After = Annotated[
 ]
 Tcp = Annotated[str | None, typer.Option(help="gloo's congestion control on networks, e.g. cubic")]
 PagePath = Annotated[
-    Path | None, typer.Option("--page", help="write it all as Markdown, with pictures beside it")
+    Path | None, typer.Option("--page", help="write machine, command and tables as Markdown")
 ]
 Limits = Annotated[
     Limit | None,
@@ -235,8 +235,8 @@ def main(
     chosen = chosen_cases(operations, sizes_bytes, datatype, reduction, place, pauses(after))
     try:
         where = worlds(network or [HOST], ranks)
-        if plot_path is not None or page_path is not None:
-            plot.require(plot_path or page.PICTURE, chosen)
+        if plot_path is not None:
+            plot.require(plot_path, chosen)
     except (network_spec.NetworkError, plot.PlotError) as error:
         raise typer.BadParameter(str(error)) from error
     peers = peers_of(versus or ("none" if sweep_all else "gloo"))

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of Markdown about one run of scripts/bench: machine, command, pictures and tables."""
+"""A page of Markdown about one run of scripts/bench: machine, command and tables."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks import tables
-from rocecoll.bench import plot
 from rocecoll.bench.results import Row
 
-PICTURE = Path("page.svg")  # ends as those of a page do
 READING = """\
 Made by the command below, which makes it anew; not edited by hand. Sizes and bandwidths are those of
 nccl-tests. All peers take turns in the same processes, so compare the lines of a size with each other
@@ -32,16 +29,10 @@ def markdown_table(columns: Iterable[str], lines: Iterable[Iterable[str]]) -> li
 
 
 def write(path: Path, facts: dict[str, str | int], rows: list[Row]) -> None:
-    """Pictures lie beside it and begin with its name."""
     lines = ["# Performance", "", READING, "", "```", str(facts["command"]), "```", ""]
     described = [(name, str(value)) for name, value in facts.items() if name != "command"]
     lines += markdown_table(("machine", ""), described)
     for group in tables.groups(rows):
         lines += ["", f"## {group.title}", ""]
-        if plot.curves(group.rows):
-            slug = re.sub(r"[^a-z0-9]+", "-", group.title.lower()).strip("-")
-            picture = path.with_name(f"{path.stem}-{slug}{PICTURE.suffix}")
-            plot.draw(group.rows, picture)
-            lines += [f"![latency and bandwidth by size]({picture.name})", ""]
         lines += markdown_table(group.columns, group.lines(rows))
     path.write_text("\n".join(lines) + "\n")

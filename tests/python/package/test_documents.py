@@ -45,6 +45,17 @@ def test_times_in_the_readme_are_those_of_the_page() -> None:
     assert readme_figures.README.read_text() == expected, "run: python scripts/readme_figures.py"
 
 
+def test_picture_in_the_readme_has_the_figures_of_the_page(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    readme_figures.draw(drawn := tmp_path / "drawn.svg")
+
+    def curves(path: Path) -> list[str]:  # the rest depends on the release of matplotlib
+        return re.findall(r'<path d="([^"]*)" clip-path', path.read_text())
+
+    assert len(curves(drawn)) >= 2 * len(readme_figures.PEERS)
+    assert curves(readme_figures.PICTURE) == curves(drawn), "run: python scripts/readme_figures.py"
+
+
 def test_every_counter_is_explained() -> None:
     text = (ROOT / "docs" / "observability.md").read_text().partition("## Counters")[2]
     named = re.findall(r"`((?:(?:shared_)?bytes|packets)_\w+)`", text.partition("\n## ")[0])

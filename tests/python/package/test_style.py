@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from style.tree import Tree
 pytestmark = pytest.mark.quick
 
 ROOT = Path(__file__).resolve().parents[3]
+MOST_FILE_BYTES = 256 * 1024
 TAG = "// SPDX-License-Identifier: Apache-2.0\n"
 
 
@@ -325,3 +327,13 @@ def test_every_rule_is_checked() -> None:
 def test_tree_has_the_sources(tree: Tree) -> None:
     for path in ("csrc/base/status.h", "csrc/CMakeLists.txt", "tests/python/package/test_style.py"):
         assert path in tree.files
+
+
+def test_repository_holds_no_large_file() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("only git knows which files are the repository's")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True)
+    paths = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    assert paths
+    sizes = {str(path): path.stat().st_size for path in paths if path.is_file()}
+    assert {path: size for path, size in sizes.items() if size > MOST_FILE_BYTES} == {}
