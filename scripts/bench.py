@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times rocecoll beside its peers in the same processes, block by block in turn, as nccl-tests would.
 
-Sizes and bandwidths are those of nccl-tests (benchmarks/operations.py has the formulas). A round goes
+Sizes and bandwidths are those of nccl-tests (rocecoll/bench/operations.py has the formulas). A round goes
 A B C C B A, so that a machine that grows slower or busier hurts all alike; ratios are of medians. Data
 is verified outside the timed part. `--network` does so between two network namespaces.
 `--limit perftest` compares in a guest of scripts/softroce instead.

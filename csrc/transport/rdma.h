@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// L1, beside datagram/port.h: reliable-connection queue pairs of one port of one RDMA device, as
+// L1, beside port.h: reliable-connection queue pairs of one port of one RDMA device, as
 // the verbs have them, in plain structs. The rc transport is written against this; the verbs
 // plug-in implements it with libibverbs, the simulator in virtual time. One completion queue serves
 // all queue pairs, and so does one receive queue, where the device can share one. Used by one

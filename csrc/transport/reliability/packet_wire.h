@@ -12,7 +12,7 @@
 //       24    16  integrity: CRC32C of what is covered with these 16 bytes as zero, then 12 zero
 //                 bytes. A 128-bit authentication tag will take the same place.
 //       40        body: sub-frames (INIT, PACKET: reliability/frame_wire.h), the notice, the
-//                 process (NOT_OPEN), or what datagram/path_wire.h says (HELLO, PROBE)
+//                 process (NOT_OPEN), or what failover/path_wire.h says (HELLO, PROBE)
 #pragma once
 
 #include <cstddef>

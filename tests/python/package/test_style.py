@@ -186,6 +186,14 @@ RULES = [
         ],
     ),
     Rule(
+        cpp_rules.comments_name_files,
+        {
+            "csrc/base/a.h": "int a;  // as b.h has it, base/b.h too, and <c.h>\n",
+            "csrc/base/b.h": "// errno.h, and b.cc of old\n// old/b.h\n",
+        },
+        ["csrc/base/b.h:1: there is no b.cc", "csrc/base/b.h:2: there is no old/b.h"],
+    ),
+    Rule(
         size_rules.license_lines,
         {
             "csrc/a.h": TAG,

@@ -92,6 +92,9 @@ DECLARATION = re.compile(
 INHERITED = re.compile(r"\b(override|PYBIND11\w*|operator)\b")
 DEFINITION = re.compile(r"^[^\s#}][^;={}#]*?\b\w+::(\w+)\(", re.MULTILINE)
 
+NAMED_FILE = re.compile(r"(?<![\w/.<-])(?:\w+/)*\w+\.(?:h|cc)\b")
+SYSTEM_HEADERS = {"errno.h"}
+
 
 def layer_of(name: str) -> str | None:
     """The layer of an include name (relative to csrc), or None when csrc has no such layer."""
@@ -200,6 +203,19 @@ def headers_are_used(tree: Tree) -> list[str]:
         own = path.removesuffix(".h") + ".cc"
         if not users.get(path.removeprefix("csrc/"), set()) - {own}:
             found.append(f"{path}:1: nothing but its own .cc includes it; use it or remove it")
+    return found
+
+
+def comments_name_files(tree: Tree) -> list[str]:
+    """A file that a comment of csrc/ names is there, by its name or the end of its path."""
+    found = []
+    for path in tree.under("csrc/", suffixes=(".h", ".cc")):
+        for number, line in enumerate(tree.files[path].splitlines(), 1):
+            for match in NAMED_FILE.finditer(line.partition("//")[2]):
+                name = match[0]
+                there = any(file.endswith(f"/{name}") for file in tree.files)
+                if not there and name not in SYSTEM_HEADERS:
+                    found.append(f"{path}:{number}: there is no {name}")
     return found
 
 
