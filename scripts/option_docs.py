@@ -30,7 +30,7 @@ def readme_rows() -> list[str]:
     for option in table().values():
         default = f" {text}" if (text := default_text(option)) else ""
         aliases = " or ".join(f"`{alias.variable}`" for alias in option.aliases)
-        doc = f"{option.doc}; where it is not set: {aliases}" if aliases else option.doc
+        doc = f"{option.doc}; falls back to {aliases}" if aliases else option.doc
         rows.append(f"| `{variable(option.name)}` |{default} | {doc} |")
     return rows
 

@@ -106,10 +106,10 @@ std::string DefaultText(Field field, const char* unit) {
 Option SpinRow() {
   Option option =
       AutoRow("spin_us", Number(0, 1e6), ROCECOLL_FIELD(progress.spin_time), "us",
-              "busy polling before a wait blocks; auto, if every local rank has a core: " +
+              "time that a waiting rank polls before it blocks; auto: " +
                   DefaultText(ROCECOLL_FIELD(progress.spin_time), "us") +
-                  " us, and some milliseconds more while nobody else wants the core and that pays; "
-                  "else 0");
+                  " us if every local rank has a core, a few milliseconds more while nothing else "
+                  "needs the core and it helps; otherwise 0");
   option.set = [set = std::move(option.set)](RuntimeOptions& options, const OptionValue& value) {
     set(options, value);
     options.progress.patient = std::holds_alternative<std::monostate>(value);
@@ -124,63 +124,65 @@ Option PythonRow(const char* name, OptionKind kind, const char* standard, std::s
 
 std::vector<Option> GeneralOptions() {
   return {
-      Agreed(Row("transport", Choice({"auto", "udp", "ud", "rc"}), ROCECOLL_FIELD(transport), "",
-                 "what carries the data: udp; RoCE's unreliable datagrams (ud) or reliable "
-                 "connections (rc); auto: rc between ranks that both have it, else UDP")),
+      Agreed(
+          Row("transport", Choice({"auto", "udp", "ud", "rc"}), ROCECOLL_FIELD(transport), "",
+              "what carries data between hosts: udp, RoCE's unreliable datagrams (ud) or reliable "
+              "connections (rc); auto: rc between ranks that both have RoCE, otherwise UDP")),
       Agreed(AutoRow(
           "shm", Switch(), ROCECOLL_FIELD(shm), "",
-          "shared memory between ranks of one host, beside whatever carries the rest; auto: yes, "
-          "but not where the transport is set to udp or faults are injected")),
+          "shared memory between ranks of one host; auto: yes, unless the transport is set to udp "
+          "or faults are injected")),
       PythonRow("socket_ifname",
                 AnyText("names or prefixes of interfaces separated by commas, =NAME for exactly "
                         "one, ^NAME to exclude, or networks such as 10.0.0.0/8"),
                 "",
-                "interface whose address other hosts are told; empty: the one on the route to "
-                "them"),
+                "interface whose address the other hosts are given; empty: the one on the route "
+                "to them"),
       PythonRow("socket_family", Choice({"auto", "ipv4", "ipv6"}), "auto",
                 "address family; auto: the family of the chosen interface's route"),
       Row("port_range", Ports(), ROCECOLL_FIELD(port_range), "",
-          "UDP ports to take one from, one per process; 0: any free port"),
+          "UDP ports to choose from, one per process; 0: any free port"),
       // The largest message that goes without asking depends on it.
       Agreed(Row(
           "udp_max_datagram_bytes", Integer(576, 65507), ROCECOLL_FIELD(max_datagram_bytes),
           "bytes",
           "largest datagram; the MTU of the route to a peer or its receive buffer may lower it")),
       Row("udp_offload", Switch(), ROCECOLL_FIELD(segmentation_offload), "",
-          "let the kernel cut and join datagrams (UDP_SEGMENT, UDP_GRO) where it can"),
+          "let the kernel segment and coalesce datagrams (UDP_SEGMENT, UDP_GRO) if it can"),
       Row("socket_buffer_bytes", Integer(65536, 1 << 30), ROCECOLL_FIELD(socket_buffer_bytes),
           "bytes", "send and receive buffer of the socket; the kernel's limits may lower it"),
       Row("dscp", Integer(0, 63), ROCECOLL_FIELD(dscp), "",
-          "differentiated services code point of UDP packets; RoCE's: ib_tc"),
+          "differentiated services code point of UDP packets; for RoCE see ib_tc"),
       Row("ecn", Switch(), ROCECOLL_FIELD(ecn), "",
-          "let queues mark UDP packets (ECN) where they would drop them; 0 where a network drops "
-          "packets that say so"),
+          "allow queues to mark UDP packets (ECN) instead of dropping them; set 0 if a network "
+          "drops "
+          "ECN-capable packets"),
       Row("congestion", Choice({kModel, kCubic}), ROCECOLL_FIELD(connection.congestion), "",
-          "congestion control of UDP between hosts: model, which keeps queues short and tells "
-          "random loss from full queues; or cubic, which takes every loss for a full queue, as "
-          "most TCP"),
+          "congestion control of UDP between hosts: model keeps queues short and distinguishes "
+          "random loss from full queues; cubic treats every loss as a full queue, as most TCP "
+          "does"),
       Row("fault", Faults(), ROCECOLL_FIELD(fault), "",
-          "faults to inject into UDP packets (and those of ud), for tests, e.g. loss=0.05,seed=1"),
+          "faults to inject into the packets of UDP and ud, for tests, e.g. loss=0.05,seed=1"),
       AutoRow("peer_timeout", Number(0.1, 86400), ROCECOLL_FIELD(connection.peer_timeout), "s",
               "silence after which another rank counts as lost; auto: " +
                   DefaultText(ROCECOLL_FIELD(connection.peer_timeout), "s") +
                   " s over UDP alone, " + TextOf(Load(kRocePeerTimeout, "s")) +
-                  " s where RoCE may carry"),
+                  " s where RoCE may be used"),
       SpinRow(),
       Agreed(Row("eager_bytes", Integer(0, 65536), ROCECOLL_FIELD(messenger.eager_bytes), "bytes",
-                 "messages up to this size go without asking the receiver; 0: what the transport "
-                 "prefers")),
+                 "messages up to this size are sent without asking the receiver first; 0: the "
+                 "transport's default")),
       Agreed(Row("lane_bytes", Integer(4096, 1 << 30), ROCECOLL_FIELD(engine.lane_bytes), "bytes",
                  "large operations are pipelined in pieces of about this size")),
       Agreed(PythonRow("algorithm", Algorithms(), "",
-                       "algorithms to use where they can instead of those chosen by size, e.g. "
+                       "algorithms to use, where they apply, instead of those chosen by size, e.g. "
                        "all_reduce:ring")),
       PythonRow("trace",
                 AnyText("a path; %r or {rank} in it is the rank, which else goes before "
                         "the suffix"),
                 "", "file for a Chrome trace of every operation, written at exit"),
       PythonRow("flight_recorder", AnyText("a path to which the rank is appended"), "",
-                "file that torchfrtrace reads, written when a group fails, else at exit"),
+                "file for torchfrtrace, written when a group fails, otherwise at exit"),
   };
 }
 
@@ -191,8 +193,8 @@ std::vector<Option> RoceOptions() {
                   "commas; =NAME for exactly one, ^NAME to exclude"),
           ROCECOLL_FIELD(rdma.hca), "",
           "RDMA devices that rc, ud and auto may use, e.g. mlx5_0:1,mlx5_1 or ^rxe0; empty: the "
-          "fastest and nearest, by the ranks of a host in turn. Of named ones that are at least "
-          "twice as many as the ranks of the host each rank uses several at once, except with ud"),
+          "fastest and nearest, which the ranks of a host take in turn. If at least twice as many "
+          "devices are named as the host has ranks, each rank uses several (not with ud)"),
       AutoRow("ib_gid_index", Integer(0, 255), ROCECOLL_FIELD(rdma.gid_index), "",
               "entry of the port's GID table; auto: RoCE v2 with the address of the interface"),
       Row("ib_tc", Integer(0, 255), ROCECOLL_FIELD(rdma.traffic_class), "",
@@ -200,42 +202,42 @@ std::vector<Option> RoceOptions() {
       Row("ib_sl", Integer(0, 7), ROCECOLL_FIELD(rdma.service_level), "",
           "service level of RoCE packets: their priority within the host and on VLANs"),
       Row("ib_timeout", Integer(1, 31), ROCECOLL_FIELD(rdma.timeout), "",
-          "time until rc sends a packet again: 4.096 us times 2 to this power"),
+          "time before rc retransmits a packet: 4.096 us times 2 to this power"),
       Row("ib_retry_cnt", Integer(0, 7), ROCECOLL_FIELD(rdma.retry_count), "",
-          "times that rc sends a packet again before the connection fails; Soft-RoCE takes 7 as "
-          "for ever"),
+          "times that rc retransmits a packet before the connection fails; Soft-RoCE treats 7 as "
+          "unlimited"),
       Row("ib_pkey", Integer(0, 65535), ROCECOLL_FIELD(rdma.pkey_index), "",
           "index into the port's table of partition keys"),
       Row("ib_mtu", IntegerChoice({256, 512, 1024, 2048, 4096}), ROCECOLL_FIELD(rdma.max_mtu_bytes),
           "bytes", "largest payload of a RoCE packet; the active MTU of either port may lower it"),
       Row("ib_qps_per_connection", Integer(1, 8), ROCECOLL_FIELD(rc.queue_pairs_per_connection), "",
-          "queue pairs that rc spreads large messages to a rank over"),
+          "queue pairs over which rc spreads large messages to a rank"),
       Row("ib_ece", Switch(), ROCECOLL_FIELD(rdma.extensions), "",
-          "connections of rc use what NICs of one make can do with each other beyond the "
-          "specification (enhanced connection establishment)"),
+          "let rc connections use what NICs of the same vendor support beyond the specification "
+          "(enhanced connection establishment)"),
       Row("ib_adaptive_routing", Switch(), ROCECOLL_FIELD(rc.adaptive_routing), "",
-          "the network routes RoCE adaptively: the word that a message of rc is complete goes "
-          "apart from its data, which then may take all ways at once"),
+          "set if the network routes RoCE adaptively: rc sends the completion of a message "
+          "separately, so that its data packets may take any path"),
       Row("failover", Switch(), ROCECOLL_FIELD(rc.failover), "",
-          "go on over UDP with ranks that RoCE no longer reaches; 0: fail"),
+          "continue over UDP with ranks that RoCE no longer reaches; 0: fail"),
   };
 }
 
 Option DebugOption() {
   Option option = PythonRow(
       "debug", OrAuto(Choice({"off", "warn", "info"})), "",
-      "what to tell of the network of this process: info adds the address, devices and ways that "
-      "it uses, and why; on stderr, or where the program's logging puts it; auto: the level that "
-      "the program has set for logging.getLogger(\"rocecoll\"), else warnings");
+      "how much to log about the network of this process: info adds the address, devices and "
+      "transports that it uses, and why; to stderr, or through the program's logging; auto: the "
+      "level that the program has set for logging.getLogger(\"rocecoll\"), otherwise warnings");
   option.default_value = std::monostate();
   option.process_wide = true;
   return option;
 }
 
 Option ReplaceOption() {
-  Option option = PythonRow(
-      "replace", Backends(), "",
-      "backends of torch (gloo, nccl or both) whose process groups become groups of rocecoll");
+  Option option =
+      PythonRow("replace", Backends(), "",
+                "torch backends (gloo, nccl or both) whose process groups rocecoll takes over");
   option.process_wide = true;
   return option;
 }

@@ -37,7 +37,10 @@ def by_name(result: Result) -> dict[str, dict[str, Any]]:
 def test_every_option_has_its_default_and_its_meaning() -> None:
     result = run()
     assert result.exit_code == 0, result.output
-    assert "ROCECOLL_TRANSPORT = auto  (default)\n    what carries the data: udp;" in result.output
+    assert (
+        "ROCECOLL_TRANSPORT = auto  (default)\n    what carries data between hosts: udp,"
+        in result.output
+    )
     assert 'ROCECOLL_SOCKET_IFNAME = ""  (default)' in result.output
     assert "ROCECOLL_IB_MTU = 4096 bytes  (default)" in result.output
     for name in table():
