@@ -168,8 +168,8 @@ void Connection::Impl::on_replaced() {
       {StatusCode::kPeerLost, "another process answers at its address: it has restarted or gone"});
 }
 
-void Connection::Impl::declare_losses(Instant now) {
-  loss_detector.detect(now, path.rtt, sent,
+void Connection::Impl::declare_losses(Instant now, Instant seen_at) {
+  loss_detector.detect(seen_at, path.rtt, sent,
                        [&](uint64_t, const SentPacket& packet) { on_lost(now, packet); });
   if (path.mtu.check(now)) path.congestion->restart(now);
   if (!down && path.mtu.refuses_base(now, options.peer_timeout)) {
@@ -282,7 +282,7 @@ void Connection::Impl::on_timeout(Instant now) {
       lose_contact(refused_status());
       return;
   }
-  if (now >= loss_detector.deadline()) declare_losses(now);
+  if (now >= loss_detector.deadline()) declare_losses(now, now);
   if (sent.any_in_flight() && now >= probe_deadline()) fire_probe(now);
 }
 

@@ -63,7 +63,9 @@ struct Connection::Impl {
   void release_lent_memory();
   void finish();
   void fire_probe(Instant now);
-  void declare_losses(Instant now);
+  // `seen_at`: when what says so came. A process that gets up late finds several answers, each of
+  // which may name what the one before has left out.
+  void declare_losses(Instant now, Instant seen_at);
   void on_lost(Instant now, const SentPacket& packet);
   void forget_in_flight();
   void maybe_finish_closing();

@@ -132,7 +132,7 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
   path.congestion->end_acknowledgement(now, arrived_at - since_arrival, timing);
   probe_timeout.on_progress();
   closing.progress_at = now;
-  declare_losses(now);
+  declare_losses(now, arrived_at);
   forget_settled(now);
   maybe_finish_closing();
 }

@@ -20,9 +20,11 @@ class LossDetector {
   static constexpr uint64_t kPacketThreshold = 3;
   // Timers of a process that sleeps are not finer than this.
   static constexpr Duration kGranularity = std::chrono::microseconds(50);
-  static constexpr uint32_t kMaxWidening = 16;
-  // Round trips without a wrong verdict until the reordering window narrows again.
-  static constexpr uint32_t kRoundsToNarrow = 16;
+  static constexpr uint32_t kMaxWidening = 64;
+  // Recoveries without a wrong verdict until the reordering window narrows again (RFC 8985 section
+  // 6.2, step 4). Not round trips: what reorders now and then, as a host does whose processes go
+  // from core to core, would find it narrow each time.
+  static constexpr uint32_t kRecoveriesToNarrow = 16;
 
   // `number`, in flight or declared lost before, was acknowledged. Call for each newly acknowledged
   // packet in any order, then detect().
@@ -52,9 +54,17 @@ class LossDetector {
     reordering_seen_ = true;
     const bool new_round = now - last_widened_ >= rtt.smoothed();
     if (!new_round) return;
-    if (now - last_widened_ >= rtt.smoothed() * kRoundsToNarrow) widening_ = 1;
     widening_ = std::min(widening_ + 1, kMaxWidening);
     last_widened_ = now;
+    recoveries_ = 0;
+  }
+  // Losses of one round trip are one recovery.
+  void on_verdict(Instant now, const RttEstimator& rtt) {
+    if (now - last_recovery_ < rtt.smoothed()) return;
+    last_recovery_ = now;
+    if (++recoveries_ <= kRecoveriesToNarrow) return;
+    widening_ = 1;
+    recoveries_ = 0;
   }
   Duration loss_delay(const RttEstimator& rtt) const {
     return std::max(rtt.smoothed(), rtt.latest()) + reordering_window(rtt);
@@ -64,6 +74,8 @@ class LossDetector {
   bool reordering_seen_ = false;
   uint32_t widening_ = 1;
   Instant last_widened_{};
+  uint32_t recoveries_ = 0;  // since it was widened
+  Instant last_recovery_{};
   Instant deadline_ = kNever;
 };
 
@@ -81,6 +93,7 @@ void LossDetector::detect(Instant now, const RttEstimator& rtt, SentPackets& sen
       deadline_ = lost_at;
       return;
     }
+    on_verdict(now, rtt);
     sent.mark_lost(number);
     on_lost(number, sent[number]);
   }

@@ -99,8 +99,8 @@ class ConnectionPair {
   bool step(Instant limit) {
     settle();
     Instant next = transit_.empty() ? kNever : transit_.begin()->first.first;
-    for (End& end : ends_) {
-      if (end.connection) next = std::min(next, end.connection->next_deadline());
+    for (int i = 0; i < 2; ++i) {
+      if (runs(i)) next = std::min(next, at(i).next_deadline());
     }
     if (next == kNever) return false;
     stuck_ = next <= now ? stuck_ + 1 : 0;
@@ -122,6 +122,16 @@ class ConnectionPair {
     }
     now = until;
     settle();
+  }
+  // This end's process does not run: what comes meanwhile is given to it at once when it does
+  // again, with the time when it came.
+  void oversleep(int which, Duration length) {
+    asleep_ = which;
+    run_for(length);
+    asleep_ = kNobody;
+    for (const auto& [came, datagram] : std::exchange(waiting_, {})) {
+      receive(which, datagram.bytes, datagram.marked, came);
+    }
   }
   bool establish() {
     return run_until([&] { return at(0).established() && at(1).established(); });
@@ -148,16 +158,21 @@ class ConnectionPair {
     bool marked = false;
   };
 
+  static constexpr int kNobody = -1;
+
+  bool runs(int which) { return end(which).connection && which != asleep_; }
   void settle() {
     for (int i = 0; i < 2; ++i) {
-      if (end(i).connection && at(i).next_deadline() <= now) at(i).on_timeout(now);
+      if (runs(i) && at(i).next_deadline() <= now) at(i).on_timeout(now);
       drain_events(i);
     }
     transmit();
     while (!transit_.empty() && transit_.begin()->first.first <= now) {
       const Datagram datagram = std::move(transit_.begin()->second);
       transit_.erase(transit_.begin());
-      if (VerifyPacket(datagram.bytes)) {
+      if (datagram.to == asleep_) {
+        waiting_.emplace_back(now, datagram);
+      } else if (VerifyPacket(datagram.bytes)) {
         receive(datagram.to, datagram.bytes, datagram.marked);
       } else {
         ++rejected;
@@ -166,7 +181,8 @@ class ConnectionPair {
     }
   }
 
-  void receive(int to, std::span<const std::byte> bytes, bool marked = false) {
+  void receive(int to, std::span<const std::byte> bytes, bool marked = false,
+               Instant came = kNever) {
     const auto header = ParsePacketHeader(bytes);
     if (end(to).connection && !at(to).finished()) {
       if (header && header->type == PacketType::kReset) {
@@ -174,7 +190,7 @@ class ConnectionPair {
       } else if (header && header->type == PacketType::kNotOpen) {
         at(to).on_not_open(now);
       } else {
-        at(to).on_datagram(now, now, bytes, marked);
+        at(to).on_datagram(now, std::min(came, now), bytes, marked);
       }
       drain_events(to);
     } else if (header && header->type == PacketType::kPacket && answer_reset) {
@@ -228,8 +244,7 @@ class ConnectionPair {
     std::vector<std::byte> space(options_.max_datagram_bytes);
     for (int from = 0; from < 2; ++from) {
       TxDatagram out;
-      for (int count = 0; end(from).connection && at(from).poll_transmit(now, space, out);
-           ++count) {
+      for (int count = 0; runs(from) && at(from).poll_transmit(now, space, out); ++count) {
         ROCECOLL_CHECK(count < 100000);
         ROCECOLL_CHECK(out.header.size() + out.payload.size() <= options_.max_datagram_bytes);
         std::vector<std::byte> bytes(out.header.begin(), out.header.end());
@@ -274,6 +289,8 @@ class ConnectionPair {
   std::map<std::pair<Instant, uint64_t>, Datagram> transit_;
   uint64_t next_in_transit_ = 0;
   int stuck_ = 0;
+  int asleep_ = kNobody;
+  std::vector<std::pair<Instant, Datagram>> waiting_;  // for that one
 };
 
 }  // namespace rocecoll

@@ -30,6 +30,33 @@ TEST(Pauses, OneThatComesIntoARoundTripIsNoPartOfIt) {
   }
 }
 
+// Answers to packets that overtook each other lie there together when the sender gets up: of what
+// the first one leaves out the next one may tell.
+TEST(Pauses, AnswersThatWaitedAreReadBeforeAnythingCountsAsLost) {
+  ChannelFaults faults;
+  faults.reorder = 0.2;
+  ConnectionPair pair(1, faults, {.max_datagram_bytes = 1280});
+  pair.end(1).faults.reorder = 0;
+  ASSERT_TRUE(pair.establish());
+  const auto send = [&] {
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(pair.at(0).send_frame(TestBytes(1000, 1)));
+  };
+  // Of 300 times: how often what is only late is taken for lost.
+  const auto wrong_verdicts = [&](Duration asleep) {
+    const uint64_t before = pair.at(0).retransmitted_packets();
+    for (int i = 0; i < 300; ++i) {
+      send();
+      pair.run_for(microseconds(70));
+      pair.oversleep(0, asleep);
+      pair.run_for(milliseconds(10));
+    }
+    return pair.at(0).retransmitted_packets() - before;
+  };
+  wrong_verdicts(Duration{0});  // until it knows how late packets come
+  const uint64_t awake = wrong_verdicts(Duration{0});
+  EXPECT_LE(wrong_verdicts(milliseconds(4)), awake);
+}
+
 // A host that is busy lets its processes wait for a core, and answers come late because of that:
 // probes that come as often as answers once did keep it so for good.
 TEST(Pauses, ThatComeMoreOftenThanAnswersArePartOfTheirRoundTrips) {

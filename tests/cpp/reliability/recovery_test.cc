@@ -118,6 +118,31 @@ TEST(LossDetector, AWrongVerdictEndsThePacketThresholdAndWidensTheWindow) {
   EXPECT_EQ(f.lost.size(), 1u);
 }
 
+// What reorders only now and then would else find a narrow window each time.
+TEST(LossDetector, OnlyRightVerdictsNarrowTheWindow) {
+  LossFixture f;
+  auto send_and_answer = [&f, now = kStart, number = uint64_t{0}](bool late) mutable {
+    now += milliseconds(10);
+    f.sent.add(InFlight(now));
+    f.sent.add(InFlight(now));
+    f.acknowledge(now + microseconds(100), number + 1);
+    f.detect(now + milliseconds(5));
+    if (late) f.acknowledge(now + milliseconds(5), number);
+    number += 2;
+  };
+  const Duration narrow = f.detector.reordering_window(f.rtt);
+  for (int i = 0; i < 3; ++i) send_and_answer(true);
+  const Duration wide = f.detector.reordering_window(f.rtt);
+  EXPECT_GE(wide, 3 * narrow);
+  for (uint32_t i = 0; i < LossDetector::kRecoveriesToNarrow; ++i) {
+    send_and_answer(false);
+    EXPECT_EQ(f.detector.reordering_window(f.rtt), wide) << i;
+  }
+  send_and_answer(false);
+  EXPECT_EQ(f.detector.reordering_window(f.rtt), narrow);
+  EXPECT_EQ(f.lost.size(), 4u + LossDetector::kRecoveriesToNarrow);
+}
+
 TEST(ProbeTimeout, DoublesFromTwoRoundTripsUpToTheCap) {
   ProbeTimeout timeout({microseconds(250), milliseconds(50), milliseconds(1)});
   const RttEstimator rtt = RttOf(microseconds(400));
