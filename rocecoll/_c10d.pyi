@@ -50,6 +50,7 @@ class Options(torch._C._distributed_c10d.Backend.Options):
         spin_us: float | str | None = ...,
         eager_bytes: int | str = ...,
         lane_bytes: int | str = ...,
+        staging_bytes: int | str = ...,
         algorithm: str | os.PathLike[str] = ...,
         trace: str | os.PathLike[str] = ...,
         flight_recorder: str | os.PathLike[str] = ...,

@@ -174,6 +174,11 @@ std::vector<Option> GeneralOptions() {
                  "transport's default")),
       Agreed(Row("lane_bytes", Integer(4096, 1 << 30), ROCECOLL_FIELD(engine.lane_bytes), "bytes",
                  "large operations are pipelined in pieces of about this size")),
+      Row("staging_bytes", Integer(1 << 20, uint64_t{1} << 40), ROCECOLL_FIELD(staging_bytes),
+          "bytes",
+          "pinned host memory for each accelerator, through which its tensors pass; rounded down "
+          "to "
+          "a power of two"),
       Agreed(PythonRow("algorithm", Algorithms(), "",
                        "algorithms to use, where they apply, instead of those chosen by size, e.g. "
                        "all_reduce:ring")),

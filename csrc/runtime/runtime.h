@@ -39,6 +39,7 @@ struct RuntimeOptions {
   ConnectionOptions connection;
   // Under auto, of peers that RoCE may carry; none: that of `connection`.
   std::optional<Duration> roce_peer_timeout;
+  size_t staging_bytes = 64 * 1024 * 1024;  // pinned memory for each accelerator
   MessengerOptions messenger;
   EngineOptions engine;
   ProgressOptions progress;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -33,6 +34,8 @@ struct Memory {
   std::map<uintptr_t, Block*> blocks;  // by first address
   std::deque<Block*> quarantine;
   size_t quarantined = 0;
+  int64_t pinned = 0;
+  int64_t most_pinned = 0;
   std::vector<std::string> violations;
 };
 
@@ -54,6 +57,7 @@ void Poison(Block* block) {
   Memory& memory = GlobalMemory();
   std::lock_guard lock(memory.mutex);
   block->dead = true;
+  if (block->pinned) memory.pinned -= static_cast<int64_t>(block->bytes);
   std::memset(block->data, kPoison, block->bytes);
   memory.quarantine.push_back(block);
   memory.quarantined += block->bytes;
@@ -117,6 +121,12 @@ c10::DataPtr AllocatePinned(size_t bytes) {
   if (bytes == 0) return {nullptr, c10::DeviceType::CPU};
   Block* block = Allocate(bytes);
   block->pinned = true;
+  {
+    Memory& memory = GlobalMemory();
+    const std::lock_guard lock(memory.mutex);
+    memory.pinned += static_cast<int64_t>(bytes);
+    memory.most_pinned = std::max(memory.most_pinned, memory.pinned);
+  }
   return Register(block, c10::DeviceType::CPU);
 }
 
@@ -153,6 +163,12 @@ void CheckAlive(const void* data, const std::string& who) {
     memory.violations.push_back(who + (block->pinned ? ": freed pinned" : ": freed device") +
                                 " memory of " + std::to_string(block->bytes) + " bytes");
   }
+}
+
+int64_t TakeMostPinned() {
+  Memory& memory = GlobalMemory();
+  const std::lock_guard lock(memory.mutex);
+  return std::exchange(memory.most_pinned, memory.pinned);
 }
 
 std::vector<std::string> TakeViolations() {

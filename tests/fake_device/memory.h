@@ -7,6 +7,7 @@
 #include <c10/core/Allocator.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ c10::DataPtr AllocateForeign(size_t bytes, int device);
 // Keeps the memory at `data` until the work now in `key` is done. False: not from here.
 bool RecordUse(const void* data, StreamKey key);
 bool IsPinned(const void* data);
+// The most bytes that were pinned at a time since the last call.
+int64_t TakeMostPinned();
 
 // Called by whatever runs in a stream, before it touches memory: notes uses after the free.
 void CheckAlive(const void* data, const std::string& who);

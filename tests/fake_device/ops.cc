@@ -212,6 +212,7 @@ TORCH_LIBRARY(fake_device, library) {
   library.def("events() -> int", &Events);
   library.def("take_contexts() -> int[]", &TakeContexts);
   library.def("take_log() -> str[]", &TakeLog);
+  library.def("take_most_pinned() -> int", &TakeMostPinned);
   library.def("take_violations() -> str[]", &TakeViolations);
 }
 

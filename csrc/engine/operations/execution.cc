@@ -59,9 +59,9 @@ void Execution::begin(const OperationSpec& spec, Plan plan, const Fingerprint& f
   const uint32_t at_once = std::max(context_.max_lanes_in_flight, 1u);
   const size_t slots = plan_.lanes <= at_once + 1 ? plan_.lanes : at_once;
   if (lanes_.size() < slots) lanes_.resize(slots);
+  if (spec.staged != nullptr) staging_.begin(spec, context_.rank, plan_.lanes);
   announce_memory();
   lay_out();
-  if (spec.staged != nullptr) staging_.begin(spec, context_.rank, plan_.lanes);
 }
 
 bool Execution::has_private_output() const {
@@ -118,10 +118,15 @@ size_t Execution::message_scratch(const Transfer& transfer, const Extent& extent
 
 void Execution::bind(Lane& lane) {
   const auto bind_user = [&](Buffer which, const OperationBuffer& from, RegistrationId memory) {
-    buffer(lane, which) = {static_cast<std::byte*>(from.data),
-                           AsSeenBy(plan_.program, *spec_, which, context_.rank,
-                                    LanePartition(*spec_, from.partition, lane.index, plan_.lanes)),
-                           memory};
+    auto* base = static_cast<std::byte*>(from.data);
+    Partition part = LanePartition(*spec_, from.partition, lane.index, plan_.lanes);
+    if (staging_.active()) {
+      base = staging_.part(which, lane.staged);
+      part = part.packed();
+      if (!in_arena(lane.staged)) memory = kUnregistered;
+    }
+    buffer(lane, which) = {
+        base, AsSeenBy(plan_.program, *spec_, which, context_.rank, std::move(part)), memory};
   };
   bind_user(Buffer::kInput, spec_->input, input_memory_);
   bind_user(Buffer::kOutput, spec_->output, output_memory_);
@@ -186,6 +191,7 @@ bool Execution::start_lanes(Instant now) {
       lane.scratch = context_.scratch.take(layout_.total(), lanes_running_ == 0);
       if (lane.scratch.data == nullptr) break;
     }
+    if (staging_.active()) lane.staged = staging_.memory(next_lane_);
     lane.running = true;
     lane.in_step = false;
     lane.index = next_lane_++;
@@ -194,7 +200,7 @@ bool Execution::start_lanes(Instant now) {
     lane.sends_may_stay = false;
     lane.ahead = 0;
     ++lanes_running_;
-    if (lane.index > 0) bind(lane);  // the first one is since lay_out()
+    if (lane.index > 0 || staging_.active()) bind(lane);  // else the first one is since lay_out()
     bind_scratch(lane);
     prepare_input(lane);
     started = true;
@@ -347,7 +353,7 @@ void Execution::finish_lane(Lane& lane) {
   lane.running = false;
   --lanes_running_;
   ++lanes_done_;
-  if (staging_.active()) staging_.store(lane.index);
+  if (staging_.active()) staging_.store(lane.index, std::exchange(lane.staged, nullptr));
 }
 
 bool Execution::needs(Rank peer) const {
@@ -366,6 +372,7 @@ void Execution::end() {
   for (Lane& lane : lanes_) {
     if (lane.scratch.data != nullptr) context_.scratch.give_back(lane.scratch);
     lane.scratch = {};
+    lane.staged = nullptr;
     lane.running = false;
   }
   withdraw_memory();

@@ -81,6 +81,7 @@ class Execution {
     std::array<IncomingReduction, Step::kMaxTransfers> reductions;  // theirs
     std::array<BoundBuffer, 3> buffers;
     LocalSlice scratch;
+    std::byte* staged = nullptr;  // its part of what is staged (lane_staging.h)
   };
   // Parts of a lane's scratch, as large as lane 0 (the largest) needs them.
   struct ScratchLayout {
@@ -95,6 +96,7 @@ class Execution {
   // -- execution_memory.cc
   void announce_memory();
   void withdraw_memory();
+  bool in_arena(const std::byte* memory) const;
 
   void lay_out();
   size_t step_scratch(const Lane& lane) const;

@@ -6,8 +6,21 @@
 
 namespace rocecoll {
 
+bool Execution::in_arena(const std::byte* memory) const {
+  const std::span<std::byte> arena = spec_->staged->arena();
+  return memory >= arena.data() && memory < arena.data() + arena.size();
+}
+
 // The registration of each piece costs, so all lanes share what is announced here.
 void Execution::announce_memory() {
+  if (staging_.active()) {
+    const std::span<std::byte> arena = spec_->staged->arena();
+    const bool worth = staging_.lane_bytes() >= MemoryDomain::kLeastAnnouncedBytes;
+    if (worth && !arena.empty()) {
+      input_memory_ = output_memory_ = context_.memory.announce(arena, /*writable=*/true);
+    }
+    return;
+  }
   const auto whole = [this](const OperationBuffer& buffer) -> std::span<std::byte> {
     if (buffer.partition.total() * element_bytes_ < MemoryDomain::kLeastAnnouncedBytes) return {};
     const Blocks all = Blocks::Run(Buffer::kInput, 0, buffer.partition.blocks());

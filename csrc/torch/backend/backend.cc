@@ -52,6 +52,7 @@ Backend::Backend(std::shared_ptr<Runtime> runtime, GroupSpec group, AlgorithmTab
       facts_{rank_, size_, std::move(algorithms)},
       global_ranks_(std::make_shared<const std::vector<Rank>>(GlobalRanks(group))),
       options_(std::move(options)),
+      devices_(runtime_->options().staging_bytes),
       timeout_(std::chrono::duration_cast<milliseconds>(group.timeout)) {
   Result<GroupId> added = ProgressOf(*runtime_).add_group(std::move(group));
   if (!added.ok()) Throw(added.status());
@@ -120,7 +121,7 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
 void Backend::stage(Request& request) {
   if (!request.staging->device) return;
   request.call.device = request.staging->device->device();
-  request.staging->device->start(copy_streams_, request.specs);
+  request.staging->device->start(devices_, request.specs);
 }
 
 Work::Launch Backend::make_work(Request request, uint64_t batch) {

@@ -21,6 +21,7 @@
 #include "torch/interface/c10d_interface.h"
 #include "torch/observing/recorder.h"
 #include "torch/process/completion_pool.h"
+#include "torch/tensors/staging_devices.h"
 #include "torch/work/completion_hook.h"
 #include "torch/work/work.h"
 
@@ -210,7 +211,7 @@ class Backend final : public BackendInterface {
   GroupId group_ = 0;
   std::atomic<uint64_t> sequence_{0};          // of collectives
   std::atomic<uint64_t> message_sequence_{0};  // of sends and receives
-  StreamsByDevice copy_streams_;
+  StagingDevices devices_;
   std::atomic<std::chrono::milliseconds> timeout_;  // of operations that have none of their own
 };
 

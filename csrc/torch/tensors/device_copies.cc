@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
 #include "torch/process/completion_pool.h"
 #include "torch/process/plain_dispatch.h"
+#include "torch/tensors/copy_blocks.h"
 
 namespace rocecoll::torch_adapter {
 namespace {
@@ -40,7 +42,7 @@ DeviceCopies::DeviceCopies(c10::Device where, std::shared_ptr<CopyStreams> strea
       streams_(std::move(streams)),
       before_{MarkOf(CurrentStream(where))},
       pieces_(std::move(pieces)) {
-  std::ranges::sort(pieces_, {}, &Piece::host);
+  std::ranges::sort(pieces_, {}, &Piece::place);
 }
 
 Status DeviceCopies::status() const {
@@ -75,16 +77,20 @@ void DeviceCopies::run(const char* what, std::function<void()> step) {
   });
 }
 
-void DeviceCopies::fetch(const std::shared_ptr<Reads>& reads, std::span<const HostRange> ranges) {
-  run(kFetching, [this, reads, wanted = std::vector(ranges.begin(), ranges.end())] {
+void DeviceCopies::fetch(const std::shared_ptr<Reads>& reads, std::span<const StagedRange> ranges,
+                         Memory memory) {
+  run(kFetching, [this, reads, wanted = std::vector(ranges.begin(), ranges.end()),
+                  memory = std::move(memory)] {
     if (reads->lanes_.empty()) reads_.push_back(reads);
-    reads->lanes_.emplace_back().ranges = wanted;
+    Reads::Lane& lane = reads->lanes_.emplace_back();
+    lane.ranges = wanted;
+    lane.memory = memory;
   });
 }
 
-void DeviceCopies::store(std::span<const HostRange> ranges) {
-  run(kStoring,
-      [this, wanted = std::vector(ranges.begin(), ranges.end())] { stores_.push_back(wanted); });
+void DeviceCopies::store(std::span<const StagedRange> ranges, Memory memory) {
+  run(kStoring, [this, wanted = std::vector(ranges.begin(), ranges.end()),
+                 memory = std::move(memory)] { stores_.push_back({wanted, memory}); });
 }
 
 void DeviceCopies::join(Marks marks) {
@@ -121,11 +127,21 @@ std::shared_ptr<DeviceEvent> DeviceCopies::mark_stored() {
 void DeviceCopies::end() {
   thread_.post([self = shared_from_this()] {
     self->ended_ = true;
-    if (!self->guard(kReleasing, [&] { self->mark_last(); })) self->lose();
-    self->reads_.clear();
-    self->stores_.clear();
+    const bool marked = self->guard(kReleasing, [&] { self->mark_last(); });
+    self->drop_wishes();
+    if (!marked) self->lose();
     self->attend();
   });
+}
+
+// Some of their copies may be queued.
+void DeviceCopies::drop_wishes() {
+  for (const auto& reads : reads_) {
+    for (Reads::Lane& lane : reads->lanes_) kept_memory_.push_back(std::move(lane.memory));
+  }
+  for (Store& store : stores_) kept_memory_.push_back(std::move(store.memory));
+  reads_.clear();
+  stores_.clear();
 }
 
 void DeviceCopies::attend() {
@@ -141,7 +157,10 @@ bool DeviceCopies::advance() {
   if (!failed_ && !reads_.empty()) guard(kFetching, [this] { look_after_reads(); });
   if (!failed_) guard(kStoring, [this] { look_after_stores(); });
   tell_those_waiting();
-  if (!ended_) return failed_ || (reads_.empty() && stores_.empty() && waiting_.empty());
+  if (!failed_) guard(kStoring, [this] { look_after_leaving(); });
+  if (!ended_) {
+    return failed_ || (reads_.empty() && stores_.empty() && waiting_.empty() && leaving_.empty());
+  }
   const bool known = guard(kReleasing, [this] {
     std::erase_if(last_, [](const auto& event) { return event->query(); });
   });
@@ -150,6 +169,8 @@ bool DeviceCopies::advance() {
     last_.clear();
   }
   if (!last_.empty()) return false;
+  leaving_.clear();
+  kept_memory_.clear();
   if (store_stream_) streams_->give_back(*store_stream_);
   if (!pieces_.empty() || !kept_.empty()) release();
   return true;
@@ -182,11 +203,24 @@ bool DeviceCopies::choose_store_stream() {
   return true;
 }
 
+// Memory of the heap has whoever copies from it wait for the stream, so that this comes to the call
+// first.
+bool DeviceCopies::may_store(const Store& store) { return store.memory->pinned() || ready(); }
+
 void DeviceCopies::look_after_stores() {
   if (stores_.empty() && !(joins_ && !waiting_.empty())) return;
   if (!choose_store_stream() || stores_.empty()) return;
-  for (; !stores_.empty(); stores_.pop_front()) copy_out(stores_.front());
-  stored_ = MarkOf(*store_stream_);
+  if (!may_store(stores_.front())) return;
+  Leaving& leaving = leaving_.emplace_back();
+  for (; !stores_.empty() && may_store(stores_.front()); stores_.pop_front()) {
+    copy_out(stores_.front().ranges, *stores_.front().memory);
+    leaving.memory.push_back(std::move(stores_.front().memory));
+  }
+  stored_ = leaving.event = mark(*store_stream_);
+}
+
+void DeviceCopies::look_after_leaving() {
+  while (!leaving_.empty() && leaving_.front().event->query()) leaving_.pop_front();
 }
 
 void DeviceCopies::tell_those_waiting() {
@@ -197,9 +231,8 @@ void DeviceCopies::tell_those_waiting() {
 void DeviceCopies::queue_copies(Reads& reads) {
   for (; reads.queued_ < reads.lanes_.size(); ++reads.queued_) {
     Reads::Lane& lane = reads.lanes_[reads.queued_];
-    copy_in(lane.ranges);
-    lane.event.emplace(device);
-    lane.event->record(streams_->in);
+    copy_in(lane.ranges, *lane.memory);
+    lane.event = mark(streams_->in);
   }
 }
 
@@ -211,37 +244,70 @@ void DeviceCopies::look_at_arrivals(Reads& reads) {
   }
 }
 
-void DeviceCopies::copy_in(std::span<const HostRange> ranges) {
+void DeviceCopies::copy_in(std::span<const StagedRange> ranges, const LaneMemory& memory) {
   const c10::StreamGuard guard(streams_->in);
-  for_each_piece(ranges, [](at::Tensor image, const at::Tensor& tensor) {
-    image.copy_(tensor, /*non_blocking=*/true);
+  for_each_copy(ranges, memory, [](at::Tensor host, const at::Tensor& tensor) {
+    host.copy_(tensor, /*non_blocking=*/true);
   });
 }
 
-void DeviceCopies::copy_out(std::span<const HostRange> ranges) {
+void DeviceCopies::copy_out(std::span<const StagedRange> ranges, const LaneMemory& memory) {
   const c10::StreamGuard guard(*store_stream_);
-  for_each_piece(ranges, [](const at::Tensor& image, at::Tensor tensor) {
-    tensor.copy_(image, /*non_blocking=*/true);
+  for_each_copy(ranges, memory, [](const at::Tensor& host, at::Tensor tensor) {
+    tensor.copy_(host, /*non_blocking=*/true);
   });
+}
+
+// The point behind what is queued there by now. Lanes follow one another with the events of those
+// before.
+std::shared_ptr<DeviceEvent> DeviceCopies::mark(const c10::Stream& stream) {
+  auto free =
+      std::ranges::find_if(events_, [](const auto& event) { return event.use_count() == 1; });
+  if (free == events_.end()) {
+    free = events_.insert(free, std::make_shared<DeviceEvent>(device));
+  }
+  (*free)->record(stream);
+  return *free;
+}
+
+const DeviceCopies::Piece& DeviceCopies::piece_at(const std::byte* place) const {
+  const auto behind = std::ranges::upper_bound(pieces_, place, {}, &Piece::place);
+  ROCECOLL_CHECK(behind != pieces_.begin());
+  return *std::prev(behind);
 }
 
 template <typename Copy>
-void DeviceCopies::for_each_piece(std::span<const HostRange> ranges, const Copy& copy) {
+void DeviceCopies::for_each_copy(std::span<const StagedRange> ranges, const LaneMemory& memory,
+                                 const Copy& copy) {
   const PlainDispatch plain;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  for (HostRange range : ranges) {
-    auto piece = std::ranges::upper_bound(pieces_, range.data, {}, &Piece::host);
-    ROCECOLL_CHECK(piece != pieces_.begin());
-    for (--piece; range.bytes > 0; ++piece) {  // a range may run over several tensors of a list
-      ROCECOLL_CHECK(piece != pieces_.end() && range.data >= piece->host);
-      const auto offset = static_cast<int64_t>(range.data - piece->host);
-      const int64_t length =
-          std::min(static_cast<int64_t>(range.bytes), piece->tensor.numel() - offset);
+  const auto copy_row = [&](std::byte* place, std::byte* host, size_t bytes) {
+    while (bytes > 0) {  // a range may run over several tensors of a list
+      const Piece& piece = piece_at(place);
+      const auto offset = place - piece.place;
+      const int64_t length = std::min(static_cast<int64_t>(bytes), piece.tensor.numel() - offset);
       ROCECOLL_CHECK(length > 0);
-      copy(piece->image.narrow(0, offset, length), piece->tensor.narrow(0, offset, length));
-      range.data += length;
-      range.bytes -= static_cast<size_t>(length);
+      copy(memory.tensor(host, length), piece.tensor.narrow(0, offset, length));
+      place += length;
+      host += length;
+      bytes -= static_cast<size_t>(length);
     }
+  };
+  for (const CopyBlock& block : CopyBlocks(ranges)) {
+    const Piece& piece = piece_at(block.place);
+    const bool of_one_tensor = block.end() <= piece.place + piece.tensor.numel();
+    if (block.rows == 1 || !of_one_tensor) {
+      for (size_t row = 0; row < block.rows; ++row) {
+        copy_row(block.place + row * block.stride, block.host + row * block.row_bytes,
+                 block.row_bytes);
+      }
+      continue;
+    }
+    const auto rows = static_cast<int64_t>(block.rows);
+    const auto columns = static_cast<int64_t>(block.row_bytes);
+    copy(memory.tensor(block.host, block.rows * block.row_bytes).view({rows, columns}),
+         piece.tensor.as_strided({rows, columns}, {static_cast<int64_t>(block.stride), 1},
+                                 piece.tensor.storage_offset() + (block.place - piece.place)));
   }
 }
 
@@ -268,6 +334,8 @@ void DeviceCopies::release() {
 void DeviceCopies::lose() {
   new std::vector(std::move(pieces_));
   new std::vector(std::move(kept_));
+  new std::vector(std::move(kept_memory_));
+  new std::deque(std::move(leaving_));
 }
 
 }  // namespace rocecoll::torch_adapter

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copies of one call between its tensors and their images on the host. They are dispatched, and
-// their events asked for, on the device's thread (device_thread.h) alone; what others do here is to
-// tell that thread what is wanted, and to read what it has found out.
+// The copies of one call between its tensors and the host memory of its lanes. They are dispatched,
+// and their events asked for, on the device's thread (device_thread.h) alone; what others do here
+// is to tell that thread what is wanted, and to read what it has found out.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,6 +23,7 @@
 #include "torch/process/device_thread.h"
 #include "torch/tensors/copy_streams.h"
 #include "torch/tensors/device_event.h"
+#include "torch/tensors/staging_pool.h"
 
 namespace rocecoll::torch_adapter {
 
@@ -31,10 +32,10 @@ using Marks = std::vector<std::shared_ptr<DeviceEvent>>;
 class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
  public:
   struct Piece {
-    std::byte* host = nullptr;  // where it lies in the image
-    at::Tensor image;           // as bytes
-    at::Tensor tensor;          // as bytes
+    std::byte* place = nullptr;  // where the engine's buffers have it (staged_memory.h)
+    at::Tensor tensor;           // as bytes
   };
+  using Memory = std::shared_ptr<LaneMemory>;
   // What one operation reads.
   class Reads {
    public:
@@ -44,8 +45,9 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
    private:
     friend DeviceCopies;
     struct Lane {
-      std::vector<HostRange> ranges;
-      std::optional<DeviceEvent> event;  // once its copies are queued
+      std::vector<StagedRange> ranges;
+      Memory memory;
+      std::shared_ptr<DeviceEvent> event;  // once its copies are queued
     };
     std::deque<Lane> lanes_;  // not yet there, the first `queued_` of them on their way
     size_t queued_ = 0;
@@ -57,9 +59,10 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
 
   const c10::Device device;
 
-  // All of these never block.
-  void fetch(const std::shared_ptr<Reads>& reads, std::span<const HostRange> ranges);
-  void store(std::span<const HostRange> ranges);
+  // All of these never block. Memory is held until the copies from or to it are done.
+  void fetch(const std::shared_ptr<Reads>& reads, std::span<const StagedRange> ranges,
+             Memory memory);
+  void store(std::span<const StagedRange> ranges, Memory memory);
   // Of a call that stores nothing itself: its results are there once all of these have passed.
   void join(Marks marks);
   // Runs `then` on the device's thread once all that was to be stored by now is queued there, and
@@ -79,6 +82,16 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   std::shared_ptr<DeviceEvent> mark_stored();
 
  private:
+  struct Store {
+    std::vector<StagedRange> ranges;
+    Memory memory;
+  };
+  // Stores that are queued, and the point behind them.
+  struct Leaving {
+    std::shared_ptr<DeviceEvent> event;
+    std::vector<Memory> memory;
+  };
+
   void run(const char* what, std::function<void()> step);
   bool guard(const char* what, const std::function<void()>& step);
   // On the device's thread, as all below.
@@ -89,14 +102,20 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   bool ready();
   bool choose_store_stream();
   void look_after_stores();
+  void look_after_leaving();
   void tell_those_waiting();
   void queue_copies(Reads& reads);
   void look_at_arrivals(Reads& reads);
-  void copy_in(std::span<const HostRange> ranges);
-  void copy_out(std::span<const HostRange> ranges);
+  void copy_in(std::span<const StagedRange> ranges, const LaneMemory& memory);
+  void copy_out(std::span<const StagedRange> ranges, const LaneMemory& memory);
   template <typename Copy>
-  void for_each_piece(std::span<const HostRange> ranges, const Copy& copy);
+  void for_each_copy(std::span<const StagedRange> ranges, const LaneMemory& memory,
+                     const Copy& copy);
+  const Piece& piece_at(const std::byte* place) const;
+  bool may_store(const Store& store);
+  std::shared_ptr<DeviceEvent> mark(const c10::Stream& stream);
   void mark_last();
+  void drop_wishes();
   void release();
   void lose();
 
@@ -109,16 +128,19 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
 
   // Of the device's thread.
   Marks before_;               // of the call: what its streams have not come to yet
-  std::vector<Piece> pieces_;  // by host address
+  std::vector<Piece> pieces_;  // by place
   std::vector<at::Tensor> kept_;
-  std::vector<std::shared_ptr<Reads>> reads_;                // of which lanes are on their way
-  std::deque<std::vector<HostRange>> stores_;                // that have no stream yet
+  std::vector<std::shared_ptr<Reads>> reads_;  // of which lanes are on their way
+  std::deque<Store> stores_;                   // that have no stream yet
+  std::deque<Leaving> leaving_;
+  std::vector<std::shared_ptr<DeviceEvent>> events_;         // that nobody else has are used again
   std::vector<std::function<void(const Status&)>> waiting_;  // when_stored()
   std::optional<c10::Stream> store_stream_;  // of all results of the call, once it is chosen
   std::shared_ptr<DeviceEvent> stored_;      // after what was stored, but for what keep() tells of
   bool stores_more_ = false;                 // since then
   bool joins_ = false;
-  Marks last_;  // with them all copies are done
+  Marks last_;                       // with them all copies are done
+  std::vector<Memory> kept_memory_;  // until then
   bool ended_ = false;
   bool watched_ = false;
 };

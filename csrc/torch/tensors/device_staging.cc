@@ -2,13 +2,13 @@
 #include "torch/tensors/device_staging.h"
 
 #include <ATen/DeviceAccelerator.h>
-#include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <utility>
 
-#include "torch/interface/host_allocator.h"
+#include "base/check.h"
 #include "torch/interface/stream_capture.h"
 #include "torch/process/capture_mode.h"
 
@@ -25,21 +25,25 @@ at::Tensor Bytes(const at::Tensor& tensor) {
 
 bool IsAccelerator(c10::Device device) { return at::accelerator::isAccelerator(device.type()); }
 
-std::shared_ptr<CopyStreams> StreamsByDevice::of(c10::Device device) {
-  std::lock_guard lock(mutex_);
-  std::shared_ptr<CopyStreams>& streams = streams_[device.index()];
-  if (streams == nullptr) streams = std::make_shared<CopyStreams>(device);
-  return streams;
-}
-
 // One operation's lanes. Called under the progress lock: only leaves word with the device's thread,
 // and reads what that has found out.
 class DeviceStaging::StagedOperation final : public StagedMemory {
  public:
-  explicit StagedOperation(std::shared_ptr<DeviceCopies> copies) : copies_(std::move(copies)) {}
+  StagedOperation(std::shared_ptr<DeviceCopies> copies, std::shared_ptr<StagingPool> pool)
+      : copies_(std::move(copies)), pool_(std::move(pool)) {}
 
-  Status fetch(uint32_t /*lane*/, std::span<const HostRange> input) override {
-    copies_->fetch(reads_, input);
+  std::span<std::byte> arena() override { return pool_->bytes(); }
+
+  std::byte* take(size_t bytes) override {
+    auto memory = pool_->take(bytes, with_memory_);
+    if (memory == nullptr) return nullptr;
+    lanes_.push_back(std::move(memory));
+    return lanes_.back()->data();
+  }
+
+  // Of the lane that was the last to take memory.
+  Status fetch(uint32_t /*lane*/, std::span<const StagedRange> input) override {
+    copies_->fetch(reads_, input, lanes_.back());
     return copies_->status();
   }
 
@@ -50,15 +54,22 @@ class DeviceStaging::StagedOperation final : public StagedMemory {
     return true;
   }
 
-  Status store(uint32_t /*lane*/, std::span<const HostRange> output) override {
-    copies_->store(output);
+  Status store(uint32_t /*lane*/, std::byte* memory, std::span<const StagedRange> output) override {
+    const auto found = std::ranges::find(lanes_, memory, [](const auto& m) { return m->data(); });
+    ROCECOLL_CHECK(found != lanes_.end());
+    DeviceCopies::Memory its = std::move(*found);
+    lanes_.erase(found);
+    if (!output.empty()) copies_->store(output, std::move(its));
     return copies_->status();
   }
 
  private:
   const std::shared_ptr<DeviceCopies> copies_;
+  const std::shared_ptr<StagingPool> pool_;
+  const LaneCounter with_memory_ = std::make_shared<std::atomic<uint32_t>>(0);
   const std::shared_ptr<DeviceCopies::Reads> reads_ = std::make_shared<DeviceCopies::Reads>();
-  uint32_t taken_ = 0;  // lanes that the engine knows to be there
+  std::vector<DeviceCopies::Memory> lanes_;  // not yet stored
+  uint32_t taken_ = 0;                       // lanes that the engine knows to be there
 };
 
 DeviceStaging::DeviceStaging(c10::Device device) : device_(device) {
@@ -75,30 +86,24 @@ DeviceStaging::~DeviceStaging() {
   if (copies_ != nullptr) copies_->end();
 }
 
-std::byte* DeviceStaging::make_image(std::span<const at::Tensor> tensors) {
+std::byte* DeviceStaging::place(std::span<const at::Tensor> tensors) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const RelaxedCapture relaxed;  // new pinned memory would end another thread's capture
-  int64_t bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
-  if (bytes == 0) return nullptr;
-  at::Tensor image = at::detail::empty_generic({bytes}, HostAllocator(device_.type()),
-                                               c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                               at::kByte, std::nullopt);
-  auto* const base = static_cast<std::byte*>(image.mutable_data_ptr());
-  int64_t offset = 0;
+  const uintptr_t first = next_place_;
   for (const at::Tensor& tensor : tensors) {
-    const auto length = static_cast<int64_t>(tensor.nbytes());
-    if (length == 0) continue;
-    pieces_.push_back({base + offset, image.narrow(0, offset, length), Bytes(tensor)});
-    offset += length;
+    if (tensor.nbytes() == 0) continue;
+    pieces_.push_back({reinterpret_cast<std::byte*>(next_place_), Bytes(tensor)});
+    next_place_ += tensor.nbytes();
   }
-  return base;
+  if (next_place_ == first) return nullptr;
+  next_place_ += kFirstPlace;  // no range may run from one buffer into the next
+  return reinterpret_cast<std::byte*>(first);
 }
 
-void DeviceStaging::start(StreamsByDevice& streams, std::vector<OperationSpec>& specs) {
-  copies_ = std::make_shared<DeviceCopies>(device_, streams.of(device_), std::move(pieces_));
+void DeviceStaging::start(StagingDevices& devices, std::vector<OperationSpec>& specs) {
+  const auto [streams, pool] = devices.of(device_);
+  copies_ = std::make_shared<DeviceCopies>(device_, streams, std::move(pieces_));
   for (OperationSpec& spec : specs) {
-    operations_.push_back(std::make_unique<StagedOperation>(copies_));
+    operations_.push_back(std::make_unique<StagedOperation>(copies_, pool));
     spec.staged = operations_.back().get();
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of an accelerator, of whatever kind torch has a runtime for: images of them in pinned
-// host memory are the engine's buffers, and the engine moves these lane by lane (staged_memory.h).
+// Tensors of an accelerator, of whatever kind torch has a runtime for. The engine's buffers only
+// name places of them; it moves them lane by lane (staged_memory.h) through pinned host memory that
+// all groups share (staging_pool.h).
 //
 // The streams that carry the copies (copy_streams.h) do not wait for streams of the caller: one
 // call whose input is still being computed would hold up the copies of all others. Instead a lane
@@ -9,13 +10,10 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/Stream.h>
 
 #include <cstddef>
-#include <functional>
-#include <map>
+#include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -23,22 +21,12 @@
 #include "engine/operations/operation.h"
 #include "engine/operations/staged_memory.h"
 #include "torch/tensors/device_copies.h"
+#include "torch/tensors/staging_devices.h"
 
 namespace rocecoll::torch_adapter {
 
 // Whether tensors there can be staged.
 bool IsAccelerator(c10::Device device);
-
-// One backend's streams for copies. Thread safe.
-class StreamsByDevice {
- public:
-  std::shared_ptr<CopyStreams> of(c10::Device device);
-
- private:
-  std::mutex mutex_;
-  // A process has accelerators of one type.
-  std::map<c10::DeviceIndex, std::shared_ptr<CopyStreams>> streams_;
-};
 
 // All tensors of one call. The owner of its operations keeps it until they are complete; then what
 // copies still use is kept until they are done.
@@ -51,19 +39,21 @@ class DeviceStaging {
   DeviceStaging& operator=(const DeviceStaging&) = delete;
 
   c10::Device device() const { return device_; }
-  // Host memory for the contiguous `tensors` of one element type, one after the other. Null if they
-  // have no elements.
-  std::byte* make_image(std::span<const at::Tensor> tensors);
+  // Places for the contiguous `tensors` of one element type, one after the other, which no other
+  // tensors of the call have. Null if they have no elements.
+  std::byte* place(std::span<const at::Tensor> tensors);
   // Notes how far the caller's current stream is and gives each operation its staged memory. After
-  // the last image. Never waits for the device.
-  void start(StreamsByDevice& streams, std::vector<OperationSpec>& specs);
+  // the last place() was given. Waits for the device at most where StagingDevices::of() does.
+  void start(StagingDevices& devices, std::vector<OperationSpec>& specs);
   // Since start().
   DeviceCopies& copies() const { return *copies_; }
 
  private:
+  static constexpr uintptr_t kFirstPlace = 4096;  // no null
   class StagedOperation;
 
   const c10::Device device_;
+  uintptr_t next_place_ = kFirstPlace;
   std::vector<DeviceCopies::Piece> pieces_;  // until the start
   std::shared_ptr<DeviceCopies> copies_;
   std::vector<std::unique_ptr<StagedOperation>> operations_;

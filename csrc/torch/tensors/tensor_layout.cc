@@ -52,7 +52,7 @@ bool IsAddressable(const at::Tensor& tensor) {
 
 // Where the engine finds it. A copy-on-write tensor that is only read stays shared.
 void* DataOf(const at::Tensor& tensor, Access access, Staging& staging) {
-  if (staging.device) return staging.device->make_image({&tensor, 1});
+  if (staging.device) return staging.device->place({&tensor, 1});
   if (access == Access::kRead) return const_cast<void*>(tensor.const_data_ptr());
   return tensor.mutable_data_ptr();
 }
@@ -60,7 +60,7 @@ void* DataOf(const at::Tensor& tensor, Access access, Staging& staging) {
 // Where the engine finds each, null for those without elements.
 std::vector<std::byte*> StartsOf(const std::vector<at::Tensor>& tensors, Access access,
                                  Staging& staging) {
-  std::byte* next = staging.device ? staging.device->make_image(tensors) : nullptr;
+  std::byte* next = staging.device ? staging.device->place(tensors) : nullptr;
   std::vector<std::byte*> starts;
   starts.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) {

@@ -2,7 +2,7 @@
 // Tensors as the engine's buffers, without flattening: a list of tensors is one buffer whose blocks
 // lie wherever the tensors do, counted from the lowest address. Only what the engine cannot address
 // (strided, misaligned or lazily conjugated tensors) goes through a contiguous temporary. An
-// accelerator's tensors have images on the host (device_staging.h).
+// accelerator's tensors have places only (device_staging.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -25,6 +25,7 @@ struct CallSpec {
   uint64_t part_elements = 1;  // of which the blocks of v-variants hold 0 to 6
   std::string_view algorithm = {};
   std::function<DeviceScript(Rank)> device = {};  // set: buffers lie on devices that answer so
+  std::function<std::shared_ptr<LaneBudget>(Rank)> budget = {};  // of these; unset: no limit
 };
 
 inline bool MayBeInPlace(Collective collective) {
@@ -68,6 +69,7 @@ class Call {
     op.output.data = lies_in_place(rank) ? input.data() : output.data();
     if (spec_.device) {
       devices_[rank] = std::make_unique<FakeDevice>(spec_.device(rank));
+      if (spec_.budget) devices_[rank]->share(spec_.budget(rank));
       devices_[rank]->mirror(input);
       devices_[rank]->mirror(output);
       op.staged = devices_[rank].get();

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accel
 DevicePool = Callable[[int], Pool]
 RANKS = 2
 LARGE = 4 << 20  # elements: 32 lanes of float32
+MEDIUM = 1 << 20  # elements: what several calls have not stored yet fits into the staging memory
 
 
 def total(value: float, count: int) -> torch.Tensor:
@@ -171,7 +172,7 @@ def check_dropped_tensors() -> None:
     """What the caller lets go of is kept for as long as copies use it."""
     device = fake_device.accelerator()
     size = dist.get_world_size()
-    for count in (1000, LARGE):
+    for count in (1000, MEDIUM):
         for held in ("d2h", "h2d"):
             last = torch.ones(count, device=device)
             fake_device.ops().hold_copies(held, 0)

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accel
 
 RANKS = 2
 LARGE = 4 << 20  # elements: 32 lanes of float32
+MEDIUM = 1 << 20  # elements: what several calls have not stored yet fits into the staging memory
 
 
 def only_fake(device_pool: Callable[[int], Pool], accelerator: str) -> Pool:
@@ -38,7 +39,7 @@ def check_results() -> None:
     device = fake_device.accelerator()
     size = dist.get_world_size()
     last = torch.ones(1000, device=device)
-    for count in (1000, LARGE):
+    for count in (1000, MEDIUM):
         outputs = [foreign(count, 1), foreign(2 * count, 1)[::2], foreign(size * count, 0)]
         fake_device.settle(device)
         fake_device.ops().hold_copies("h2d", 0)

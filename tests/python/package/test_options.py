@@ -68,6 +68,7 @@ GOOD = {
     "spin_us": ("12.5", 12.5),
     "eager_bytes": ("4096", 4096),
     "lane_bytes": ("65536", 65536),
+    "staging_bytes": ("33554432", 33554432),
     "algorithm": (
         "barrier:dissemination, all_reduce:ring",
         "all_reduce:ring,barrier:dissemination",
@@ -104,6 +105,7 @@ BAD = {
     "spin_us": ["-1", "often"],
     "eager_bytes": ["-1", "65537"],
     "lane_bytes": ["0"],
+    "staging_bytes": ["1048575", "64M"],
     "algorithm": ["ring", "all_redcue:ring", "all_reduce:", "all_reduce:rings"],
     "debug": ["", "verbose", "1"],
     "replace": ["mpi", "gloo;nccl"],

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of any size, in any number of calls at once, pass through as much pinned memory as an option
+says, and none waits for another in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import fake_device
+import pytest
+import torch
+import torch.distributed as dist
+from device_operations import OPERATIONS, Maker
+from exact import assert_same
+from harness import Pool
+
+pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accelerator
+
+STAGING = 1 << 20  # bytes, the least that the option takes
+LARGE = 2_000_003  # elements of float32: some 8 MB, and no size divides it
+GROUPS = 3
+
+
+def run_staged(own_pool: Callable[..., Pool], accelerator: str, ranks: int, check: object) -> None:
+    if accelerator != "fake":
+        pytest.skip("only the fake accelerator tells how much was pinned")
+    variables = {"TEST_ACCELERATOR": accelerator, "ROCECOLL_STAGING_BYTES": str(STAGING)}
+    with own_pool(ranks, **variables) as pool:
+        pool.run(check)
+
+
+def expect_bounded(what: object) -> None:
+    assert fake_device.ops().take_most_pinned() <= STAGING, what
+
+
+def copied(direction: str) -> int:
+    """Bytes that passed through pinned memory since the log was last taken."""
+    entries = [entry.split() for entry in fake_device.ops().take_log()]
+    return sum(int(entry[2]) for entry in entries if entry[:2] == ["done", direction])
+
+
+def check_operations() -> None:
+    device = fake_device.accelerator()
+    for name, operation in OPERATIONS.items():
+        for count in (1, LARGE):
+            ours, expected = (
+                Maker(place, torch.float32, strided=False)
+                for place in (device, torch.device("cpu"))
+            )
+            operation(ours, count)
+            expect_bounded((name, count))
+            operation(expected, count)
+            for result, other in zip(ours.results, expected.results, strict=True):
+                assert_same(result.cpu(), other, (name, count))
+    fake_device.settle(device)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_operations(own_pool: Callable[..., Pool], accelerator: str, ranks: int) -> None:
+    run_staged(own_pool, accelerator, ranks, check_operations)
+
+
+def check_many_at_once() -> None:
+    """Groups are called in another order on each rank, messages between them, results waited for in
+    yet another one."""
+    device = fake_device.accelerator()
+    rank, size = dist.get_rank(), dist.get_world_size()
+    groups = [dist.new_group() for _ in range(GROUPS)]
+    for turn in range(3):
+        works, checks = [], []
+        for i in range(GROUPS):
+            number = (i + rank) % GROUPS
+            tensor = torch.full((LARGE,), float(rank + number), device=device)
+            works.append(dist.all_reduce(tensor, group=groups[number], async_op=True))
+            checks.append((tensor, torch.full((LARGE,), float(sum(range(size)) + size * number))))
+            output = torch.empty(size * (LARGE // 8), device=device)
+            mine = torch.full((LARGE // 8,), float(rank), device=device)
+            works.append(
+                dist.all_gather_into_tensor(output, mine, group=groups[number], async_op=True)
+            )
+            checks.append((output, torch.arange(float(size)).repeat_interleave(LARGE // 8)))
+            sent = torch.full((LARGE // 9,), 100.0 * rank + i + turn, device=device)
+            received = torch.empty_like(sent)
+            works.append(dist.isend(sent, (rank + 1) % size, tag=i))
+            works.append(dist.irecv(received, (rank - 1) % size, tag=i))
+            expected = 100.0 * ((rank - 1) % size) + i + turn
+            checks.append((received, torch.full((LARGE // 9,), expected)))
+        for work in works if rank % 2 else reversed(works):
+            assert work is not None
+            work.wait()
+        for number, (result, expected) in enumerate(checks):
+            assert_same(result.cpu(), expected, (turn, number))
+        expect_bounded(turn)
+    fake_device.settle(device)
+    for group in groups:
+        dist.destroy_process_group(group)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_many_at_once(own_pool: Callable[..., Pool], accelerator: str, ranks: int) -> None:
+    run_staged(own_pool, accelerator, ranks, check_many_at_once)
+
+
+def check_messages_beside_a_collective_that_waits() -> None:
+    """One rank has called a collective that takes all that there is; the other wants messages first."""
+    device = fake_device.accelerator()
+    rank = dist.get_rank()
+    tensor = torch.ones(LARGE, device=device)
+    message = torch.full((LARGE,), 5.0, device=device)
+    work = dist.all_reduce(tensor, async_op=True) if rank == 0 else None
+    for _ in range(3):
+        if rank == 0:
+            dist.send(message, 1)
+            dist.recv(message, 1)
+        else:
+            received = torch.empty_like(message)
+            dist.recv(received, 0)
+            assert_same(received.cpu(), torch.full((LARGE,), 5.0), "received")
+            dist.send(received, 0)
+    if work is None:
+        work = dist.all_reduce(tensor, async_op=True)
+    assert work is not None
+    work.wait()
+    assert_same(tensor.cpu(), torch.full((LARGE,), 2.0), "collective")
+    assert_same(message.cpu(), torch.full((LARGE,), 5.0), "message")
+    expect_bounded("messages")
+    fake_device.settle(device)
+
+
+def test_messages_beside_a_collective_that_waits(
+    own_pool: Callable[..., Pool], accelerator: str
+) -> None:
+    run_staged(own_pool, accelerator, 2, check_messages_beside_a_collective_that_waits)
+
+
+def check_memory_comes_back() -> None:
+    """Of groups that fail in the middle: calls after them pass through pinned memory again."""
+    device = fake_device.accelerator()
+    rank = dist.get_rank()
+    for held in ("d2h", "h2d"):
+        group = dist.new_group()
+        tensor = torch.ones(LARGE, device=device)
+        fake_device.settle(device)
+        dist.barrier()
+        fake_device.ops().hold_copies(held, rank)  # some of rank 1's copies run
+        work = dist.all_reduce(tensor, group=group, async_op=True)
+        assert work is not None
+        dist.barrier()
+        group._get_backend(device).abort()
+        with pytest.raises(dist.DistBackendError, match="aborted"):
+            work.wait()
+        del tensor, work
+        fake_device.ops().release_copies()
+        dist.destroy_process_group(group)
+        dist.barrier()
+        fake_device.settle(device)
+        fake_device.ops().take_log()
+        again = torch.ones(LARGE, device=device)
+        dist.all_reduce(again)
+        assert_same(again.cpu(), torch.full((LARGE,), 2.0), held)
+        fake_device.settle(device)
+        assert copied("d2h") >= 4 * LARGE * 3 // 4, held
+    expect_bounded("aborted")
+
+
+def test_memory_comes_back(own_pool: Callable[..., Pool], accelerator: str) -> None:
+    run_staged(own_pool, accelerator, 2, check_memory_comes_back)
+
+
+def check_few_copies() -> None:
+    """Blocks of one tensor go together; so does all of a short call."""
+    device = fake_device.accelerator()
+    size = dist.get_world_size()
+    for count in (8 << 10, LARGE // size * size):
+        tensor = torch.arange(float(count)).to(device)
+        output = torch.empty_like(tensor)
+        fake_device.settle(device)
+        fake_device.ops().take_log()
+        dist.all_to_all_single(output, tensor)
+        fake_device.settle(device)
+        log = [entry.split()[:2] for entry in fake_device.ops().take_log()]
+        lanes = 1 if count <= 8 << 10 else count * 4 // size // (250 << 10) + 2
+        for direction in ("d2h", "h2d"):
+            assert log.count(["queue", direction]) <= lanes, (count, direction)
+
+
+def test_few_copies(own_pool: Callable[..., Pool], accelerator: str) -> None:
+    run_staged(own_pool, accelerator, 4, check_few_copies)
