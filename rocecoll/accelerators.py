@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which accelerator a rank computes on, without asking its runtime: so that it takes a NIC beside it."""
+"""Which accelerator a rank computes on, without asking or starting its runtime: so that it takes a NIC
+beside it, and gets ready to stage its tensors."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 # A directory for each GPU that this machine, or this container, has.
@@ -27,6 +29,16 @@ def pci_address(visible: str | None, local_rank: int | None, listed: Path = NVID
     else:
         return ""
     return gpus[number] if number < len(gpus) else ""
+
+
+def in_use(torch: Any) -> str | None:
+    """The current device of the accelerator that the program has begun to use, such as "cuda:1"."""
+    for name in ("cuda", "xpu", torch._C._get_privateuse1_backend_name()):
+        module = getattr(torch, name, None)
+        is_initialized = getattr(module, "is_initialized", None)
+        if module is not None and is_initialized is not None and is_initialized():
+            return f"{name}:{module.current_device()}"
+    return None
 
 
 def _numbers(visible: str) -> list[int]:

@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from rocecoll import options
+from rocecoll import accelerators, options
 from rocecoll._c10d import (
     Backend,
     Options,
@@ -85,6 +85,7 @@ def _new_process_group_helper(plain: Callable[..., Any], *args: Any, **kwargs: A
         group, store = plain(*call.args, **call.kwargs)
     if isinstance(group, dist.ProcessGroup):
         _set_default_backend(group, backend)
+        _get_ready_to_stage(group)
         if backend != asked:
             _keep_name(group, store, asked)
     return group, store
@@ -133,6 +134,18 @@ def _set_default_backend(group: dist.ProcessGroup, backend: str) -> None:
         group._set_default_backend(types.GLOO)
 
 
+def _get_ready_to_stage(group: dist.ProcessGroup) -> None:
+    """Here rather than at the first call: an accelerator may stand still for it."""
+    device = accelerators.in_use(torch)
+    if device is None:
+        return
+    if torch.device(device).type not in {kind.type for kind in group._device_types}:
+        return
+    backend = _unwrapped(group._get_backend(torch.device(device)))
+    if isinstance(backend, Backend):
+        backend.prepare_staging(device)
+
+
 def _keep_name(group: dist.ProcessGroup, store: Any, asked: str) -> None:
     """get_backend() goes on to tell a program the name that it asked for, and may insist on."""
     c10d._world.pg_map[group] = (c10d.Backend(asked), store)
@@ -152,8 +165,12 @@ def _ours(group: Any) -> bool:
     if not isinstance(group, dist.ProcessGroup):
         return False
     backends = [group._get_backend(device) for device in group._device_types]
-    # TORCH_DISTRIBUTED_DEBUG=DETAIL puts a wrapper around each.
-    return any(isinstance(getattr(one, "wrapped_pg", one), Backend) for one in backends)
+    return any(isinstance(_unwrapped(one), Backend) for one in backends)
+
+
+def _unwrapped(backend: Any) -> Any:
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL puts a wrapper around each."""
+    return getattr(backend, "wrapped_pg", backend)
 
 
 def monitored_barrier(plain: Callable[..., None], *args: Any, **kwargs: Any) -> None:

@@ -124,6 +124,12 @@ PYBIND11_MODULE(_c10d, module) {
       .def_property_readonly("options", &Backend::getBackendOptions)
       // What torch's own backends call it.
       .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"), unlocked)
+      .def(
+          "prepare_staging",
+          [](Backend& backend, const std::string& device) {
+            backend.prepare_staging(c10::Device(device));
+          },
+          py::arg("device"), unlocked)
       .def("split", &Backend::split, py::arg("store"), py::arg("ranks"),
            py::arg("options") = nullptr)
       // torch calls it on ranks outside of a group that new_group() makes, where others split.

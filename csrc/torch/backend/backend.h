@@ -69,6 +69,8 @@ class Backend final : public BackendInterface {
   // CPU tensors only; their device has no index.
   bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0; }
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+  // Has what calls with tensors of this accelerator need made now (StagingDevices::prepare()).
+  void prepare_staging(c10::Device device) { devices_.prepare(device); }
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   // Of sparse COO tensors, SUM only: the coalesced sum, the same on every rank.

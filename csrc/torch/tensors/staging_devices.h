@@ -27,6 +27,9 @@ class StagingDevices {
   // See StagingPool::of().
   explicit StagingDevices(size_t pool_bytes) : pool_bytes_(pool_bytes) {}
   Means of(c10::Device device);
+  // Has all of it made now, and copies run once. What fails is told to the logs: the first call
+  // will meet it again.
+  void prepare(c10::Device device);
 
  private:
   const size_t pool_bytes_;

@@ -4,6 +4,8 @@ says, and none waits for another in vain."""
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable
 
 import fake_device
@@ -165,6 +167,43 @@ def check_memory_comes_back() -> None:
 
 def test_memory_comes_back(own_pool: Callable[..., Pool], accelerator: str) -> None:
     run_staged(own_pool, accelerator, 2, check_memory_comes_back)
+
+
+class Heard(logging.Handler):
+    """Waits for a line of our log."""
+
+    def __init__(self, wanted: str) -> None:
+        super().__init__()
+        self.wanted, self.came = wanted, threading.Event()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        if self.wanted in self.lines[-1]:
+            self.came.set()
+
+
+def check_made_with_the_group() -> None:
+    """At the first group of a program that uses an accelerator, and not at its first call."""
+    device = fake_device.accelerator()
+    heard = Heard(f"tensors of {device} are staged in {STAGING >> 10} KiB of pinned host memory")
+    logger = logging.getLogger("rocecoll")
+    logger.addHandler(heard)
+    logger.setLevel(logging.INFO)
+    fake_device.ops().take_most_pinned()
+    group = dist.new_group()
+    assert fake_device.ops().take_most_pinned() == STAGING
+    tensor = torch.ones(LARGE, device=device)
+    dist.all_reduce(tensor, group=group)
+    assert_same(tensor.cpu(), torch.full((LARGE,), 2.0), "result")
+    assert fake_device.ops().take_most_pinned() == STAGING
+    assert heard.came.wait(60), heard.lines
+    logger.removeHandler(heard)
+    fake_device.settle(device)
+
+
+def test_made_with_the_group(own_pool: Callable[..., Pool], accelerator: str) -> None:
+    run_staged(own_pool, accelerator, 2, check_made_with_the_group)
 
 
 def check_few_copies() -> None:

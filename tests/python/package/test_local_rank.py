@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rocecoll import options
-from rocecoll.accelerators import VISIBLE, pci_address
+from rocecoll.accelerators import VISIBLE, in_use, pci_address
 from rocecoll.launcher_names import LOCAL_RANKS
 
 pytestmark = pytest.mark.quick
@@ -74,3 +75,20 @@ def test_a_single_gpu_is_everybodys_without_a_word(tmp_path: Path) -> None:
     (tmp_path / GPUS[0]).mkdir()
     assert pci_address(None, None, tmp_path) == GPUS[0]
     assert pci_address(None, 0, tmp_path / "nowhere") == ""
+
+
+def test_an_accelerator_counts_once_the_program_uses_it() -> None:
+    began: list[str] = []
+    there = {
+        name: SimpleNamespace(
+            is_initialized=lambda name=name: name in began, current_device=lambda: 2
+        )
+        for name in ("cuda", "mine")
+    }
+    named = SimpleNamespace(_get_privateuse1_backend_name=lambda: "mine")
+    torch = SimpleNamespace(_C=named, **there)
+    assert in_use(torch) is None
+    assert in_use(SimpleNamespace(_C=named)) is None
+    for name in ("mine", "cuda"):
+        began[:] = [name]
+        assert in_use(torch) == f"{name}:2"
