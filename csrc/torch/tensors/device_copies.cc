@@ -33,6 +33,23 @@ std::shared_ptr<DeviceEvent> MarkOf(const c10::Stream& stream) {
   return event;
 }
 
+// Of memory of the heap in pieces, between which copies of others get their turn: whoever makes
+// them waits for each.
+constexpr size_t kHeapPieceBytes = size_t{4} << 20;
+
+std::vector<std::vector<StagedRange>> PiecesFor(const LaneMemory& memory,
+                                                std::span<const StagedRange> ranges) {
+  if (memory.pinned()) return {{ranges.begin(), ranges.end()}};
+  std::vector<std::vector<StagedRange>> pieces;
+  for (const StagedRange& range : ranges) {
+    for (size_t done = 0; done < range.bytes; done += kHeapPieceBytes) {
+      const size_t bytes = std::min(kHeapPieceBytes, range.bytes - done);
+      pieces.push_back({{range.place + done, range.host + done, bytes}});
+    }
+  }
+  return pieces;
+}
+
 }  // namespace
 
 DeviceCopies::DeviceCopies(c10::Device where, std::shared_ptr<CopyStreams> streams,
@@ -79,18 +96,21 @@ void DeviceCopies::run(const char* what, std::function<void()> step) {
 
 void DeviceCopies::fetch(const std::shared_ptr<Reads>& reads, std::span<const StagedRange> ranges,
                          Memory memory) {
-  run(kFetching, [this, reads, wanted = std::vector(ranges.begin(), ranges.end()),
-                  memory = std::move(memory)] {
+  run(kFetching, [this, reads, wanted = PiecesFor(*memory, ranges), memory = std::move(memory)] {
     if (reads->lanes_.empty()) reads_.push_back(reads);
-    Reads::Lane& lane = reads->lanes_.emplace_back();
-    lane.ranges = wanted;
-    lane.memory = memory;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      Reads::Lane& lane = reads->lanes_.emplace_back();
+      lane.ranges = wanted[i];
+      lane.memory = memory;
+      lane.last = i + 1 == wanted.size();
+    }
   });
 }
 
 void DeviceCopies::store(std::span<const StagedRange> ranges, Memory memory) {
-  run(kStoring, [this, wanted = std::vector(ranges.begin(), ranges.end()),
-                 memory = std::move(memory)] { stores_.push_back({wanted, memory}); });
+  run(kStoring, [this, wanted = PiecesFor(*memory, ranges), memory = std::move(memory)] {
+    for (const auto& piece : wanted) stores_.push_back({piece, memory});
+  });
 }
 
 void DeviceCopies::join(Marks marks) {
@@ -186,6 +206,7 @@ void DeviceCopies::look_after_reads() {
 // Whether the caller's stream has come to the point of the call.
 bool DeviceCopies::ready() {
   std::erase_if(before_, [](const auto& event) { return event->query(); });
+  if (before_.empty()) has_come_.store(true, std::memory_order_release);
   return before_.empty();
 }
 
@@ -212,9 +233,12 @@ void DeviceCopies::look_after_stores() {
   if (!choose_store_stream() || stores_.empty()) return;
   if (!may_store(stores_.front())) return;
   Leaving& leaving = leaving_.emplace_back();
-  for (; !stores_.empty() && may_store(stores_.front()); stores_.pop_front()) {
+  bool goes_on = true;
+  while (goes_on && !stores_.empty() && may_store(stores_.front())) {
     copy_out(stores_.front().ranges, *stores_.front().memory);
+    goes_on = stores_.front().memory->pinned();
     leaving.memory.push_back(std::move(stores_.front().memory));
+    stores_.pop_front();
   }
   stored_ = leaving.event = mark(*store_stream_);
 }
@@ -233,14 +257,18 @@ void DeviceCopies::queue_copies(Reads& reads) {
     Reads::Lane& lane = reads.lanes_[reads.queued_];
     copy_in(lane.ranges, *lane.memory);
     lane.event = mark(streams_->in);
+    if (lane.memory->pinned()) continue;
+    ++reads.queued_;
+    return;
   }
 }
 
 void DeviceCopies::look_at_arrivals(Reads& reads) {
   while (reads.queued_ > 0 && reads.lanes_.front().event->query()) {
+    const bool whole = reads.lanes_.front().last;
     reads.lanes_.pop_front();
     --reads.queued_;
-    reads.arrived_.fetch_add(1, std::memory_order_release);
+    if (whole) reads.arrived_.fetch_add(1, std::memory_order_release);
   }
 }
 

@@ -47,6 +47,7 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
     struct Lane {
       std::vector<StagedRange> ranges;
       Memory memory;
+      bool last = true;                    // of those that bring one lane of the operation
       std::shared_ptr<DeviceEvent> event;  // once its copies are queued
     };
     std::deque<Lane> lanes_;  // not yet there, the first `queued_` of them on their way
@@ -72,6 +73,9 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   void end();
   // What went wrong first.
   Status status() const;
+  // Whether the caller's stream is known to have come to the call. Of one that neither fetches nor
+  // stores nobody finds out.
+  bool has_come() const { return has_come_.load(std::memory_order_acquire); }
 
   // The rest is for when_stored().
   // What is queued there comes after what was stored. `stores_more`: results of the call will be.
@@ -122,6 +126,7 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   DeviceThread& thread_;
   const std::shared_ptr<CopyStreams> streams_;
 
+  std::atomic<bool> has_come_{false};
   std::atomic<bool> failed_{false};
   mutable std::mutex mutex_;
   Status failure_;  // under the mutex

@@ -21,6 +21,12 @@ at::Tensor Bytes(const at::Tensor& tensor) {
   return tensor.as_strided({tensor.numel()}, {1}).view(at::kByte);
 }
 
+// Whether the second one lies right behind the first, as the parts of one tensor do.
+bool Follows(const at::Tensor& first, const at::Tensor& second) {
+  return first.storage().is_alias_of(second.storage()) &&
+         first.storage_offset() + first.numel() == second.storage_offset();
+}
+
 }  // namespace
 
 bool IsAccelerator(c10::Device device) { return at::accelerator::isAccelerator(device.type()); }
@@ -34,7 +40,10 @@ class DeviceStaging::StagedOperation final : public StagedMemory {
 
   std::span<std::byte> arena() override { return pool_->bytes(); }
 
+  // While the input has yet to be computed, one lane is enough to hear of it: others may need the
+  // memory meanwhile.
   std::byte* take(size_t bytes) override {
+    if (reads_any_ && *with_memory_ > 0 && !copies_->has_come()) return nullptr;
     auto memory = pool_->take(bytes, with_memory_);
     if (memory == nullptr) return nullptr;
     lanes_.push_back(std::move(memory));
@@ -43,6 +52,7 @@ class DeviceStaging::StagedOperation final : public StagedMemory {
 
   // Of the lane that was the last to take memory.
   Status fetch(uint32_t /*lane*/, std::span<const StagedRange> input) override {
+    reads_any_ = true;
     copies_->fetch(reads_, input, lanes_.back());
     return copies_->status();
   }
@@ -69,7 +79,8 @@ class DeviceStaging::StagedOperation final : public StagedMemory {
   const LaneCounter with_memory_ = std::make_shared<std::atomic<uint32_t>>(0);
   const std::shared_ptr<DeviceCopies::Reads> reads_ = std::make_shared<DeviceCopies::Reads>();
   std::vector<DeviceCopies::Memory> lanes_;  // not yet stored
-  uint32_t taken_ = 0;                       // lanes that the engine knows to be there
+  bool reads_any_ = false;
+  uint32_t taken_ = 0;  // lanes that the engine knows to be there
 };
 
 DeviceStaging::DeviceStaging(c10::Device device) : device_(device) {
@@ -91,7 +102,13 @@ std::byte* DeviceStaging::place(std::span<const at::Tensor> tensors) {
   const uintptr_t first = next_place_;
   for (const at::Tensor& tensor : tensors) {
     if (tensor.nbytes() == 0) continue;
-    pieces_.push_back({reinterpret_cast<std::byte*>(next_place_), Bytes(tensor)});
+    const at::Tensor bytes = Bytes(tensor);
+    if (next_place_ > first && Follows(pieces_.back().tensor, bytes)) {
+      at::Tensor& whole = pieces_.back().tensor;
+      whole = whole.as_strided({whole.numel() + bytes.numel()}, {1}, whole.storage_offset());
+    } else {
+      pieces_.push_back({reinterpret_cast<std::byte*>(next_place_), bytes});
+    }
     next_place_ += tensor.nbytes();
   }
   if (next_place_ == first) return nullptr;

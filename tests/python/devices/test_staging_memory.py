@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 import fake_device
@@ -21,13 +22,20 @@ pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accel
 STAGING = 1 << 20  # bytes, the least that the option takes
 LARGE = 2_000_003  # elements of float32: some 8 MB, and no size divides it
 GROUPS = 3
+AHEAD = 8  # kStagedLanesAhead of staged_memory.h
 
 
-def run_staged(own_pool: Callable[..., Pool], accelerator: str, ranks: int, check: object) -> None:
+def run_staged(
+    own_pool: Callable[..., Pool],
+    accelerator: str,
+    ranks: int,
+    check: Callable[[], None],
+    **more: str,
+) -> None:
     if accelerator != "fake":
         pytest.skip("only the fake accelerator tells how much was pinned")
     variables = {"TEST_ACCELERATOR": accelerator, "ROCECOLL_STAGING_BYTES": str(STAGING)}
-    with own_pool(ranks, **variables) as pool:
+    with own_pool(ranks, **variables, **more) as pool:
         pool.run(check)
 
 
@@ -169,6 +177,49 @@ def test_memory_comes_back(own_pool: Callable[..., Pool], accelerator: str) -> N
     run_staged(own_pool, accelerator, 2, check_memory_comes_back)
 
 
+def wait_for_copies(direction: str, count: int) -> None:
+    """Until so many are queued."""
+    deadline = time.monotonic() + 100
+    queued = 0
+    while queued < count:
+        log = [entry.split()[:2] for entry in fake_device.ops().take_log()]
+        queued += log.count(["queue", direction])
+        assert time.monotonic() < deadline, queued
+        time.sleep(0.001)
+
+
+def check_late_inputs_take_little() -> None:
+    """Calls whose input has yet to be computed leave the memory to one whose input is there."""
+    device = fake_device.accelerator()
+    groups = [dist.new_group() for _ in range(GROUPS)]
+    late = [torch.ones(LARGE, device=device) for _ in groups]
+    tensor = torch.ones(LARGE, device=device)
+    fake_device.settle(device)
+    with torch.Stream(device=device), fake_device.busy_stream(device):
+        works = [
+            dist.all_reduce(one, group=group, async_op=True)
+            for one, group in zip(late, groups, strict=True)
+        ]
+        fake_device.ops().take_log()
+        fake_device.ops().hold_copies("d2h", 0)
+        with torch.Stream(device=device):
+            works.append(dist.all_reduce(tensor, async_op=True))
+        wait_for_copies("d2h", AHEAD)
+        fake_device.ops().release_copies()
+        works.pop().wait()
+    for work in works:
+        work.wait()
+    for one in (tensor, *late):
+        assert_same(one.cpu(), torch.full((LARGE,), 2.0), "result")
+    expect_bounded("late inputs")
+    fake_device.settle(device)
+
+
+def test_late_inputs_take_little(own_pool: Callable[..., Pool], accelerator: str) -> None:
+    lanes = {"ROCECOLL_LANE_BYTES": str(64 << 10)}
+    run_staged(own_pool, accelerator, 2, check_late_inputs_take_little, **lanes)
+
+
 class Heard(logging.Handler):
     """Waits for a line of our log."""
 
@@ -206,21 +257,37 @@ def test_made_with_the_group(own_pool: Callable[..., Pool], accelerator: str) ->
     run_staged(own_pool, accelerator, 2, check_made_with_the_group)
 
 
-def check_few_copies() -> None:
-    """Blocks of one tensor go together; so does all of a short call."""
+def count_copies(call: Callable[[], object]) -> list[int]:
+    """To the host, and back."""
     device = fake_device.accelerator()
+    fake_device.settle(device)
+    fake_device.ops().take_log()
+    call()
+    fake_device.settle(device)
+    log = [entry.split()[:2] for entry in fake_device.ops().take_log()]
+    return [log.count(["queue", direction]) for direction in ("d2h", "h2d")]
+
+
+def check_rows(count: int, most: int) -> None:
+    """Blocks of one tensor, in a list or not, go together."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    tensor = torch.arange(float(count)).to(fake_device.accelerator())
+    output = torch.empty_like(tensor)
+    mine, parts = tensor.chunk(size)[rank], list(output.chunk(size))
+    for call in (
+        lambda: dist.all_to_all_single(output, tensor),
+        lambda: dist.all_gather(parts, mine),
+        lambda: dist.all_reduce(tensor),
+    ):
+        assert max(count_copies(call)) <= most, count
+
+
+def check_few_copies() -> None:
     size = dist.get_world_size()
-    for count in (8 << 10, LARGE // size * size):
-        tensor = torch.arange(float(count)).to(device)
-        output = torch.empty_like(tensor)
-        fake_device.settle(device)
-        fake_device.ops().take_log()
-        dist.all_to_all_single(output, tensor)
-        fake_device.settle(device)
-        log = [entry.split()[:2] for entry in fake_device.ops().take_log()]
-        lanes = 1 if count <= 8 << 10 else count * 4 // size // (250 << 10) + 2
-        for direction in ("d2h", "h2d"):
-            assert log.count(["queue", direction]) <= lanes, (count, direction)
+    check_rows(8 << 10, 1)
+    count = LARGE // size * size
+    check_rows(count, count * 4 // size // (250 << 10) + 2)  # lanes
+    fake_device.settle(fake_device.accelerator())
 
 
 def test_few_copies(own_pool: Callable[..., Pool], accelerator: str) -> None:
