@@ -76,6 +76,17 @@ std::vector<std::byte*> StartsOf(const std::vector<at::Tensor>& tensors, Access 
   return starts;
 }
 
+// A short list of an accelerator's tensors in one that the engine finds in their place.
+std::vector<at::Tensor> AsShortList(std::vector<at::Tensor> tensors, Access access,
+                                    Staging& staging) {
+  ShortList list(std::move(tensors));
+  std::vector<at::Tensor> parts = list.parts;
+  staging.memory.push_back(list.whole.storage());
+  if (access != Access::kWrite) list.gather();
+  if (access != Access::kRead) staging.spread.push_back(std::move(list));
+  return parts;
+}
+
 // A contiguous tensor in its place, and its values if the operation reads them.
 at::Tensor Temporary(const at::Tensor& tensor, Access access) {
   at::Tensor temporary = at::empty_like(tensor, tensor.options(), at::MemoryFormat::Contiguous);
@@ -100,6 +111,12 @@ void Staging::store_later(const at::Tensor& result, const at::Tensor& value) {
 
 void Staging::copy_results() {
   const PlainDispatch plain;
+  for (ShortList& list : spread) {
+    for (const at::Tensor& tensor : list.tensors) device->copies().keep(tensor);
+    device->copies().keep(list.whole);
+    list.spread();
+  }
+  spread.clear();
   for (auto& [target, temporary] : copy_back) {
     if (device) {
       device->copies().keep(target);
@@ -140,6 +157,9 @@ OperationBuffer ListBuffer(const std::vector<at::Tensor>& tensors, Access access
   std::vector<at::Tensor> usable;
   usable.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) usable.push_back(Addressable(tensor, access, staging));
+  if (staging.device && ShortList::serves(usable)) {
+    usable = AsShortList(std::move(usable), access, staging);
+  }
   const std::vector<std::byte*> starts = StartsOf(usable, access, staging);
   std::byte* base = nullptr;
   for (std::byte* start : starts) {

@@ -16,6 +16,7 @@
 #include "engine/operations/operation.h"
 #include "torch/tensors/device_staging.h"
 #include "torch/tensors/memory_extents.h"
+#include "torch/tensors/short_lists.h"
 
 namespace rocecoll::torch_adapter {
 
@@ -28,12 +29,15 @@ enum class Access : uint8_t {
 // What keeps an operation's memory alive, and what is due before its result may be seen.
 struct Staging {
   std::vector<c10::Storage> memory;  // all on one device; the caller's tensors may get another
+  // Of short lists (short_lists.h), before what follows.
+  std::vector<ShortList> spread;
   std::vector<std::pair<at::Tensor, at::Tensor>> copy_back;  // {the caller's, the temporary}
   std::unique_ptr<DeviceStaging> device;                     // null on the CPU
 
   // Has `value` stored in the caller's `result` once the operations are complete, after what was
   // asked for before. Throws where elements of the result share memory.
   void store_later(const at::Tensor& result, const at::Tensor& value);
+  bool has_results_to_copy() const { return !spread.empty() || !copy_back.empty(); }
   void copy_results();
 };
 

@@ -216,7 +216,7 @@ void Work::on_stored(Staging& staging, const Status& status) {
   Status failed = status;
   if (failed.ok()) {
     try {
-      result_stream_ = staging.device->copies().result_stream(!staging.copy_back.empty());
+      result_stream_ = staging.device->copies().result_stream(staging.has_results_to_copy());
       const c10::StreamGuard on_stream(*result_stream_);
       staging.copy_results();
       results_stored_ = staging.device->copies().mark_stored();

@@ -282,11 +282,29 @@ def check_rows(count: int, most: int) -> None:
         assert max(count_copies(call)) <= most, count
 
 
+def check_short_lists(count: int) -> None:
+    device = fake_device.accelerator()
+    rank, size = dist.get_rank(), dist.get_world_size()
+    inputs = [torch.full((count,), 10.0 * rank + i, device=device) for i in range(size)]
+    outputs = [torch.empty(count, device=device) for _ in range(size)]
+    assert count_copies(lambda: dist.all_gather(outputs, inputs[0])) == [1, 1]
+    for i, output in enumerate(outputs):
+        assert_same(output.cpu(), torch.full((count,), 10.0 * i), ("all_gather", i))
+    assert count_copies(lambda: dist.reduce_scatter(outputs[0], inputs)) == [1, 1]
+    total = float(sum(10 * other + rank for other in range(size)))
+    assert_same(outputs[0].cpu(), torch.full((count,), total), "reduce_scatter")
+    assert count_copies(lambda: dist.all_to_all(outputs, inputs)) == [1, 1]
+    for i, output in enumerate(outputs):
+        assert_same(output.cpu(), torch.full((count,), 10.0 * i + rank), ("all_to_all", i))
+
+
 def check_few_copies() -> None:
     size = dist.get_world_size()
     check_rows(8 << 10, 1)
     count = LARGE // size * size
     check_rows(count, count * 4 // size // (250 << 10) + 2)  # lanes
+    for count in (1, 2000):
+        check_short_lists(count)
     fake_device.settle(fake_device.accelerator())
 
 
