@@ -17,6 +17,7 @@ MIB = 1 << 20
 LARGE_BYTES, SMALL_BYTES = 1024 * MIB, 4 * MIB
 REPEATED, SMALL_REPEATED, SETTLED = 3000, 200, 100
 ROOM_BYTES = 64 * MIB  # what the allocators of a process may take meanwhile
+STAGING_BYTES = 64 * MIB  # of pinned memory, by default
 
 
 def run(rank: Rank) -> None:
@@ -61,6 +62,7 @@ def pinned_by(rank: Rank, name: str, call: Callable[[], object]) -> None:
         rank.tell(f"pinned by {name}", "not counted here")
         return
     rank.tell(f"pinned by {name}", f"{in_use / MIB:.0f} MiB, {kept / MIB:.0f} MiB kept afterwards")
+    rank.expect(in_use <= STAGING_BYTES + MIB, f"{name} had {in_use / MIB:.0f} MiB pinned")
 
 
 def resident() -> int:
