@@ -70,8 +70,10 @@ void LaneStaging::prepare(uint32_t lane) {
     Coming& coming = coming_[next_ % kStagedLanesAhead];
     coming = {};
     if (lane_bytes() == 0) continue;
-    coming.memory = spec_->staged->take(lane_bytes());
-    if (coming.memory == nullptr) return;
+    const Result<std::byte*> memory = spec_->staged->take(lane_bytes());
+    if (!memory.ok()) return fail(memory.status());
+    if (memory.value() == nullptr) return;
+    coming.memory = memory.value();
     if (!has(reads_)) continue;
     const auto& input = ranges(reads_, next_, coming.memory);
     coming.fetches = !input.empty();

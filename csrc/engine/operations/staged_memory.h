@@ -53,7 +53,7 @@ class StagedMemory {
   // while the operation has none, where what was stored counts until it has gone: whatever other
   // operations hold, on this rank or others, one lane of each goes on, and no operation waits but
   // for the network, for copies of its own, and for the streams that these come after.
-  virtual std::byte* take(size_t bytes) = 0;
+  virtual Result<std::byte*> take(size_t bytes) = 0;
   // Starts to bring what `lane` reads. Lanes come in rising order, each at most once, and not
   // before all but kStagedLanesAhead of the lanes up to it have started; what is called for lane
   // k+1 may overlap lane k's run.

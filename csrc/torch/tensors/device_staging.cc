@@ -6,6 +6,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <new>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -42,11 +44,17 @@ class DeviceStaging::StagedOperation final : public StagedMemory {
 
   // While the input has yet to be computed, one lane is enough to hear of it: others may need the
   // memory meanwhile.
-  std::byte* take(size_t bytes) override {
+  Result<std::byte*> take(size_t bytes) override {
     if (reads_any_ && *with_memory_ > 0 && !copies_->has_come()) return nullptr;
-    auto memory = pool_->take(bytes, with_memory_);
-    if (memory == nullptr) return nullptr;
-    lanes_.push_back(std::move(memory));
+    try {
+      auto memory = pool_->take(bytes, with_memory_);
+      if (memory == nullptr) return nullptr;
+      lanes_.push_back(std::move(memory));
+    } catch (const std::bad_alloc&) {
+      return Status(StatusCode::kDevice, "this host has no " + std::to_string(bytes) +
+                                             " bytes of memory for a part of the tensors of " +
+                                             copies_->device.str());
+    }
     return lanes_.back()->data();
   }
 

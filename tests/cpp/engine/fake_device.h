@@ -30,6 +30,7 @@ struct LaneBudget {
   size_t limit = SIZE_MAX;
   size_t lent = 0;
   size_t most = 0;  // at any time
+  bool none = false;
 };
 
 class FakeDevice : public StagedMemory {
@@ -71,8 +72,12 @@ class FakeDevice : public StagedMemory {
 
   std::span<std::byte> arena() override { return {}; }
 
-  std::byte* take(size_t bytes) override {
+  Result<std::byte*> take(size_t bytes) override {
     EXPECT_FALSE(failed_);
+    if (budget_->none) {
+      failed_ = true;
+      return Status(StatusCode::kDevice, "no memory");
+    }
     if (!lent_.empty() && budget_->lent >= budget_->limit) return nullptr;
     std::vector<std::byte> memory(bytes, kPoison);
     std::byte* const data = memory.data();

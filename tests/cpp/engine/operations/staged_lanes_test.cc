@@ -137,6 +137,17 @@ TEST(StagedLanes, MessagesGoOnWhileACollectiveWaits) {
   EXPECT_EQ(budgets.lent(), 0u);
 }
 
+TEST(StagedLanes, ARankWithoutAnyMemoryFailsTheGroup) {
+  const Budgets budgets(2, 4);
+  budgets.of(1)->none = true;
+  Cluster cluster(SmallLanes(2));
+  Call call(cluster, {.elements = kManyLanes, .device = AtOnce, .budget = budgets.share()});
+  for (Rank rank = 0; rank < 2; ++rank) call.submit(rank);
+  ASSERT_TRUE(cluster.run_until_done(call.operations()));
+  EXPECT_EQ(call.operations()[1]->status().code(), StatusCode::kDevice);
+  EXPECT_FALSE(call.operations()[0]->status().ok());
+}
+
 // Its owner has it back then, and what it may still be used for is the owner's business.
 TEST(StagedLanes, AnAbortLeavesTheMemoryWithItsOwner) {
   const Budgets budgets(2, 4);
