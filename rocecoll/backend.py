@@ -26,10 +26,11 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
     `group` is torch's _DistributedBackendOptions: store, group_rank, group_size, timeout, group_id
     and global_ranks_in_group (empty for the world).
     """
-    from rocecoll._c10d import make_backend
+    from rocecoll._c10d import make_backend, require_room_for_a_group
 
     store = store_of_members(group)
     try:
+        require_room_for_a_group()
         chosen, settings, runtime = _start(group, pg_options)
     except Exception as error:
         tell_failure(store, group.group_rank, group.group_size, error)

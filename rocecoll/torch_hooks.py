@@ -26,7 +26,6 @@ from rocecoll._c10d import (
     Backend,
     Options,
     make_process_group,
-    require_room_for_a_group,
 )
 from rocecoll.backend import create_backend
 from rocecoll.first_store import waited_for_by_us
@@ -47,7 +46,6 @@ _wanted: ContextVar[_Wanted | None] = ContextVar("rocecoll_wanted", default=None
 
 def create(group: Any, pg_options: Any) -> Any:
     """What torch calls for a device that is ours: a Backend, or at once the whole ProcessGroup."""
-    require_room_for_a_group()
     backend = create_backend(group, pg_options)
     wanted = _wanted.get()
     if wanted is None:

@@ -82,6 +82,19 @@ def test_a_later_group_has_the_files_that_it_needs_or_says_so(tmp_path: Path) ->
     assert worked == sorted(worked), worked
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["first", "later"])
+def test_a_rank_with_too_few_files_tells_the_others(late: bool, tmp_path: Path) -> None:
+    few, enough = 0, 1000
+    program = str(PROGRAMS / "few_files.py")
+    counts = [f"{few},{enough}", f"{enough},{few}"]
+    command = [sys.executable, program, str(tmp_path), str(int(late)), *counts]
+    for lacks, ends in enumerate(json.loads(run_program(command)).values()):
+        assert [status for status, _ in ends] == [1, 1], ends
+        assert TOO_MANY.search(ends[lacks][1]), ends
+        assert f"rank {lacks} (" in ends[1 - lacks][1], ends
+        assert "could not start: rocecoll: too many open files" in ends[1 - lacks][1], ends
+
+
 def test_the_number_of_files_that_is_advised_is_enough(tmp_path: Path) -> None:
     """As a user would: a shell's limit, then the one that the message names."""
     code = (

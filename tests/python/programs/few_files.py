@@ -3,7 +3,7 @@
 
     python few_files.py DIRECTORY LATE FILES...
 
-For each number of FILES two ranks are forked, before rocecoll has started anything. With LATE 0 they
+For each number of FILES, or two with a comma, one for each rank, two ranks are forked, before rocecoll has started anything. With LATE 0 they
 make their first group so, with LATE 1 a second one. Their outputs go to DIRECTORY, and a JSON object
 on standard output has the exit statuses and the outputs, by number of files and rank.
 """
@@ -57,7 +57,7 @@ def be_rank(rank: int, late: bool, files: int, port: int) -> None:
     print("works")
 
 
-def run_ranks(outputs: list[Path], late: bool, files: int) -> list[int]:
+def run_ranks(outputs: list[Path], late: bool, files: list[int]) -> list[int]:
     """Their exit statuses. The store's server has a thread, and begins when they are there."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
@@ -70,7 +70,7 @@ def run_ranks(outputs: list[Path], late: bool, files: int) -> list[int]:
             os.dup2(descriptor, 1)
             os.dup2(descriptor, 2)
             os.close(descriptor)
-            be_rank(rank, late, files, port)
+            be_rank(rank, late, files[rank % len(files)], port)
             sys.exit(0)
         children.append(child)
     server = dist.TCPStore(
@@ -89,10 +89,10 @@ def main() -> None:
     directory, late = Path(sys.argv[1]), sys.argv[2] == "1"
     gc.freeze()  # what is loaded so far stays out of the children's last garbage collection
     ends: dict[str, list[tuple[int, str]]] = {}
-    for files in map(int, sys.argv[3:]):
+    for files in sys.argv[3:]:
         outputs = [directory / f"{files}-{rank}" for rank in range(RANKS)]
-        statuses = run_ranks(outputs, late, files)
-        ends[str(files)] = [
+        statuses = run_ranks(outputs, late, [int(count) for count in files.split(",")])
+        ends[files] = [
             (status, output.read_text()) for status, output in zip(statuses, outputs, strict=True)
         ]
     print(json.dumps(ends))
