@@ -53,7 +53,7 @@ def check_contexts() -> None:
     dist.barrier()
     gc.collect()
     # What was let go with nobody waiting has gone, too, once memory is not held any more.
-    wait_until(lambda: fake_device.ops().events() == 0, "all events are gone")
+    wait_until(lambda: fake_device.ops().events() == 0, "all events are gone", limit_s=100)
     assert set(fake_device.ops().take_contexts()) <= {1}
     torch.accelerator.set_device_index(0)
     fake_device.settle(device)

@@ -77,7 +77,7 @@ def check_pending_operations() -> None:
         fake_device.ops().release_copies()
         for work in works:
             assert work is not None
-            wait_until(work.is_completed, "the pending operations are complete")
+            wait_until(work.is_completed, "the pending operations are complete", limit_s=200)
             work.wait()
         assert fake_device.ops().end_capture(), "the capture was disturbed"
         for tensor in tensors:

@@ -11,6 +11,7 @@ import fake_device
 import pytest
 import torch
 import torch.distributed as dist
+from device_failures import abort_in_the_middle
 from exact import assert_same
 from harness import Pool
 
@@ -69,13 +70,8 @@ def check_inputs_of_a_group_that_failed() -> None:
         fake_device.settle(device)
         dist.barrier()
         fake_device.ops().hold_copies("d2h", 0)
-        work = dist.all_reduce(tensor, group=group, async_op=True)
-        assert work is not None
-        dist.barrier()
-        group._get_backend(device).abort()
-        with pytest.raises(dist.DistBackendError, match="aborted"):
-            work.wait()
-        del tensor, work
+        abort_in_the_middle(group, tensor)
+        del tensor
         dist.destroy_process_group(group)
         del group
         gc.collect()

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 
 import fake_device
 import pytest
 import torch
 import torch.distributed as dist
+from device_failures import abort_in_the_middle
 from device_operations import OPERATIONS, Maker
 from exact import assert_same
 from harness import Pool
+from waiting import wait_until
 
 pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accelerator
 
@@ -153,13 +154,8 @@ def check_memory_comes_back() -> None:
         fake_device.settle(device)
         dist.barrier()
         fake_device.ops().hold_copies(held, rank)  # some of rank 1's copies run
-        work = dist.all_reduce(tensor, group=group, async_op=True)
-        assert work is not None
-        dist.barrier()
-        group._get_backend(device).abort()
-        with pytest.raises(dist.DistBackendError, match="aborted"):
-            work.wait()
-        del tensor, work
+        abort_in_the_middle(group, tensor)
+        del tensor
         fake_device.ops().release_copies()
         dist.destroy_process_group(group)
         dist.barrier()
@@ -179,13 +175,13 @@ def test_memory_comes_back(own_pool: Callable[..., Pool], accelerator: str) -> N
 
 def wait_for_copies(direction: str, count: int) -> None:
     """Until so many are queued."""
-    deadline = time.monotonic() + 100
-    queued = 0
-    while queued < count:
-        log = [entry.split()[:2] for entry in fake_device.ops().take_log()]
-        queued += log.count(["queue", direction])
-        assert time.monotonic() < deadline, queued
-        time.sleep(0.001)
+    log: list[list[str]] = []
+
+    def are_queued() -> bool:
+        log.extend(entry.split()[:2] for entry in fake_device.ops().take_log())
+        return log.count(["queue", direction]) >= count
+
+    wait_until(are_queued, f"{count} copies {direction} are queued", limit_s=100)
 
 
 def check_late_inputs_take_little() -> None:

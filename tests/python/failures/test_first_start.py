@@ -8,7 +8,9 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from launch import PROGRAMS, environment, run_program, run_programs
@@ -57,12 +59,18 @@ TOO_MANY = re.compile(
 )
 
 
-def check_few_files(late: bool, directory: Path, files: range) -> list[bool]:
-    """By number of files whether both ranks worked; else both have said the same."""
+def run_few_files(late: bool, directory: Path, files: Iterable[object]) -> dict[str, list[Any]]:
+    """The exit status and the output of each rank, by what few_files.py takes for FILES."""
     program = str(PROGRAMS / "few_files.py")
     command = [sys.executable, program, str(directory), str(int(late)), *map(str, files)]
+    ends: dict[str, list[Any]] = json.loads(run_program(command))
+    return ends
+
+
+def check_few_files(late: bool, directory: Path, files: range) -> list[bool]:
+    """By number of files whether both ranks worked; else both have said the same."""
     worked = []
-    for count, ends in json.loads(run_program(command)).items():
+    for count, ends in run_few_files(late, directory, files).items():
         works = all(end == [0, "works\n"] for end in ends)
         worked.append(works)
         for status, output in ends:
@@ -85,10 +93,8 @@ def test_a_later_group_has_the_files_that_it_needs_or_says_so(tmp_path: Path) ->
 @pytest.mark.parametrize("late", [False, True], ids=["first", "later"])
 def test_a_rank_with_too_few_files_tells_the_others(late: bool, tmp_path: Path) -> None:
     few, enough = 0, 1000
-    program = str(PROGRAMS / "few_files.py")
-    counts = [f"{few},{enough}", f"{enough},{few}"]
-    command = [sys.executable, program, str(tmp_path), str(int(late)), *counts]
-    for lacks, ends in enumerate(json.loads(run_program(command)).values()):
+    files = [f"{few},{enough}", f"{enough},{few}"]
+    for lacks, ends in enumerate(run_few_files(late, tmp_path, files).values()):
         assert [status for status, _ in ends] == [1, 1], ends
         assert TOO_MANY.search(ends[lacks][1]), ends
         assert f"rank {lacks} (" in ends[1 - lacks][1], ends

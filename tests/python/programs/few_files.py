@@ -3,9 +3,10 @@
 
     python few_files.py DIRECTORY LATE FILES...
 
-For each number of FILES, or two with a comma, one for each rank, two ranks are forked, before rocecoll has started anything. With LATE 0 they
-make their first group so, with LATE 1 a second one. Their outputs go to DIRECTORY, and a JSON object
-on standard output has the exit statuses and the outputs, by number of files and rank.
+For each FILES, a number, or one for each rank with a comma between them, two ranks are forked, before
+rocecoll has started anything. With LATE 0 they make their first group so, with LATE 1 a second one.
+Their outputs go to DIRECTORY, and a JSON object on standard output has the exit statuses and the
+outputs, by FILES and rank.
 """
 
 from __future__ import annotations

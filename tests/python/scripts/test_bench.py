@@ -56,7 +56,7 @@ def case(
 
 
 @pytest.mark.quick
-def test_a_page_has_machine_command_pictures_and_tables(
+def test_a_page_has_machine_command_and_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blocks = {who: [Block([1000], 0.001)] * 2 for who in ("rocecoll", "gloo")}

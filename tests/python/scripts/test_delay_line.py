@@ -116,7 +116,7 @@ def test_what_has_no_room_is_dropped_and_counted(
     with cable("veth:delay=1s", tmp_path):
         for number in range(100):
             first.send(frame(number))
-        wait_until(lambda: ends[0].packets()[0] == 100, "all packets were taken")
+        wait_until(lambda: ends[0].packets()[0] == 100, "all packets were taken", LIMIT_S)
         dropped = ends[0].packets()[1]
         assert dropped > 0
         found = numbers(second, 100 - dropped)
@@ -153,7 +153,9 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
     wait_until(
-        lambda: not relay.is_running() or relay.status() == psutil.STATUS_ZOMBIE, "the relay ends"
+        lambda: not relay.is_running() or relay.status() == psutil.STATUS_ZOMBIE,
+        "the relay ends",
+        LIMIT_S,
     )
 
 
