@@ -10,12 +10,12 @@
 #include "base/monotonic_clock.h"
 #include "runtime/network_plugin.h"
 #include "transport/datagram/datagram_transport.h"
-#include "transport/datagram/failover/failover_port.h"
 #include "transport/datagram/fault_port.h"
+#include "transport/datagram/ud/failover_port.h"
 #include "transport/datagram/udp/udp_address.h"
 #include "transport/datagram/udp/udp_port.h"
-#include "transport/rc/rc_device.h"
-#include "transport/shm/shm_transport.h"
+#include "transport/fast_paths/rc/rc_device.h"
+#include "transport/fast_paths/shm/shm_transport.h"
 
 namespace rocecoll {
 namespace {
@@ -159,7 +159,7 @@ Result<std::unique_ptr<Transport>> OpenUd(const RuntimeOptions& options, RoceUse
 }
 
 // Links to the others are those of the network as it is without RoCE.
-DualOptions::ReachedPeers ReachedOverRoce(const RuntimeOptions& options, bool has_device) {
+SwitchingOptions::ReachedPeers ReachedOverRoce(const RuntimeOptions& options, bool has_device) {
   return [shm = options.shm, automatic = options.transport == "auto",
           has_device](const Address& peer) {
     if (shm && OnThisHost(peer)) return false;

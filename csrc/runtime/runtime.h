@@ -12,9 +12,9 @@
 #include "engine/engine.h"
 #include "engine/progress/progress.h"
 #include "runtime/option_value.h"
-#include "transport/rc/rc_options.h"
+#include "transport/datagram/reliability/connection.h"
+#include "transport/fast_paths/rc/rc_options.h"
 #include "transport/rdma_options.h"
-#include "transport/reliability/connection.h"
 
 namespace rocecoll {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // L1, beside port.h and rdma.h: a faster way to a peer than the transport that reaches everybody:
-// queue pairs, the memory of one host. It may be missing, fail and come back. DualTransport
-// (transport/dual) agrees with the peer, over its control transport, when to use it and what has to
-// go out again. Used by one thread at a time; nothing waits.
+// queue pairs, the memory of one host. It may be missing, fail and come back. SwitchingTransport
+// (transport/fast_paths/switching) agrees with the peer, over its control transport, when to use it
+// and what has to go out again. Used by one thread at a time; nothing waits.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ namespace rocecoll {
 
 using WireBytes = std::vector<std::byte>;
 
-class DualLink;
+class SwitchingLink;
 
 // A write, or an exposed slice, has a number of its link's. That of the slice stands in the upper
 // half of RemoteSlice::key; the rest of the key, and the base, are the path's. A slice where both
@@ -114,7 +114,7 @@ class FastPath {
   // Drops all writes and exposed slices. After destroy().
   virtual void forget_lent() = 0;
 
-  DualLink* link = nullptr;  // whose path it is; the path only keeps it
+  SwitchingLink* link = nullptr;  // whose path it is; the path only keeps it
 };
 
 inline uint64_t Total(const FastPath::Counts& counts) {

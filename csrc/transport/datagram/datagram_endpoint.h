@@ -9,8 +9,8 @@
 #include "base/intrusive_list.h"
 #include "transport/datagram/datagram_link.h"
 #include "transport/datagram/deadline_heap.h"
+#include "transport/datagram/reliability/connection.h"
 #include "transport/port.h"
-#include "transport/reliability/connection.h"
 
 namespace rocecoll {
 

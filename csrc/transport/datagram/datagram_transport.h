@@ -19,11 +19,11 @@
 #include "transport/datagram/endpoint_table.h"
 #include "transport/datagram/notice_queue.h"
 #include "transport/datagram/receive_shares.h"
+#include "transport/datagram/reliability/connection.h"
 #include "transport/datagram/send_retry.h"
 #include "transport/datagram/transmit_batch.h"
 #include "transport/plain_memory.h"
 #include "transport/port.h"
-#include "transport/reliability/connection.h"
 #include "transport/transport.h"
 
 namespace rocecoll {

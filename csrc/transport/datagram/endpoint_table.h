@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "transport/datagram/datagram_endpoint.h"
-#include "transport/reliability/packet_wire.h"
+#include "transport/datagram/reliability/packet_wire.h"
 
 namespace rocecoll {
 

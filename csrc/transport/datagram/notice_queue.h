@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "transport/datagram/reliability/packet_wire.h"
 #include "transport/port.h"
-#include "transport/reliability/packet_wire.h"
 #include "transport/transport.h"
 
 namespace rocecoll {

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "conformance/worlds.h"
 #include "runtime/open_transport.h"
-#include "transport/rc/rc_device.h"
+#include "transport/fast_paths/rc/rc_device.h"
 
 namespace rocecoll {
 
@@ -49,7 +49,7 @@ class DeviceWorld final : public RealTimeWorld {
     }
   }
   bool carries(const LinkId& link) override {
-    if (const auto* rc = dynamic_cast<const DualTransport*>(nodes[link.local].transport)) {
+    if (const auto* rc = dynamic_cast<const SwitchingTransport*>(nodes[link.local].transport)) {
       return rc->links_on_path() > 0;
     }
     // A UD port is hidden behind its transport, but says when a pair of ranks goes over to it.

@@ -15,9 +15,9 @@
 #include "base/lasting_memory.h"
 #include "base/run_choice.h"
 #include "conformance/world_cluster.h"
-#include "dual/memory_world.h"
 #include "rc/rc_world.h"
-#include "transport/rc/chunk_cache.h"
+#include "switching/memory_world.h"
+#include "transport/fast_paths/rc/chunk_cache.h"
 
 namespace rocecoll {
 namespace {
@@ -236,7 +236,7 @@ TEST(Registration, ScratchIsRegisteredAlsoBesideSharedMemory) {
   RdmaDevices device;
   device.push_back(devices.add_device());
   auto rc = MakeRcTransport(std::move(udp), std::move(device), RcOptions());
-  const auto both = std::make_unique<DualTransport>(
+  const auto both = std::make_unique<SwitchingTransport>(
       std::move(rc), std::make_unique<MemoryDevice>(memory), MemoryWorld::Options(), "");
   const LocalSlice scratch = both->memory().allocate(1 << 16).take();
   EXPECT_EQ(devices.registrations(0).bytes, 1u << 16);

@@ -18,9 +18,9 @@
 #include "conformance/sim_transport_world.h"
 #include "datagram/failover_world.h"
 #include "datagram/transport_world.h"
-#include "dual/memory_world.h"
 #include "rc/rc_world.h"
 #include "shm/shm_world.h"
+#include "switching/memory_world.h"
 
 namespace rocecoll {
 namespace {

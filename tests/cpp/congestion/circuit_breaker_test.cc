@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/congestion/circuit_breaker.h"
+#include "transport/datagram/congestion/circuit_breaker.h"
 
 #include <gtest/gtest.h>
 

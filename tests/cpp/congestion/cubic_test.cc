@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/congestion/cubic.h"
+#include "transport/datagram/congestion/cubic.h"
 
 #include <gtest/gtest.h>
 

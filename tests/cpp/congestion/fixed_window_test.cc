@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/congestion/fixed_window.h"
+#include "transport/datagram/congestion/fixed_window.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "transport/congestion/congestion_controller.h"
+#include "transport/datagram/congestion/congestion_controller.h"
 
 namespace rocecoll {
 

@@ -5,14 +5,14 @@
 #include <cmath>
 
 #include "congestion/lone_sender.h"
-#include "transport/congestion/catch_up.h"
-#include "transport/congestion/contest.h"
-#include "transport/congestion/delivery_rate.h"
-#include "transport/congestion/flight_bound.h"
-#include "transport/congestion/longer_path.h"
-#include "transport/congestion/proven_flight.h"
-#include "transport/congestion/random_loss.h"
-#include "transport/congestion/round_meter.h"
+#include "transport/datagram/congestion/catch_up.h"
+#include "transport/datagram/congestion/contest.h"
+#include "transport/datagram/congestion/delivery_rate.h"
+#include "transport/datagram/congestion/flight_bound.h"
+#include "transport/datagram/congestion/longer_path.h"
+#include "transport/datagram/congestion/proven_flight.h"
+#include "transport/datagram/congestion/random_loss.h"
+#include "transport/datagram/congestion/round_meter.h"
 
 namespace rocecoll {
 namespace {

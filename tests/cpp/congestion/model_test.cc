@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model's controller on a path of its own. What several make of one is in
 // datagram/bottleneck_test.cc, what hosts and shapers make of it in datagram/shaper_test.cc.
-#include "transport/congestion/model.h"
+#include "transport/datagram/congestion/model.h"
 
 #include <gtest/gtest.h>
 

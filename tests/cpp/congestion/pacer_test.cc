@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/congestion/pacer.h"
+#include "transport/datagram/congestion/pacer.h"
 
 #include <gtest/gtest.h>
 

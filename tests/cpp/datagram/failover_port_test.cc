@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/datagram/failover/failover_port.h"
+#include "transport/datagram/ud/failover_port.h"
 
 #include <gtest/gtest.h>
 

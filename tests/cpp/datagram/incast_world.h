@@ -10,8 +10,8 @@
 
 #include "base/random.h"
 #include "datagram/transport_world.h"
-#include "transport/reliability/frame_wire.h"
-#include "transport/reliability/packet_wire.h"
+#include "transport/datagram/reliability/frame_wire.h"
+#include "transport/datagram/reliability/packet_wire.h"
 #include "transport/sim/sim_bottleneck.h"
 
 namespace rocecoll {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "datagram/transport_world.h"
-#include "transport/datagram/failover/failover_port.h"
+#include "transport/datagram/ud/failover_port.h"
 
 namespace rocecoll {
 

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "datagram/transport_world.h"
-#include "transport/reliability/ack_tracker.h"
+#include "transport/datagram/reliability/ack_tracker.h"
 
 namespace rocecoll {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Announced memory is registered in chunks, within a bound, and each key is told to one link.
-#include "transport/rc/chunk_cache.h"
+#include "transport/fast_paths/rc/chunk_cache.h"
 
 #include "rc/rc_world.h"
 

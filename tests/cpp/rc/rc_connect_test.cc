@@ -77,7 +77,7 @@ TEST(RcConnect, WhatIsFoundSoonIsWaitedFor) {
   world.send_everywhere();
   ASSERT_TRUE(world.run([&] { return world.each_has(1); }));
   EXPECT_EQ(world.transports[0]->links_on_path(), kPoints);
-  for (DualTransport* transport : world.transports) {
+  for (SwitchingTransport* transport : world.transports) {
     EXPECT_EQ(transport->stats().packets_retransmitted, 0u);
   }
   EXPECT_FALSE(Contains(RcWorld::log(), "warning"));

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "rc/rc_flow.h"
-#include "transport/dual/dual_retry.h"
+#include "transport/fast_paths/switching/switching_retry.h"
 
 namespace rocecoll {
 namespace {
@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Long enough for the attempt that is due last.
-constexpr Duration kReturnTime = DualRetry::kLongestDelay * 2;
+constexpr Duration kReturnTime = SwitchingRetry::kLongestDelay * 2;
 
 // What a flap takes away.
 enum class Outage : int { kFirstPort, kSecondPort, kBothPorts, kSilence };
@@ -198,8 +198,8 @@ TEST(RcReturn, AttemptsAreBounded) {
   const Duration time = hours(24) * (IsNightly() ? 7 : 1);
   pair.run_for(time);
   const auto attempts = (pair.fabric.queue_pairs_made() - made) / 2;  // one at each end
-  EXPECT_GE(attempts, time / (DualRetry::kLongestDelay * 2));
-  EXPECT_LE(attempts, time / (DualRetry::kLongestDelay / 2));
+  EXPECT_GE(attempts, time / (SwitchingRetry::kLongestDelay * 2));
+  EXPECT_LE(attempts, time / (SwitchingRetry::kLongestDelay / 2));
   EXPECT_LE(RcWorld::log().size(), 4u);
   pair.fabric.mend(0, 1);
   EXPECT_TRUE(pair.run([&] { return pair.transports[0]->links_on_path() == 1; }, kReturnTime));

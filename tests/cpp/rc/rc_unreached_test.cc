@@ -39,7 +39,7 @@ class Unreached : public RcWorld {
 
 TEST(RcUnreached, AGroupWaitsOnceForWhatDoesNotCarry) {
   Unreached world(4);
-  EXPECT_GE(world.first_frame(0, 1, 1), DualOptions().proof_timeout);
+  EXPECT_GE(world.first_frame(0, 1, 1), SwitchingOptions().proof_timeout);
   for (uint64_t group = 2; group < 6; ++group) {
     EXPECT_LT(world.first_frame(0, 1, group), milliseconds(10)) << group;
     EXPECT_LT(world.first_frame(1, 0, group + 10), milliseconds(10)) << group;
@@ -54,7 +54,7 @@ TEST(RcUnreached, WhoAsksForRoceByNameWaitsForIt) {
   options.rc.expected = true;
   Unreached world(2, options);
   for (uint64_t group = 1; group < 3; ++group) {
-    EXPECT_GE(world.first_frame(0, 1, group), DualOptions().proof_timeout);
+    EXPECT_GE(world.first_frame(0, 1, group), SwitchingOptions().proof_timeout);
   }
   EXPECT_TRUE(Contains(RcWorld::log(), "warning: ranks 0 and 1 ("));
 }
@@ -82,7 +82,7 @@ TEST(RcUnreached, ConnectionsAreTriedOneAfterTheOther) {
   world.run_for(milliseconds(500));
   EXPECT_LE(refusals.connections_refused, kPeers);
   world.run_for(hours(1));
-  const uint64_t own = 2 * (hours(1) / DualRetry::kLongestDelay);
+  const uint64_t own = 2 * (hours(1) / SwitchingRetry::kLongestDelay);
   const uint64_t answers = hours(1) / UnreachedPeers::kAnswerInterval;
   EXPECT_GE(refusals.connections_refused, 10u);
   EXPECT_LE(refusals.connections_refused, own + answers + kPeers);
@@ -100,7 +100,7 @@ TEST(RcUnreached, AllAreReachedOnceRoceCarries) {
   EXPECT_EQ(world.transports[0]->links_on_path(), 0u);
   for (uint32_t peer = 1; peer <= kPeers; ++peer) world.fabric.mend(0, peer);
   const auto all = [&] { return world.transports[0]->links_on_path() == kPeers; };
-  EXPECT_TRUE(world.run(all, DualRetry::kLongestDelay * 4));
+  EXPECT_TRUE(world.run(all, SwitchingRetry::kLongestDelay * 4));
 }
 
 TEST(RcUnreached, OnePeerIsNoDoubtAboutTheOthers) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "rc/rc_world.h"
-#include "transport/dual/dual_wire.h"
+#include "transport/fast_paths/switching/switching_wire.h"
 
 namespace rocecoll {
 namespace {
@@ -12,8 +12,8 @@ Address SomeAddress(uint8_t fill, size_t size) {
   return {std::vector<std::byte>(size, std::byte{fill}), ""};
 }
 
-DualOffer SomeOffer(size_t queue_pairs) {
-  DualOffer offer;
+SwitchingOffer SomeOffer(size_t queue_pairs) {
+  SwitchingOffer offer;
   offer.generation = 7;
   offer.ends.credits = 16;
   offer.ends.ports = 3;
@@ -22,7 +22,7 @@ DualOffer SomeOffer(size_t queue_pairs) {
     offer.ends.addresses.push_back(SomeAddress(static_cast<uint8_t>(i), 1 + i * 9));
   }
   if (queue_pairs == 0) {
-    offer.outlook = DualOutlook::kWillOffer;
+    offer.outlook = SwitchingOutlook::kWillOffer;
     offer.reason = "no device";
   }
   return offer;
@@ -30,7 +30,7 @@ DualOffer SomeOffer(size_t queue_pairs) {
 
 TEST(RcWire, OffersTravelWhole) {
   for (size_t queue_pairs = 0; queue_pairs <= FastPath::kMaxStreams; ++queue_pairs) {
-    const DualOffer sent = SomeOffer(queue_pairs);
+    const SwitchingOffer sent = SomeOffer(queue_pairs);
     const auto got = ParseOffer(WriteOffer(sent));
     ASSERT_TRUE(got) << queue_pairs;
     EXPECT_EQ(got->generation, sent.generation);
@@ -48,7 +48,7 @@ TEST(RcWire, OffersTravelWhole) {
 }
 
 TEST(RcWire, AnOfferMayLackSomeStreamsButNotAll) {
-  DualOffer offer = SomeOffer(3);
+  SwitchingOffer offer = SomeOffer(3);
   offer.ends.addresses[0] = offer.ends.addresses[2] = Address();
   const auto got = ParseOffer(WriteOffer(offer));
   ASSERT_TRUE(got);
@@ -59,7 +59,7 @@ TEST(RcWire, AnOfferMayLackSomeStreamsButNotAll) {
 
 TEST(RcWire, OffersHaveAsManyPortsAsSlicesHaveKeys) {
   for (const uint8_t ports : {0, 5, 255}) {
-    DualOffer offer = SomeOffer(2);
+    SwitchingOffer offer = SomeOffer(2);
     offer.ends.ports = ports;
     EXPECT_FALSE(ParseOffer(WriteOffer(offer))) << int{ports};
   }

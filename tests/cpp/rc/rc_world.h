@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "conformance/world.h"
 #include "transport/datagram/datagram_transport.h"
-#include "transport/rc/rc_device.h"
+#include "transport/fast_paths/rc/rc_device.h"
 #include "transport/sim/sim_network.h"
 #include "transport/sim/sim_port.h"
 #include "transport/sim/sim_rdma.h"
@@ -123,7 +123,7 @@ class RcWorld : public VirtualWorld {
   EventQueue queue;
   SimNetwork network;
   SimRdmaFabric fabric;
-  std::vector<DualTransport*> transports;
+  std::vector<SwitchingTransport*> transports;
   std::vector<bool> has_device;
 
  private:

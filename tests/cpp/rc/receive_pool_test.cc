@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose the buffers are where each queue pair has a receive queue of its own.
-#include "transport/rc/receive_pool.h"
+#include "transport/fast_paths/rc/receive_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/reliability/ack_tracker.h"
+#include "transport/datagram/reliability/ack_tracker.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "reliability/connection_pair.h"
-#include "transport/reliability/frame_wire.h"
+#include "transport/datagram/reliability/frame_wire.h"
 
 namespace rocecoll {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "base/crc32c.h"
 #include "base/random.h"
-#include "transport/reliability/connection.h"
-#include "transport/reliability/packet_wire.h"
+#include "transport/datagram/reliability/connection.h"
+#include "transport/datagram/reliability/packet_wire.h"
 
 namespace rocecoll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/reliability/handshake.h"
+#include "transport/datagram/reliability/handshake.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "reliability/connection_pair.h"
-#include "transport/reliability/frame_wire.h"
+#include "transport/datagram/reliability/frame_wire.h"
 
 namespace rocecoll {
 namespace {

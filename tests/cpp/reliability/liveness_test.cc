@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/reliability/liveness.h"
+#include "transport/datagram/reliability/liveness.h"
 
 #include <gtest/gtest.h>
 

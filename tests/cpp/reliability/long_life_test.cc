@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "reliability/connection_pair.h"
-#include "transport/reliability/regions.h"
-#include "transport/reliability/sent_packets.h"
+#include "transport/datagram/reliability/regions.h"
+#include "transport/datagram/reliability/sent_packets.h"
 
 namespace rocecoll {
 namespace {

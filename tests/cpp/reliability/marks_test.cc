@@ -5,7 +5,7 @@
 #include <set>
 
 #include "reliability/connection_pair.h"
-#include "transport/reliability/frame_wire.h"
+#include "transport/datagram/reliability/frame_wire.h"
 
 namespace rocecoll {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/reliability/packet_wire.h"
+#include "transport/datagram/reliability/packet_wire.h"
 
 #include <gtest/gtest.h>
 

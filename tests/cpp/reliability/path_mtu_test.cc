@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/reliability/path_mtu.h"
+#include "transport/datagram/reliability/path_mtu.h"
 
 #include <gtest/gtest.h>
 

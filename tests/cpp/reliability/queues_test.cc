@@ -5,10 +5,10 @@
 #include <deque>
 
 #include "reliability/connection_pair.h"
-#include "transport/reliability/pending_writes.h"
-#include "transport/reliability/reassembly.h"
-#include "transport/reliability/regions.h"
-#include "transport/reliability/send_queue.h"
+#include "transport/datagram/reliability/pending_writes.h"
+#include "transport/datagram/reliability/reassembly.h"
+#include "transport/datagram/reliability/regions.h"
+#include "transport/datagram/reliability/send_queue.h"
 
 namespace rocecoll {
 namespace {

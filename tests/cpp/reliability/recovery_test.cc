@@ -2,9 +2,9 @@
 // Sent packets, loss detection and probe timeouts, each alone.
 #include <gtest/gtest.h>
 
-#include "transport/reliability/loss_detector.h"
-#include "transport/reliability/probe_timeout.h"
-#include "transport/reliability/sent_packets.h"
+#include "transport/datagram/reliability/loss_detector.h"
+#include "transport/datagram/reliability/probe_timeout.h"
+#include "transport/datagram/reliability/sent_packets.h"
 
 namespace rocecoll {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of data that belongs into memory for which somebody takes it as it comes.
-#include "transport/reliability/regions.h"
+#include "transport/datagram/reliability/regions.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include "base/run_choice.h"
 #include "reliability/connection_pair.h"
-#include "transport/reliability/frame_wire.h"
+#include "transport/datagram/reliability/frame_wire.h"
 
 namespace rocecoll {
 namespace {

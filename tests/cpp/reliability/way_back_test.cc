@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/reliability/way_back.h"
+#include "transport/datagram/reliability/way_back.h"
 
 #include <gtest/gtest.h>
 

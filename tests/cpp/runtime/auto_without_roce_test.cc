@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "runtime/open_transport.h"
-#include "transport/shm/shm_options.h"
+#include "transport/fast_paths/shm/shm_options.h"
 
 namespace rocecoll {
 namespace {

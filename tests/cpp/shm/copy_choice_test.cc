@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/shm/copy_choice.h"
+#include "transport/fast_paths/shm/copy_choice.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/shm/doorbell.h"
+#include "transport/fast_paths/shm/doorbell.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "conformance/world.h"
-#include "transport/shm/shm_device.h"
-#include "transport/shm/shm_path.h"
+#include "transport/fast_paths/shm/shm_device.h"
+#include "transport/fast_paths/shm/shm_path.h"
 
 namespace rocecoll {
 

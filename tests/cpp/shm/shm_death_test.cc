@@ -82,7 +82,7 @@ class OneRank : public RealTimeWorld {
 
  private:
   const uint32_t own_;
-  DualTransport* transport_ = nullptr;
+  SwitchingTransport* transport_ = nullptr;
 };
 
 // Between the processes, besides the transports.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/shm/shm_ring.h"
+#include "transport/fast_paths/shm/shm_ring.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "transport/shm/shared_segment.h"
+#include "transport/fast_paths/shm/shared_segment.h"
 
 namespace rocecoll {
 namespace {

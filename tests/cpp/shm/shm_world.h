@@ -9,8 +9,8 @@
 #include "conformance/world.h"
 #include "transport/datagram/datagram_transport.h"
 #include "transport/datagram/udp/udp_port.h"
-#include "transport/dual/dual_transport.h"
-#include "transport/shm/shm_transport.h"
+#include "transport/fast_paths/shm/shm_transport.h"
+#include "transport/fast_paths/switching/switching_transport.h"
 
 namespace rocecoll {
 
@@ -32,7 +32,7 @@ class ShmWorld : public RealTimeWorld {
   size_t links_on_path(size_t node) const { return transports_[node]->links_on_path(); }
 
  private:
-  std::vector<DualTransport*> transports_;
+  std::vector<SwitchingTransport*> transports_;
 };
 
 }  // namespace rocecoll

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "base/time.h"
 #include "engine/engine.h"
-#include "transport/reliability/connection.h"
+#include "transport/datagram/reliability/connection.h"
 #include "transport/sim/sim_network.h"
 
 namespace rocecoll {

@@ -13,8 +13,8 @@
 
 #include "conformance/exchange.h"
 #include "transport/datagram/datagram_transport.h"
-#include "transport/datagram/failover/failover_port.h"
 #include "transport/datagram/fault_port.h"
+#include "transport/datagram/ud/failover_port.h"
 #include "transport/datagram/udp/udp_port.h"
 #include "verbs/ud_world.h"
 

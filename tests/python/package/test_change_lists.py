@@ -78,7 +78,7 @@ def test_algorithm_touches_two_files_beside_its_own(algorithm: Algorithm) -> Non
     ("change", "example", "own", "count"),
     [
         ("add a dtype", r"\bkBfloat16\b", "nowhere", 3),
-        ("add a transport", r'transport/rc\b|"rc"', "csrc/transport/rc/", 4),
+        ("add a transport", r'transport/fast_paths/rc\b|"rc"', "csrc/transport/fast_paths/rc/", 4),
         ("add an option", r'"(ib_sl|ROCECOLL_IB_SL)"', "nowhere", 1),
     ],
 )

@@ -18,13 +18,13 @@ OVER_UDP, OVER_NETWORK = GOES_ON.format("UDP"), GOES_ON.format("the network")
 # Files that have nothing but reasons (and lines of the log, which count by themselves), and the whole
 # message in which a reason reaches people.
 INSIDE = {
-    "csrc/transport/shm/": OVER_NETWORK,
-    "csrc/transport/dual/": OVER_UDP,
-    "csrc/transport/rc/": OVER_UDP,
+    "csrc/transport/fast_paths/shm/": OVER_NETWORK,
+    "csrc/transport/fast_paths/switching/": OVER_UDP,
+    "csrc/transport/fast_paths/rc/": OVER_UDP,
     "csrc/transport/verbs/": OVER_UDP,
-    "csrc/transport/datagram/failover/failover_paths.cc": "UDP carries the traffic with 3: {}",
+    "csrc/transport/datagram/ud/failover_paths.cc": "UDP carries the traffic with 3: {}",
     "csrc/messenger/peer_channel_receive.cc": 'rocecoll: group "0": rank 3 of the group sent {}',
-    "csrc/transport/reliability/connection.cc": 'rocecoll: group "0": lost rank 3 (192.0.2.1:7): {} 9 s',
+    "csrc/transport/datagram/reliability/connection.cc": 'rocecoll: group "0": lost rank 3 (192.0.2.1:7): {} 9 s',
 }
 # What stands behind the cause in a message: advice, and where an operation was.
 BEHIND = (

@@ -41,7 +41,7 @@ LAYERS = {
     "csrc/transport/transport.h": '#include "base/a.h"\n',
     "csrc/messenger/messenger.h": '#include "transport/transport.h"\n',
     "csrc/transport/port.h": '#include "transport/transport.h"\n',
-    "csrc/transport/reliability/path.h": '#include "transport/port.h"\n',
+    "csrc/transport/datagram/reliability/path.h": '#include "transport/port.h"\n',
 }
 RULES = [
     Rule(
@@ -52,7 +52,7 @@ RULES = [
             "csrc/collectives/c.h": '#include "base/a.h"\n#include "base/missing.h"\n',
             "csrc/engine/e.h": '#include "engine/groups/g.h"\n#include "transport/sim/s.h"\n',
             "csrc/engine/groups/g.h": '#include "messenger/messenger.h"\n#include "engine/e.h"\n',
-            "csrc/transport/datagram/d.h": '#include "transport/reliability/path.h"\n'
+            "csrc/transport/datagram/d.h": '#include "transport/datagram/reliability/path.h"\n'
             '#include "messenger/messenger.h"\n',
             "csrc/transport/sim/s.h": '#include "transport/port.h"\n'
             '#include "transport/datagram/d.h"\n',

@@ -20,10 +20,10 @@ MAY_INCLUDE = {
     "reliability": {"base", "transport", "congestion"},
     "datagram": {"base", "transport", "congestion", "reliability"},
     "udp": {"base", "transport"},
-    "failover": {"base", "transport", "reliability", "datagram"},
-    "dual": {"base", "transport"},
-    "rc": {"base", "transport", "dual"},
-    "shm": {"base", "transport", "dual"},
+    "ud": {"base", "transport", "reliability", "datagram"},
+    "switching": {"base", "transport"},
+    "rc": {"base", "transport", "switching"},
+    "shm": {"base", "transport", "switching"},
     "sim": {"base", "transport"},
     "verbs": {"base", "transport"},
     "messenger": {"base", "transport"},
@@ -41,8 +41,8 @@ MAY_INCLUDE = {
         "reliability",
         "datagram",
         "udp",
-        "failover",
-        "dual",
+        "ud",
+        "switching",
         "rc",
         "shm",
     },
@@ -66,7 +66,7 @@ CORE = tuple(
 # bindings measure what they wait for.
 CLOCK_OWNERS = re.compile(
     r"^csrc/(base/(wall|monotonic)_clock|transport/datagram/udp/udp_(port|receiver)"
-    r"|transport/shm/copy_timer|engine/progress/(progress|engine_lock)\w*|torch/\w+/(work|recorder|backend_monitored_barrier|c10d_interface))\.(h|cc)$"
+    r"|transport/fast_paths/shm/copy_timer|engine/progress/(progress|engine_lock)\w*|torch/\w+/(work|recorder|backend_monitored_barrier|c10d_interface))\.(h|cc)$"
 )
 CLOCK = (
     r"\b(clock_gettime|steady_clock|system_clock|high_resolution_clock|gettimeofday)\b"

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/datagram/congestion/model.h"
+
+#include <algorithm>
+
+namespace rocecoll {
+namespace {
+
+constexpr uint64_t kRatePackets = 16;  // that make an average: an acknowledgement names as many
+// Of random loss, before what was in flight is taken for too much (bottleneck_test: 5 % lost).
+constexpr double kBoundDeviations = 3;
+
+}  // namespace
+
+void ModelController::on_held_back(Instant now) {
+  meter_.on_held_back(now);
+  held_back_ = paced(now) ? HeldBack::kByWindow : HeldBack::kByPacer;
+  if (held_back_ == HeldBack::kByWindow) pacer().forgive();
+}
+
+SendStamp ModelController::take_sent(Instant now, uint64_t bytes) {
+  // What a flight delivered that ended while we got up late to go on with it still counts.
+  const bool waited = held_back_ == HeldBack::kByPacer;
+  const Duration late = waited ? now - release_at() : Duration{0};
+  const bool goes_on = held_back_ == HeldBack::kByWindow || late > kLeastRound;
+  const bool begins = bytes_in_flight() == bytes && !goes_on;
+  // Since it could have sent.
+  const Instant due = std::max(last_sent_at_, release_at());
+  if (last_sent_at_ != Instant{} && now - due > kLeastRound + rtts_.network()) rested_ = true;
+  if (held_back_ == HeldBack::kNot && now - due > kLeastRound && is_long()) meter_.on_idle();
+  held_back_ = HeldBack::kNot;
+  last_sent_at_ = now;
+  if (waited) {
+    lateness_ += (std::clamp(late, Duration{0}, Pacer::kMostLate) - lateness_) / 8;
+  }
+  flight_bound_.on_sent(bytes_in_flight());
+  proven_flight_.on_sent(bytes_in_flight());
+  pacer().on_sent(now, bytes, waited);
+  if (begins) begin_round(now);
+  return meter_.stamp();
+}
+
+void ModelController::take_acked(uint64_t bytes, Instant sent_at, const SendStamp& stamp) {
+  meter_.on_acked(bytes, sent_at, stamp);
+  marks_.on_acked();
+}
+
+void ModelController::restart(Instant now) {
+  reset_window();
+  rates_ = {};
+  marks_ = {};
+  random_loss_ = {};
+  strength_ = {};
+  catch_up_ = {};
+  startup_ = {};
+  flight_bound_ = {};
+  proven_flight_ = {};
+  contest_ = {};
+  longer_path_ = {};
+  last_pace_ = bound_ = drain_window_ = 0;
+  bound_by_marks_ = false;
+  enter(Phase::kStartup);
+  begin_round(now);
+}
+
+void ModelController::take_timing(Instant now, const Timing& timing) {
+  rtts_.take(now, timing);
+  meter_.take_rtt(timing.network);
+}
+
+void ModelController::end_acknowledgement(Instant now, Instant arrived_at,
+                                          const std::optional<Timing>& timing) {
+  const Instant oldest_at = meter_.take_oldest();
+  if (timing) {
+    take_timing(now, *timing);
+    const Instant answered = arrived_at + timing->host;
+    rtts_.take_busy_time(answered - std::min(oldest_at, answered), now - answered - timing->back);
+  }
+  const bool round_trip = meter_.complete(arrived_at);
+  if (!rtts_.known()) return;
+  // The end of a flight that is less than a round trip ends the round, too.
+  const bool complete = round_trip || (is_long() && bytes_in_flight() == 0 &&
+                                       meter_.round().train_time >= kLeastRound);
+  const bool measured = phase_ == Phase::kStartup || bytes_in_flight() == 0 ||
+                        meter_.round().time(arrived_at) >= kLeastRound;
+  if (complete && measured) end_round(arrived_at);
+  advance(now);
+  steer(now);
+}
+
+void ModelController::begin_round(Instant now) {
+  meter_.begin(now);
+  marks_.begin_round();
+}
+
+void ModelController::end_round(Instant arrived_at) {
+  const Round& round = meter_.round();
+  const bool queued = round.least_rtt != Duration::max() && is_queue(round.least_rtt);
+  const bool overflow = random_loss_.overflowed(round);
+  if (!round.limited) rtts_.take_calm_round();
+  take_rate(arrived_at, queued, overflow);
+  catch_up_.on_round(pacer().take_used_up(), round.lost > 0, packet());
+  breaker().on_round(arrived_at, round.acked, round.lost,
+                     round.limited ? round.time(arrived_at) : Duration{0});
+  marks_.end_round();
+  random_loss_.count_round(is_queue(round.most_rtt));
+  // What queues mark bounds the flight sooner; where packets overtake each other, loss is declared
+  // too soon at first.
+  if (marks_.value() > 0 || rtts_.reorders()) {
+    flight_bound_ = {};
+  } else {
+    // Less than the path holds fills a queue by its pace.
+    const bool too_fast = told_by_trains() && flight_bound_.most() < path_bytes();
+    flight_bound_.on_round(!too_fast && random_loss_.surely_overflowed(round, kBoundDeviations),
+                           packet());
+  }
+  proven_flight_.on_round();
+  ++rounds_in_phase_;
+  ++calm_rounds_;
+  if (became_longer(arrived_at)) {
+    rtts_.take_new_base(arrived_at, round.least_rtt);
+    startup_ = {};
+    drain_window_ = bound_ = 0;
+    enter(Phase::kStartup);
+  } else {
+    end_round_of_phase(queued, overflow);
+  }
+  begin_round(arrived_at);
+}
+
+bool ModelController::became_longer(Instant now) {
+  const Round& round = meter_.round();
+  if (round.losses > 0) {
+    longer_path_.on_loss();
+    return false;
+  }
+  if (round.least_rtt == Duration::max()) return false;
+  return longer_path_.on_round(now, round.least_rtt - rtts_.base(), round.least_rtt);
+}
+
+// Whether the sender was idle for a part of the round, but sent enough before or after.
+bool ModelController::told_by_trains() const {
+  const Round& round = meter_.round();
+  return round.broken && round.train_acked >= kRatePackets * packet() &&
+         round.train_time >= kLeastRound;
+}
+
+// Whether the round delivered what the path gives.
+bool ModelController::shows_rate() const {
+  return meter_.round().limited && (!meter_.round().broken || told_by_trains());
+}
+
+// Of a whole round: the best of its samples would be above what the path gives, the more so the
+// fewer packets of it are ours.
+void ModelController::take_rate(Instant arrived_at, bool queued, bool overflow) {
+  const Round& round = meter_.round();
+  const bool trains = told_by_trains();
+  double average = trains ? round.train_average() : round.average(arrived_at);
+  if (trains && overflow) rates_.bound(average);
+  const bool steady = phase_ != Phase::kStartup && phase_ != Phase::kContest;
+  if (steady && queued && shows_rate() && round.acked >= kRatePackets * packet()) {
+    rates_.take_queued(average, rested_);
+  }
+  const bool met_queue = queued || marks_.any();
+  if (met_queue) rested_ = false;
+  // What arrives faster than it was paced was late, and passed at once: a token bucket that rested
+  // lets its burst go at the line's rate, which is not the path's. Only from few packets at a time,
+  // as many senders on a short path have, more than was paced is how the smaller ones gain.
+  const bool late = !met_queue && phase_ != Phase::kStartup &&
+                    (rested_ || round.acked > kLeastPackets * packet());
+  if (late || trains) {
+    average = std::min(average, std::max(pacer().rate(), last_pace_) / (1 - random_loss_.share()));
+  }
+  last_pace_ = pacer().rate();
+  // What was sent below the rate says nothing, unless it arrived faster than the model has it.
+  if (!shows_rate() && average <= delivery_rate()) return;
+  rates_.take(average);
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the model of a path goes from one phase to the next, and what a round of each teaches.
+#include <algorithm>
+#include <chrono>
+
+#include "transport/datagram/congestion/model.h"
+
+namespace rocecoll {
+namespace {
+
+constexpr uint32_t kCruiseRounds = 6;
+constexpr uint32_t kMostDown = 3;
+// Of cycles with random loss, one in so many goes slower to see what it is: 1 % of the rate.
+constexpr uint32_t kCyclesToSlower = 8;
+// Of the rate that a queue leaves.
+constexpr double kQueueKept = 0.9;
+// Of random loss, before a probe is taken for too strong: with three, eight senders on a queue of
+// 50 us lose a fifth, with none, one that loses 5 % anyway gets half of its rate, or less
+// (bottleneck_test).
+constexpr double kProbeDeviations = 2;
+// More than the least windows of a few senders make.
+constexpr Duration kLongQueue = std::chrono::milliseconds(2);
+// Between two looks at the empty round trip, and for how long, at least two round trips.
+constexpr Duration kBaseAge = std::chrono::seconds(5);
+constexpr Duration kLookTime = std::chrono::milliseconds(2);
+
+}  // namespace
+
+void ModelController::enter(Phase phase) {
+  if (phase_ == Phase::kUp || phase_ == Phase::kStartup) calm_rounds_ = 0;
+  phase_ = phase;
+  rounds_in_phase_ = 0;
+  slower_ = phase == Phase::kCruise && random_loss_.doubtful() &&
+            ++doubtful_cycles_ % kCyclesToSlower == 0;
+  if (phase != Phase::kUp) return;
+  if (bound_by_marks_) rates_.bound(std::max(bound_, rates_.recent()));
+  bound_by_marks_ = false;
+  bound_ = 0;
+  strength_.on_probe();
+  startup_ = {};
+}
+
+void ModelController::end_round_of_phase(bool queued, bool overflow) {
+  switch (phase_) {
+    case Phase::kStartup:
+      if (startup_.over(delivery_rate(), shows_rate(), queued || overflow)) {
+        enter(Phase::kDrain);
+      }
+      break;
+    case Phase::kUp:
+      drain_window_ = queued ? own_share_bytes() : 0;
+      if (told_by_trains() && overflow) strength_.on_overflow();
+      if (queued || overflow || marks_.any() ||
+          (meter_.round().broken && startup_.over(delivery_rate(), shows_rate(), false))) {
+        enter(Phase::kDown);
+      }
+      break;
+    case Phase::kDown:
+    case Phase::kCruise:
+      end_steady_round(queued, overflow);
+      break;
+    case Phase::kContest:
+      end_contest_round(queued, overflow);
+      break;
+    case Phase::kDrain:
+    case Phase::kLookAtBase:
+      break;
+  }
+}
+
+// A queue is drained at once, by every sender that sees it, each down to what its own share of the
+// rate needs; overflow that no probe of ours has caused bounds the rate until the next one.
+void ModelController::end_steady_round(bool queued, bool overflow) {
+  const Round& round = meter_.round();
+  const bool drained = drain_window_ > 0;
+  const bool drain = queued && round.limited && !drained;
+  drain_window_ = drain ? own_share_bytes() : 0;
+  const bool probed = calm_rounds_ < kLossShows;
+  if (probed && overflow) {
+    if (random_loss_.surely_overflowed(round, kProbeDeviations)) strength_.on_overflow();
+  } else if ((queued || overflow) && round.limited) {
+    const double least = rate() * (overflow ? kLossKept : kQueueKept);
+    bound_ = std::clamp(rates_.recent() * kMargin, least, rate());
+  }
+  if (marks_.any() && !probed) react_to_marks();
+  if (!marks_.any()) random_loss_.learn(round, calm_rounds_, packet());
+  if (slower_ && rounds_in_phase_ >= kSlowerFrom + kLossShows) {
+    random_loss_.learn_slower(round, packet());
+  }
+  if (!round.limited) return;
+  // Where drained flights of ours would leave no queue, and none that is long.
+  const bool beyond =
+      own_share_bytes() > least_window() || round.least_rtt - rtts_.base() >= kLongQueue;
+  // After a contest any queue of a drained flight counts: late timers of ours make none.
+  const bool still = queued || (contest_.window() > 0 && round.least_rtt != Duration::max() &&
+                                rtts_.is_queue(round.least_rtt, burst_time_ + rtts_.host_delay()));
+  if (contest_.begins(drained, still, beyond, round.lost > 0)) {
+    contest_.begin(static_cast<double>(bytes_in_flight()));
+    enter(Phase::kContest);
+  }
+}
+
+void ModelController::end_contest_round(bool queued, bool overflow) {
+  const bool lost = overflow || marks_.any() || random_loss_.lost_more(meter_.round());
+  if (contest_.ends(queued, lost, static_cast<double>(packet()))) {
+    enter(Phase::kCruise);
+  }
+}
+
+// Once a cycle, in proportion to how much is marked (RFC 8257 section 3.3). The next probe starts
+// from what that left: the fastest rounds before would soon bring the queue back.
+void ModelController::react_to_marks() {
+  strength_.on_marks(marks_.kept());
+  if (!meter_.round().limited) return;
+  bound_ = std::min(rate(), delivery_rate() * marks_.kept());
+  bound_by_marks_ = true;
+}
+
+void ModelController::advance(Instant now) {
+  const auto flight = static_cast<double>(bytes_in_flight());
+  const bool drained = flight <= path_bytes();
+  switch (phase_) {
+    case Phase::kStartup:
+      if (rounds_in_phase_ > 0 && (is_queue(rtts_.network()) || marks_.any())) {
+        enter(Phase::kDrain);
+      }
+      break;
+    case Phase::kUp:
+      // What the first round measures was sent before.
+      if ((rounds_in_phase_ > 0 && marks_.any()) ||
+          (rounds_in_phase_ > 1 &&
+           (is_queue(rtts_.network()) || flight >= up_gain() * path_bytes()))) {
+        enter(Phase::kDown);
+      }
+      break;
+    case Phase::kDrain:
+    case Phase::kDown:
+      if (drained || rounds_in_phase_ >= kMostDown) enter(Phase::kCruise);
+      break;
+    case Phase::kCruise:
+      if (rounds_in_phase_ >= kCruiseRounds) enter(Phase::kUp);
+      break;
+    case Phase::kContest:
+      break;
+    case Phase::kLookAtBase:
+      if (now >= look_until_ && rounds_in_phase_ >= 2 && rtts_.end_look(now)) {
+        enter(Phase::kCruise);
+      }
+      break;
+  }
+  look_at_base(now);
+}
+
+void ModelController::look_at_base(Instant now) {
+  const bool cycling = phase_ == Phase::kUp || phase_ == Phase::kDown || phase_ == Phase::kCruise;
+  if (!cycling || now - rtts_.base_seen_at() < kBaseAge) return;
+  enter(Phase::kLookAtBase);
+  rtts_.begin_look();
+  look_until_ = now + kLookTime;
+}
+
+}  // namespace rocecoll

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "base/time.h"
+#include "transport/datagram/congestion/congestion_controller.h"
+
+namespace rocecoll {
+
+// A round trip: from when its first packet was sent until all that was in flight then has been
+// acknowledged or lost.
+struct Round {
+  Duration least_rtt = Duration::max();
+  Duration most_rtt{};
+  Instant began{};
+  uint64_t acked = 0;  // bytes
+  uint64_t lost = 0;   // bytes
+  uint32_t losses = 0;
+  bool limited = false;  // by the congestion control, not by what there is to send
+  // Of packets that came after another one of their train, and after the first loss.
+  uint64_t train_acked = 0;  // bytes
+  Duration train_time{};     // between them
+  bool broken = false;       // the sender was idle for a part of it
+
+  // The share of bytes that was lost; 0 if nothing was sent.
+  double lost_share() const {
+    const uint64_t total = acked + lost;
+    return total == 0 ? 0 : static_cast<double>(lost) / static_cast<double>(total);
+  }
+  // Zero if its beginning is not known.
+  Duration time(Instant end) const { return began == Instant{} ? Duration{0} : end - began; }
+  // Bytes per second that were delivered.
+  double average(Instant end) const {
+    const double seconds = Seconds(time(end));
+    return seconds > 0 ? static_cast<double>(acked) / seconds : 0;
+  }
+  // The same, of its trains alone.
+  double train_average() const {
+    const double seconds = Seconds(train_time);
+    return seconds > 0 ? static_cast<double>(train_acked) / seconds : 0;
+  }
+};
+
+// Counts rounds, by what had been delivered when a packet was sent.
+//
+// Where there is less to send than the path holds, the sender is idle for much of a round, and what
+// a round delivers is what there was to send. Its packets come in trains, and from the first to the
+// last of one the path delivers what it can (packet trains: Jain and Routhier, IEEE JSAC 1986;
+// Dovrolis et al., INFOCOM 2001).
+class RoundMeter {
+ public:
+  void begin(Instant now) {
+    round_ = {};
+    round_.began = now;
+    ends_at_ = delivered_;
+  }
+  void on_held_back(Instant now) { held_back_at_ = now; }
+  // There was nothing to send for a while, until now.
+  void on_idle() { ++train_; }
+  SendStamp stamp() const { return {delivered_, train_}; }
+  void on_acked(uint64_t bytes, Instant sent_at, const SendStamp& stamp) {
+    delivered_ += bytes;
+    if (sent_at >= newest_at_) {
+      newest_at_ = sent_at;
+      newest_ = stamp;
+    }
+    round_.acked += bytes;
+    acked_ += bytes;
+    oldest_at_ = std::min(oldest_at_, sent_at);
+  }
+  // What arrives from then on left a queue that was full, and no burst of a token bucket.
+  void on_lost(uint64_t bytes) {
+    if (round_.losses == 0) {
+      round_.train_acked = 0;
+      round_.train_time = {};
+    }
+    round_.lost += bytes;
+    ++round_.losses;
+  }
+  void take_rtt(Duration network) {
+    round_.least_rtt = std::min(round_.least_rtt, network);
+    round_.most_rtt = std::max(round_.most_rtt, network);
+  }
+  // When the oldest packet of this acknowledgement was sent; kNever before the first. Once for each
+  // acknowledgement.
+  Instant take_oldest() { return std::exchange(oldest_at_, kNever); }
+  // After the last packet of an acknowledgement, the newest of which arrived at `arrived_at`:
+  // whether that was sent in this round.
+  bool complete(Instant arrived_at) {
+    round_.limited = round_.limited || held_back_at_ >= newest_at_;
+    if (newest_.train == arrived_train_) {
+      round_.train_acked += acked_;
+      round_.train_time += arrived_at - arrived_at_;
+    } else {
+      round_.broken = true;
+    }
+    arrived_train_ = newest_.train;
+    arrived_at_ = arrived_at;
+    acked_ = 0;
+    return newest_.delivered >= ends_at_;
+  }
+
+  const Round& round() const { return round_; }
+  uint64_t delivered() const { return delivered_; }
+
+ private:
+  Round round_;
+  uint64_t delivered_ = 0;
+  uint64_t ends_at_ = 0;  // delivered
+  Instant held_back_at_{};
+  // Of the acknowledgement that is being read: when the oldest and newest of its packets were sent,
+  // the stamp of the newest, and the bytes of all.
+  Instant oldest_at_ = kNever;
+  Instant newest_at_{};
+  SendStamp newest_;
+  uint64_t acked_ = 0;
+  // When the newest packet of the acknowledgement before arrived, and its train.
+  Instant arrived_at_{};
+  uint32_t arrived_train_ = 0;
+  uint32_t train_ = 0;  // that is being sent
+};
+
+}  // namespace rocecoll
