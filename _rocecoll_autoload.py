@@ -65,7 +65,7 @@ def _tell_members(group: Any, error: ImportError) -> None:
         if refused and (spec := importlib.util.find_spec("rocecoll")) is not None:
             package = sys.modules["rocecoll"] = ModuleType("rocecoll")
             package.__path__ = list(spec.submodule_search_locations or ())
-        from rocecoll.rendezvous import come, store_of_members, tell_failure
+        from rocecoll.rendezvous.meeting import come, store_of_members, tell_failure
 
         if not group.global_ranks_in_group:  # rank 0 may wait for this
             come(group.store, group.group_rank)

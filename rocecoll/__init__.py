@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import _rocecoll_autoload
-from rocecoll import debug_output  # noqa: F401  decides what shows of our lines
 from rocecoll.launchers import init
+from rocecoll.logs import debug_output  # noqa: F401  decides what shows of our lines
 from rocecoll.runtime import check_torch, load_torch, peer_stats, stats
 
 if TYPE_CHECKING:
     from rocecoll._c10d import Options
-    from rocecoll.port_counters import nic_counters
+    from rocecoll.host.port_counters import nic_counters
     from rocecoll.tracing import Trace
 
 __version__ = "0.1.0"
@@ -61,7 +61,7 @@ def dump_flight_recorder(prefix: str | os.PathLike[str]) -> Path:
 def __getattr__(name: str) -> Any:
     """What most programs need later, or never. Options is a class of torch's and loads our C++ library."""
     if name == "nic_counters":
-        from rocecoll.port_counters import nic_counters
+        from rocecoll.host.port_counters import nic_counters
 
         return nic_counters
     if name != "Options":

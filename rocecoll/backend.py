@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed
 
 import rocecoll
-from rocecoll import announcements, debug_output, options
-from rocecoll.interfaces import choose_interface
-from rocecoll.records import make_record, roce_ranks, roce_summary
-from rocecoll.rendezvous import meet, store_of_members, summary, tell_failure
+from rocecoll import options
+from rocecoll.host.interfaces import choose_interface
+from rocecoll.logs import announcements, debug_output
+from rocecoll.rendezvous.meeting import meet, store_of_members, summary, tell_failure
+from rocecoll.rendezvous.records import make_record, roce_ranks, roce_summary
 from rocecoll.runtime import shared_runtime, warn_of_ignored
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from rocecoll import status
-from rocecoll.forming import forming
-from rocecoll.rendezvous import come, wait_until_come
+from rocecoll.rendezvous.forming import forming
+from rocecoll.rendezvous.meeting import come, wait_until_come
 
 # torch.distributed has a function of the same name.
 torch_rendezvous = importlib.import_module("torch.distributed.rendezvous")

@@ -12,7 +12,7 @@ from typing import Any
 
 from rocecoll import options
 from rocecoll.launcher_names import LAUNCHERS, PMI, SLURM, TORCH, TORCH_LOCAL_RANK, Launcher
-from rocecoll.records import RendezvousError
+from rocecoll.rendezvous import RendezvousError
 
 NOBODY = "none"  # the launcher of a process that none has started
 TORCH_PORT = 29500  # torchrun's default

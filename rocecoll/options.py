@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rocecoll import accelerators, launcher_names, processors
+from rocecoll import launcher_names
+from rocecoll.host import accelerators, processors
 
 if TYPE_CHECKING:
     from rocecoll._core import Option
@@ -158,7 +159,7 @@ def _of_use(value: Any) -> str:
 
 
 def _names_no_interface(value: str) -> str:
-    from rocecoll import interfaces
+    from rocecoll.host import interfaces
 
     return "" if interfaces.fits(value) else "no interface of this host that is up has such a name"
 

@@ -14,7 +14,9 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocecoll import forming, log_forwarding, options, status
+from rocecoll import options, status
+from rocecoll.logs import log_forwarding
+from rocecoll.rendezvous import forming
 
 if TYPE_CHECKING:
     from rocecoll._c10d import Runtime

@@ -29,7 +29,8 @@ _server: _Server | None = None
 
 def snapshot() -> dict[str, Any]:
     """All that is told: times in seconds, `waits_for` and `global_rank` as torch counts ranks."""
-    from rocecoll import __version__, _core, forming
+    from rocecoll import __version__, _core
+    from rocecoll.rendezvous import forming
 
     return {
         "version": __version__,

@@ -21,10 +21,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from rocecoll import accelerators, options
+from rocecoll import options
 from rocecoll._c10d import Backend, Options, make_process_group
 from rocecoll.backend import create_backend
 from rocecoll.first_store import waited_for_by_us
+from rocecoll.host import accelerators
 
 NAME = "rocecoll"
 

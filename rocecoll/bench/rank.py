@@ -17,13 +17,14 @@ import torch
 import torch.distributed as dist
 
 import rocecoll
-from rocecoll import launchers, options, records
+from rocecoll import launchers, options
 from rocecoll.bench import machine
 from rocecoll.bench.local_ranks import LOST_OTHERS
 from rocecoll.bench.peers import Peer, TorchPeer, missing
 from rocecoll.bench.plan import OURS, Plan
 from rocecoll.bench.report import Line, Writer
 from rocecoll.bench.turns import LostError, Way, first_line, measure_case, say, told_by_all
+from rocecoll.rendezvous import records
 
 AGREEMENT_LIMIT_S = 300.0
 REFUSED = 2

@@ -35,7 +35,7 @@ from rocecoll.cli.bench_options import (
     chosen_cases,
     steps,
 )
-from rocecoll.interfaces import choose_interface
+from rocecoll.host.interfaces import choose_interface
 from rocecoll.launchers import Place
 
 LOCAL_RANKS = 2

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from rocecoll.cli import output
-from rocecoll.diagnosis.option_values import Configuration, OptionValue, read_configuration
+from rocecoll.diagnosis.machine.option_values import Configuration, OptionValue, read_configuration
 from rocecoll.options import suggestion, value_text
 
 

@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from rocecoll.cli import output
-from rocecoll.diagnosis.devices import Devices, read_devices
-from rocecoll.diagnosis.option_values import usable_settings
-from rocecoll.diagnosis.rdma_ports import RdmaPort, Verdict, verdict_on
-from rocecoll.port_counters import signs, spell
+from rocecoll.diagnosis.machine.devices import Devices, read_devices
+from rocecoll.diagnosis.machine.option_values import usable_settings
+from rocecoll.diagnosis.machine.rdma_ports import RdmaPort, Verdict, verdict_on
+from rocecoll.host.port_counters import signs, spell
 
 
 def devices(json: output.Json = False) -> None:

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from rocecoll.cli import findings_view, output
-from rocecoll.diagnosis.checkup import examine
 from rocecoll.diagnosis.finding import has_problems
-from rocecoll.diagnosis.option_values import usable_settings
-from rocecoll.diagnosis.report import compose
+from rocecoll.diagnosis.machine.checkup import examine
+from rocecoll.diagnosis.machine.option_values import usable_settings
+from rocecoll.diagnosis.machine.report import compose
 
 
 def doctor(

@@ -14,15 +14,15 @@ from rich.table import Table
 
 from rocecoll import options
 from rocecoll.cli import findings_view, output
-from rocecoll.diagnosis.addresses import resolve
 from rocecoll.diagnosis.finding import has_problems
-from rocecoll.diagnosis.network_interfaces import chosen_address
-from rocecoll.diagnosis.pair_table import PairsError
-from rocecoll.diagnosis.pair_verdicts import Member, Way, judge
-from rocecoll.diagnosis.pairs import part, try_pairs
-from rocecoll.diagnosis.roce_pairs import try_roce
-from rocecoll.diagnosis.roce_verdicts import Roce, RoceWay, judge_roce
-from rocecoll.rendezvous import Store, local_addresses
+from rocecoll.diagnosis.machine.addresses import resolve
+from rocecoll.diagnosis.machine.network_interfaces import chosen_address
+from rocecoll.diagnosis.pairs.roce import try_roce
+from rocecoll.diagnosis.pairs.roce_verdicts import Roce, RoceWay, judge_roce
+from rocecoll.diagnosis.pairs.table import PairsError
+from rocecoll.diagnosis.pairs.udp import part, try_pairs
+from rocecoll.diagnosis.pairs.udp_verdicts import Member, Way, judge
+from rocecoll.rendezvous.meeting import Store, local_addresses
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rocecoll.cli import output
-from rocecoll.diagnosis.job_status import (
+from rocecoll.diagnosis.jobs.processes import (
     Forming,
     Group,
     Member,
@@ -25,8 +25,8 @@ from rocecoll.diagnosis.job_status import (
     groups_of,
     verdicts,
 )
-from rocecoll.port_counters import nic_counters, signs, spell
-from rocecoll.records import spans
+from rocecoll.host.port_counters import nic_counters, signs, spell
+from rocecoll.rendezvous.records import spans
 
 NicCounters = dict[str, dict[str, int]]
 Peers = Annotated[

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from rocecoll.diagnosis.timeline import Bar, Lane, compose, duration_text
-from rocecoll.diagnosis.traces import Trace, Window
+from rocecoll.diagnosis.traces.timeline import Bar, Lane, compose, duration_text
+from rocecoll.diagnosis.traces.trace_files import Trace, Window
 
 MOST_LANES = 64
 _IDLE, _WAITS = " ", "."

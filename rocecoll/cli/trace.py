@@ -15,10 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from rocecoll.cli import output, timeline_view
-from rocecoll.diagnosis import traces
-from rocecoll.diagnosis.delays import Lateness, lateness
-from rocecoll.diagnosis.timeline_picture import write_picture
-from rocecoll.diagnosis.traces import Kind, Trace
+from rocecoll.diagnosis.traces import trace_files
+from rocecoll.diagnosis.traces.delays import Lateness, lateness
+from rocecoll.diagnosis.traces.timeline_picture import write_picture
+from rocecoll.diagnosis.traces.trace_files import Kind, Trace
 
 
 def trace(
@@ -46,17 +46,17 @@ def trace(
     if to_s is not None and to_s <= (from_s or 0.0):
         raise typer.BadParameter(f"--to-s {to_s:g} is not after --from-s {from_s or 0.0:g}")
     try:
-        whole = traces.read_all(files)
-        window = traces.choose_window(whole, from_s, to_s)
-        read = traces.cut(whole, window)
+        whole = trace_files.read_all(files)
+        window = trace_files.choose_window(whole, from_s, to_s)
+        read = trace_files.cut(whole, window)
         if merge is not None:
-            traces.write_merged(read, merge)
+            trace_files.write_merged(read, merge)
         if picture is not None:
             write_picture(read, window, picture)
-    except traces.TraceError as error:
+    except trace_files.TraceError as error:
         typer.echo(f"rocecoll trace: {error}", err=True)
         raise typer.Exit(output.Status.PROBLEMS) from None
-    kinds, late = traces.kinds(read), lateness(traces.meetings(read))
+    kinds, late = trace_files.kinds(read), lateness(trace_files.meetings(read))
     if json:
         found = {
             "kinds": [asdict(kind) for kind in kinds],

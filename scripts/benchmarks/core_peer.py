@@ -15,7 +15,7 @@ from rocecoll import options
 from rocecoll.bench.buffers import ROOT, Buffers
 from rocecoll.bench.operations import Case, Operation, Place
 from rocecoll.bench.peers import GIVE_UP_S
-from rocecoll.interfaces import choose_address
+from rocecoll.host.interfaces import choose_address
 
 NAME = "core"
 

@@ -20,6 +20,7 @@ WORDS = 3  # less is a name, or a part of a message that has words of its own
 NOT_SHIPPED = ("csrc/transport/sim/", "csrc/collectives/proof/")
 DESCRIBES = ("csrc/runtime/option_table.cc", "csrc/runtime/option_value.cc")  # options, for pages
 SHOWS = ("port_counters.py",)  # what commands print as tables
+COMMANDS = ("rocecoll/bench/", "rocecoll/cli/", "rocecoll/diagnosis/")  # what no job imports
 BINDINGS = ("_module.cc", "_binding.cc", "_object.cc", "python/errors.cc")
 _REFUSES = re.compile(r"\b(RaiseInvalid|Status|Refuse|Throw\w*|TORCH_CHECK\w*)\(")
 _LOGS = re.compile(r"\bLog\(")
@@ -46,10 +47,16 @@ def all_said() -> list[Said]:
         name = path.relative_to(ROOT).as_posix()
         if not name.startswith(NOT_SHIPPED + DESCRIBES):
             found += said_in_cpp(name, path.read_text())
-    for path in [*sorted(ROOT.glob("rocecoll/*.py")), ROOT / "_rocecoll_autoload.py"]:
+    for path in [*modules_of_a_job(), ROOT / "_rocecoll_autoload.py"]:
         if path.name not in SHOWS:
             found += said_in_python(path)
     return [said for said in found if len(_WORD.findall(said.text)) >= WORDS]
+
+
+def modules_of_a_job() -> list[Path]:
+    """The package without the rooms of its command line."""
+    package = sorted(ROOT.glob("rocecoll/**/*.py"))
+    return [path for path in package if not path.relative_to(ROOT).as_posix().startswith(COMMANDS)]
 
 
 def said_in_cpp(name: str, source: str) -> Iterator[Said]:

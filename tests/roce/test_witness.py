@@ -14,8 +14,8 @@ import witness
 from core_alone import core
 from job import Job, Rank
 
-from rocecoll.diagnosis.rdma_ports import read_ports
-from rocecoll.port_counters import Sign, signs
+from rocecoll.diagnosis.machine.rdma_ports import read_ports
+from rocecoll.host.port_counters import Sign, signs
 
 PAUSE_S = 0.01  # after each round, so that the wire is seen faster than it is filled
 

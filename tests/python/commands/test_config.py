@@ -13,7 +13,7 @@ from launch import environment, run_programs
 from typer.testing import CliRunner, Result
 
 from rocecoll.cli.app import app
-from rocecoll.diagnosis.option_values import read_configuration
+from rocecoll.diagnosis.machine.option_values import read_configuration
 from rocecoll.options import PREFIX, table, variable
 
 pytestmark = pytest.mark.quick

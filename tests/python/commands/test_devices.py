@@ -16,12 +16,13 @@ from rich.console import Console
 from sysfs_tree import two_devices
 from typer.testing import CliRunner
 
-from rocecoll import interfaces, options
+from rocecoll import options
 from rocecoll.cli.app import app
 from rocecoll.cli.devices import show
-from rocecoll.diagnosis.devices import Devices, read_devices
-from rocecoll.diagnosis.network_interfaces import UdpInterface
-from rocecoll.diagnosis.rdma_ports import parse_verdicts, read_ports
+from rocecoll.diagnosis.machine.devices import Devices, read_devices
+from rocecoll.diagnosis.machine.network_interfaces import UdpInterface
+from rocecoll.diagnosis.machine.rdma_ports import parse_verdicts, read_ports
+from rocecoll.host import interfaces
 
 pytestmark = pytest.mark.quick
 

@@ -16,10 +16,11 @@ from launch import environment, run_programs
 from sysfs_tree import two_devices
 from typer.testing import CliRunner
 
-from rocecoll import options, processors
+from rocecoll import options
 from rocecoll.cli.app import app
 from rocecoll.cli.findings_view import summary
-from rocecoll.diagnosis import (
+from rocecoll.diagnosis.finding import Finding, Level
+from rocecoll.diagnosis.machine import (
     addresses,
     limits,
     name_lookups,
@@ -28,12 +29,12 @@ from rocecoll.diagnosis import (
     software,
     udp_sockets,
 )
-from rocecoll.diagnosis.checkup import CHECKS, examine
-from rocecoll.diagnosis.devices import Devices
-from rocecoll.diagnosis.finding import Finding, Level
-from rocecoll.diagnosis.firewall import check_firewall
-from rocecoll.diagnosis.network_interfaces import UdpInterface
-from rocecoll.diagnosis.rdma_ports import parse_verdicts, read_ports
+from rocecoll.diagnosis.machine.checkup import CHECKS, examine
+from rocecoll.diagnosis.machine.devices import Devices
+from rocecoll.diagnosis.machine.firewall import check_firewall
+from rocecoll.diagnosis.machine.network_interfaces import UdpInterface
+from rocecoll.diagnosis.machine.rdma_ports import parse_verdicts, read_ports
+from rocecoll.host import processors
 
 pytestmark = pytest.mark.quick
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pytest
 
-from rocecoll.diagnosis.mtu_search import MtuSearch
+from rocecoll.diagnosis.pairs.mtu_search import MtuSearch
 
 pytestmark = pytest.mark.quick
 

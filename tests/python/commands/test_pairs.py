@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 
 from rocecoll.cli.app import app
 from rocecoll.diagnosis.finding import Level
-from rocecoll.diagnosis.pair_verdicts import Member, Way, judge
-from rocecoll.diagnosis.pairs import PairsError, try_pairs, turns
+from rocecoll.diagnosis.pairs.udp import PairsError, try_pairs, turns
+from rocecoll.diagnosis.pairs.udp_verdicts import Member, Way, judge
 
 MEMBERS = [Member(rank, f"node{rank}", f"id{rank}", f"10.0.0.{rank}", 5000) for rank in range(4)]
 OPEN = Way(0, 1, 20, 20, 20, "", 50.0, 1500, 1500, 900.0)

@@ -16,12 +16,12 @@ from torch.distributed import HashStore
 
 from rocecoll import options
 from rocecoll.cli.pairs import show
-from rocecoll.diagnosis import roce_exchange
 from rocecoll.diagnosis.finding import Level
-from rocecoll.diagnosis.pair_verdicts import Member, Way
-from rocecoll.diagnosis.roce_exchange import Measured, RoceEnd
-from rocecoll.diagnosis.roce_pairs import find_port, try_roce
-from rocecoll.diagnosis.roce_verdicts import Roce, RocePort, RoceWay, judge_roce
+from rocecoll.diagnosis.pairs import roce_exchange
+from rocecoll.diagnosis.pairs.roce import find_port, try_roce
+from rocecoll.diagnosis.pairs.roce_exchange import Measured, RoceEnd
+from rocecoll.diagnosis.pairs.roce_verdicts import Roce, RocePort, RoceWay, judge_roce
+from rocecoll.diagnosis.pairs.udp_verdicts import Member, Way
 
 MEMBERS = [Member(rank, f"node{rank}", f"id{rank}", f"10.0.0.{rank}", 5000) for rank in range(4)]
 PORTS = [RocePort("mlx5_0 port 1, GID 3", f"10.0.0.{rank}", "") for rank in range(4)]

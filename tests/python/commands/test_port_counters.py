@@ -20,14 +20,14 @@ from sysfs_tree import count, two_devices, write
 from typer.testing import CliRunner
 
 import rocecoll.cli.status
-from rocecoll import port_counters
 from rocecoll.cli.app import app
 from rocecoll.cli.devices import show
-from rocecoll.diagnosis import rdma
-from rocecoll.diagnosis.devices import Devices
 from rocecoll.diagnosis.finding import Level
-from rocecoll.diagnosis.rdma_ports import parse_verdicts, read_ports
-from rocecoll.port_counters import Sign, nic_counters, sign_of, signs, spell
+from rocecoll.diagnosis.machine import rdma
+from rocecoll.diagnosis.machine.devices import Devices
+from rocecoll.diagnosis.machine.rdma_ports import parse_verdicts, read_ports
+from rocecoll.host import port_counters
+from rocecoll.host.port_counters import Sign, nic_counters, sign_of, signs, spell
 
 pytestmark = pytest.mark.quick
 
@@ -173,7 +173,7 @@ def hosts() -> Iterator[tuple[Host, ...]]:
 def test_statistics_are_those_of_the_kernel(hosts: tuple[Host, ...]) -> None:
     """veth counts the index of its peer."""
     program = (
-        "import json, sys; from rocecoll.netdev_statistics import read_statistics as r; "
+        "import json, sys; from rocecoll.host.netdev_statistics import read_statistics as r; "
         "print(json.dumps([r(sys.argv[1]), r('lo'), r('rocecoll_no_such')]))"
     )
     command = ["ip", "netns", "exec", hosts[0].namespace, sys.executable, "-c", program]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import rocecoll.cli.status
 from rocecoll.cli.app import app
-from rocecoll.diagnosis.job_status import Process
+from rocecoll.diagnosis.jobs.processes import Process
 
 pytestmark = pytest.mark.quick
 

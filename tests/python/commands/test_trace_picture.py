@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from made_traces import call, run, write
 
-from rocecoll.diagnosis import timeline, traces
+from rocecoll.diagnosis.traces import timeline, trace_files
 
 pytestmark = pytest.mark.quick
 SVG = "{http://www.w3.org/2000/svg}"
@@ -115,8 +115,8 @@ def test_many_ranks_stay_within_bounds(tmp_path: Path) -> None:
         write(tmp_path, rank, [call(number, number * 10, 6) for number in range(90)])
         for rank in range(300)
     ]
-    read = traces.read_all(map(Path, files))
-    window = traces.choose_window(read, None, None)
+    read = trace_files.read_all(map(Path, files))
+    window = trace_files.choose_window(read, None, None)
     made = timeline.compose(read, window, 1e-3, most_bars=20_000)
     bars = [bar for lane in made.lanes for row in lane.rows for bar in row]
     assert len(bars) <= 20_000 and sum(bar.calls for bar in bars) == 27_000
@@ -151,15 +151,17 @@ def test_parts_of_the_world_with_one_name_are_not_compared(tmp_path: Path) -> No
     for rank in range(2):
         group = {"group": str(rank), "description": "undefined", "global_ranks": [rank]}
         write(tmp_path, rank, [call(1, 10 * rank, 5, **group)])
-    read = traces.read_all([tmp_path / "trace.0.json", tmp_path / "trace.1.json"])
-    assert traces.meetings(read) == []
-    assert [kind.group for kind in traces.kinds(read)] == ["group 0", "group 1"]
+    read = trace_files.read_all([tmp_path / "trace.0.json", tmp_path / "trace.1.json"])
+    assert trace_files.meetings(read) == []
+    assert [kind.group for kind in trace_files.kinds(read)] == ["group 0", "group 1"]
 
 
 def test_a_group_that_is_made_again_is_another_one(tmp_path: Path) -> None:
     for rank in range(2):
         write(tmp_path, rank, [call(1, rank, 5), call(1, 1000 + rank, 5)])
-    met = traces.meetings(traces.read_all([tmp_path / f"trace.{rank}.json" for rank in range(2)]))
+    met = trace_files.meetings(
+        trace_files.read_all([tmp_path / f"trace.{rank}.json" for rank in range(2)])
+    )
     assert [meeting.behind_us(1) for meeting in met] == [1000.0, 1000.0]
 
 

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 import rocecoll.cli.status
 from rocecoll.cli.app import app
-from rocecoll.diagnosis import job_status
-from rocecoll.forming import Forming
-from rocecoll.rendezvous import _count_come, _missing
+from rocecoll.diagnosis.jobs import processes
+from rocecoll.rendezvous.forming import Forming
+from rocecoll.rendezvous.meeting import _count_come, _missing
 
 LIMIT_S = 200.0
 
@@ -117,10 +117,10 @@ def ready_ranks() -> Iterator[list[Rank]]:
 def wait_for_status(rank: Rank, monkeypatch: pytest.MonkeyPatch) -> str:
     """What `rocecoll status` shows of the process alone, once that waits for somebody."""
 
-    def ask() -> list[job_status.Process]:
-        listing = job_status.SOCKETS.read_text().splitlines(keepends=True)
-        ours = [s for s in listing if rank.process.pid in job_status.sockets(s).values()]
-        return job_status.ask_all("".join(ours))
+    def ask() -> list[processes.Process]:
+        listing = processes.SOCKETS.read_text().splitlines(keepends=True)
+        ours = [s for s in listing if rank.process.pid in processes.sockets(s).values()]
+        return processes.ask_all("".join(ours))
 
     monkeypatch.setattr(rocecoll.cli.status, "ask_all", ask)
     deadline = time.monotonic() + LIMIT_S

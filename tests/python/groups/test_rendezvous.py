@@ -19,16 +19,16 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from rocecoll import rendezvous
-from rocecoll.records import (
+from rocecoll.rendezvous import RendezvousError
+from rocecoll.rendezvous import meeting as meetings
+from rocecoll.rendezvous.meeting import Meeting, meet, tell_failure
+from rocecoll.rendezvous.records import (
     Record,
-    RendezvousError,
     check,
     make_failure,
     make_record,
     to_text,
 )
-from rocecoll.rendezvous import Meeting, meet, tell_failure
 
 pytestmark = pytest.mark.quick
 
@@ -42,13 +42,13 @@ LIMIT = timedelta(seconds=200)
 
 @pytest.fixture(autouse=True)
 def addresses_of_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendezvous, "local_addresses", lambda: HERE)
+    monkeypatch.setattr(meetings, "local_addresses", lambda: HERE)
 
 
 @pytest.fixture
 def others_never_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank that the test does not have is not waited for when the verdict is known."""
-    monkeypatch.setattr(rendezvous, "_LEAVE_LIMIT_S", 0.01)
+    monkeypatch.setattr(meetings, "_LEAVE_LIMIT_S", 0.01)
 
 
 def tcp(path: Path, ranks: int) -> list[dist.Store]:
@@ -147,7 +147,7 @@ def test_the_summary_of_a_group_tells_who_shares_a_host() -> None:
         for rank, (host, name) in enumerate(places)
     ]
     for meeting in run_ranks([store] * 5, records):
-        assert rendezvous.summary(meeting, "g", "udp") == (
+        assert meetings.summary(meeting, "g", "udp") == (
             "rocecoll: group 'g': 5 ranks on 2 hosts (udp): node1 has 0-2 4, node2 has 3"
         )
 
@@ -155,12 +155,12 @@ def test_the_summary_of_a_group_tells_who_shares_a_host() -> None:
 def test_a_summary_has_an_end() -> None:
     records = tuple(record(rank, 100, host_id=str(rank % 50)) for rank in range(100))
     meeting = Meeting(records, (), tuple(rank % 50 for rank in range(100)), b"")
-    assert rendezvous.summary(meeting, "g", "udp").endswith("has 15 65 and 34 more")
+    assert meetings.summary(meeting, "g", "udp").endswith("has 15 65 and 34 more")
 
 
 def test_a_clone_of_this_host_is_addressed_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """A virtual machine started from the same snapshot has name, boot id and namespace alike."""
-    monkeypatch.setattr(rendezvous, "local_addresses", lambda: HERE - {CLONE})
+    monkeypatch.setattr(meetings, "local_addresses", lambda: HERE - {CLONE})
     store = dist.HashStore()
     records = [record(0, 3), record(1, 3), record(2, 3, address=f"{CLONE}:40002")]
     first, second, _ = run_ranks([store] * 3, records)
@@ -333,7 +333,7 @@ class FrozenStore:
 
 
 def test_a_rank_that_fails_does_not_wait_for_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendezvous, "_STORE_LIMIT_S", 0.01)
+    monkeypatch.setattr(meetings, "_STORE_LIMIT_S", 0.01)
     store: Any = FrozenStore()
     tell_failure(store, 0, 2, RuntimeError("x"))
     assert not store.thawed.is_set()

@@ -7,7 +7,14 @@ import dataclasses
 
 import pytest
 
-from rocecoll.records import Record, from_text, make_record, roce_ranks, roce_summary, to_text
+from rocecoll.rendezvous.records import (
+    Record,
+    from_text,
+    make_record,
+    roce_ranks,
+    roce_summary,
+    to_text,
+)
 
 pytestmark = pytest.mark.quick
 

@@ -124,7 +124,7 @@ def run_rank(
     pipe.send(report)
     if report.refused or not pipe.recv():
         return
-    from rocecoll import log_forwarding
+    from rocecoll.logs import log_forwarding
 
     logger = logging.getLogger("rocecoll")
     logger.setLevel(logging.INFO)

@@ -174,7 +174,7 @@ def test_warnings_show_without_any_set_up() -> None:
     """And what was said last is out before the interpreter ends."""
     code = """
 import queue, rocecoll, sys, types
-from rocecoll import log_forwarding
+from rocecoll.logs import log_forwarding
 entries = queue.Queue()
 rocecoll._core = sys.modules["rocecoll._core"] = types.SimpleNamespace(
     take_log_entry=lambda timeout_s: entries.get(), stop_log_waits=lambda: entries.put(None)

@@ -18,8 +18,8 @@ import places
 import pytest
 from launch import PROGRAMS, environment, free_port
 
-from rocecoll.diagnosis import job_status
-from rocecoll.diagnosis.job_status import Group, Member, Process
+from rocecoll.diagnosis.jobs import processes
+from rocecoll.diagnosis.jobs.processes import Group, Member, Process
 
 LIMIT_S = 120.0
 
@@ -40,14 +40,14 @@ def test_the_rank_that_is_behind_is_named() -> None:
     group = Group(
         "0", 3, [member(0, 7, "barrier #7", (1,)), member(1, 7, "barrier #7"), member(2, 6)]
     )
-    [line] = job_status.verdicts(group)
+    [line] = processes.verdicts(group)
     assert line.startswith("rank 2 has called 6 collectives where others have called 7, and is in")
     assert "process 1002" in line
 
 
 def test_a_rank_that_still_runs_an_earlier_one_is_named_with_it() -> None:
     group = Group("0", 2, [member(0, 7, "barrier #7"), member(1, 6, "all_reduce #6")])
-    [line] = job_status.verdicts(group)
+    [line] = processes.verdicts(group)
     assert "still runs all_reduce #6" in line
 
 
@@ -64,7 +64,7 @@ def message(rank: int, kind: str, peer: int | None, tag: int = 0) -> Member:
 def test_a_circle_of_sends_is_named_once_around() -> None:
     sends = [message(rank, "send", peer) for rank, peer in ((1, 4), (2, 1), (4, 2))]
     behind_it = message(3, "recv", 1)
-    assert job_status.verdicts(Group("0", 5, [member(0, 1), *sends, behind_it])) == [
+    assert processes.verdicts(Group("0", 5, [member(0, 1), *sends, behind_it])) == [
         "ranks wait for each other in a circle: rank 1 sends to rank 4 (tag 0), which sends to rank 2 "
         "(tag 0), which sends to rank 1 (tag 0); let one of them receive first, or use isend() or "
         "batch_isend_irecv()"
@@ -80,35 +80,35 @@ def test_a_circle_of_sends_is_named_once_around() -> None:
 )
 def test_two_ranks_in_a_circle(first: tuple, second: tuple, cure: str) -> None:
     group = Group("0", 2, [message(0, *first), message(1, *second)])
-    [line] = job_status.verdicts(group)
+    [line] = processes.verdicts(group)
     assert line.startswith("ranks wait for each other in a circle: rank 0 ") and cure in line
 
 
 def test_messages_that_match_and_chains_are_no_circle() -> None:
     matching = [message(0, "send", 1, 7), message(1, "recv", 0, 7)]
-    assert job_status.verdicts(Group("0", 2, matching)) == []
+    assert processes.verdicts(Group("0", 2, matching)) == []
     chain = [message(0, "send", 1), message(1, "recv", 2), message(2, "recv", None)]
-    assert job_status.verdicts(Group("0", 3, chain)) == []
+    assert processes.verdicts(Group("0", 3, chain)) == []
 
 
 def test_ranks_of_other_hosts_are_pointed_to() -> None:
     group = Group("0", 4, [member(0, 7, "barrier #7", (2, 3)), member(1, 7, "barrier #7", (0,))])
-    [line] = job_status.verdicts(group)
+    [line] = processes.verdicts(group)
     assert line == "rank 0 waits for ranks 2-3 on another host: ask there, too"
 
 
 def test_a_group_that_works_has_no_verdict() -> None:
     short = member(0, 7, "barrier #7", (1,))
     short.state["running_for_s"] = 0.2
-    assert job_status.verdicts(Group("0", 2, [short, member(1, 6)])) == []
-    assert job_status.verdicts(Group("0", 2, [member(0, 6), member(1, 6)])) == []
+    assert processes.verdicts(Group("0", 2, [short, member(1, 6)])) == []
+    assert processes.verdicts(Group("0", 2, [member(0, 6), member(1, 6)])) == []
 
 
 def test_a_failure_is_told_as_it_was() -> None:
     failed = member(1, 6)
     failed.state["failure"] = "rocecoll: it broke"
     group = Group("0", 2, [member(0, 6, "barrier #6"), failed])
-    assert job_status.verdicts(group) == ["rank 1 has failed: rocecoll: it broke"]
+    assert processes.verdicts(group) == ["rank 1 has failed: rocecoll: it broke"]
 
 
 def test_only_listening_sockets_with_our_name_count() -> None:
@@ -118,7 +118,7 @@ def test_only_listening_sockets_with_our_name_count() -> None:
 0000000000000000: 00000002 00000000 00010000 0001 01 33 /run/rocecoll-status-79-00ff00ff
 0000000000000000: 00000002 00000000 00010000 0001 01 34
 """
-    assert job_status.sockets(listing) == {"rocecoll-status-77-00ff00ff": 77}
+    assert processes.sockets(listing) == {"rocecoll-status-77-00ff00ff": 77}
 
 
 @contextlib.contextmanager
@@ -149,9 +149,9 @@ def late_ranks(ranks: int) -> Iterator[list[subprocess.Popen[str]]]:
 def seen(processes: list[subprocess.Popen[str]]) -> list[Process]:
     """Those of the test alone, which shares the machine with others."""
     pids = {process.pid for process in processes}
-    lines = job_status.SOCKETS.read_text().splitlines(keepends=True)
-    ours = [line for line in lines if pids & set(job_status.sockets(line).values())]
-    return job_status.ask_all("".join(ours))
+    lines = processes.SOCKETS.read_text().splitlines(keepends=True)
+    ours = [line for line in lines if pids & set(processes.sockets(line).values())]
+    return processes.ask_all("".join(ours))
 
 
 def wait_for(what: str, condition: Callable[[], Any]) -> Any:
@@ -168,14 +168,14 @@ def test_a_rank_that_keeps_the_others_is_named_until_it_goes_on() -> None:
 
         def stuck() -> Group | None:
             """Once all answer, however busy the machine is, and the others wait for the last."""
-            for group in job_status.groups_of(seen(ranks)):
+            for group in processes.groups_of(seen(ranks)):
                 others_wait = all(member.state["running"] for member in group.members[:2])
-                if len(group.members) == 3 and others_wait and job_status.verdicts(group):
+                if len(group.members) == 3 and others_wait and processes.verdicts(group):
                     return group
             return None
 
         group = wait_for("a verdict", stuck)
-        [line] = job_status.verdicts(group)
+        [line] = processes.verdicts(group)
         assert line.startswith("rank 2 has called 1 collective where others have called 2")
         assert f"process {ranks[2].pid}" in line
 
@@ -215,7 +215,7 @@ def test_another_user_is_told_nothing() -> None:
     if os.geteuid() != 0:
         pytest.skip("being another user needs root's rights")
     with late_ranks(1) as ranks:
-        names = job_status.sockets(job_status.SOCKETS.read_text())
+        names = processes.sockets(processes.SOCKETS.read_text())
         [name] = [name for name, pid in names.items() if pid == ranks[0].pid]
         reading, writing = os.pipe()
         child = os.fork()
@@ -251,6 +251,6 @@ os._exit(0)  # as if it were killed
     assert child.stdout is not None and child.stdin is not None
     assert child.stdout.readline().startswith("child")
     assert child.wait(LIMIT_S) == 0
-    assert child.pid not in job_status.sockets(job_status.SOCKETS.read_text()).values()
+    assert child.pid not in processes.sockets(processes.SOCKETS.read_text()).values()
     child.stdin.close()
     child.stdout.read()

@@ -52,7 +52,7 @@ def test_import_leaves_torch_alone() -> None:
 
 
 def test_import_loads_nothing_for_the_counters_of_nics() -> None:
-    code = "import sys, rocecoll\nprint('rocecoll.port_counters' in sys.modules, rocecoll.nic_counters)"
+    code = "import sys, rocecoll\nprint('rocecoll.host.port_counters' in sys.modules, rocecoll.nic_counters)"
     assert run_python(code).startswith("False <function nic_counters")
 
 

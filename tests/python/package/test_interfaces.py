@@ -7,7 +7,7 @@ import ipaddress
 
 import pytest
 
-from rocecoll.interfaces import (
+from rocecoll.host.interfaces import (
     Interface,
     IpAddress,
     choose_address,

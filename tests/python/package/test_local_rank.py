@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from rocecoll import options
-from rocecoll.accelerators import VISIBLE, in_use, pci_address
+from rocecoll.host.accelerators import VISIBLE, in_use, pci_address
 from rocecoll.launcher_names import LOCAL_RANKS
 
 pytestmark = pytest.mark.quick

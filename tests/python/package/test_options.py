@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launch import ROOT
+from said_messages import modules_of_a_job
 
-from rocecoll import Options, _core, announcements, options
+from rocecoll import Options, _core, options
 from rocecoll._core import Option
-from rocecoll.announcements import tell_aliases
+from rocecoll.logs import announcements
+from rocecoll.logs.announcements import tell_aliases
 from rocecoll.options import (
     PREFIX,
     AliasNote,
@@ -379,7 +380,7 @@ def test_core_takes_every_setting() -> None:
 
 def test_an_option_is_named_in_the_table_and_by_one_reader_at_most() -> None:
     """What CONTRIBUTING.md says of adding one."""
-    files = list((ROOT / "rocecoll").glob("*.py"))
+    files = modules_of_a_job()
     for name in table():
         use = re.compile(rf"""[\[(]["']{name}["'][\])]""")
         readers = [path.name for path in files if use.search(path.read_text())]

@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from rocecoll import Options, processors
+from rocecoll import Options
+from rocecoll.host import processors
 from rocecoll.options import resolve, runtime_settings
 
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from launch import environment, run_programs
 
-from rocecoll.link_states import link_state, link_states
+from rocecoll.host.link_states import link_state, link_states
 
 pytestmark = pytest.mark.quick
 

@@ -18,7 +18,8 @@ import torch
 import torch.distributed as dist
 
 import rocecoll  # noqa: F401  registers the backend
-from rocecoll import _core, interfaces
+from rocecoll import _core
+from rocecoll.host import interfaces
 
 PATIENCE_S = 200
 ELEMENTS = 100

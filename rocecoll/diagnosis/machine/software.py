@@ -9,7 +9,7 @@ import platform
 import rocecoll
 from rocecoll import options
 from rocecoll.diagnosis.finding import Finding, Level
-from rocecoll.diagnosis.option_values import read_configuration
+from rocecoll.diagnosis.machine.option_values import read_configuration
 from rocecoll.runtime import check_torch
 
 _BESIDE = ("numpy", "psutil", "typer", "rich")

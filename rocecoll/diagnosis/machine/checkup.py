@@ -7,15 +7,15 @@ import subprocess
 from collections.abc import Callable
 
 from rocecoll import options
-from rocecoll.diagnosis.addresses import check_addresses
 from rocecoll.diagnosis.finding import Finding, Level
-from rocecoll.diagnosis.firewall import check_firewall
-from rocecoll.diagnosis.limits import check_container, check_open_files, check_processors
-from rocecoll.diagnosis.name_lookups import check_name_lookups
-from rocecoll.diagnosis.rdma import check_rdma
-from rocecoll.diagnosis.shared_memory import check_shared_memory
-from rocecoll.diagnosis.software import check_options, check_torch_version
-from rocecoll.diagnosis.udp_sockets import check_udp_sockets
+from rocecoll.diagnosis.machine.addresses import check_addresses
+from rocecoll.diagnosis.machine.firewall import check_firewall
+from rocecoll.diagnosis.machine.limits import check_container, check_open_files, check_processors
+from rocecoll.diagnosis.machine.name_lookups import check_name_lookups
+from rocecoll.diagnosis.machine.rdma import check_rdma
+from rocecoll.diagnosis.machine.shared_memory import check_shared_memory
+from rocecoll.diagnosis.machine.software import check_options, check_torch_version
+from rocecoll.diagnosis.machine.udp_sockets import check_udp_sockets
 
 Check = Callable[[options.Settings], list[Finding]]
 CHECKS: dict[str, Check] = {

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rocecoll.diagnosis.traces import Meeting
+from rocecoll.diagnosis.traces.trace_files import Meeting
 
 
 @dataclass(frozen=True)

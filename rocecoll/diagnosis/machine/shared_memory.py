@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from rocecoll import options
-from rocecoll.diagnosis import memory_probe
 from rocecoll.diagnosis.finding import Finding, Level
+from rocecoll.diagnosis.machine import memory_probe
 
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 _PR_SET_PTRACER, _ANYBODY = 0x59616D61, ctypes.c_ulong(-1)

@@ -7,8 +7,15 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rocecoll.diagnosis.delays import Delays
-from rocecoll.diagnosis.traces import Event, Meeting, Trace, Window, group_name, meetings
+from rocecoll.diagnosis.traces.delays import Delays
+from rocecoll.diagnosis.traces.trace_files import (
+    Event,
+    Meeting,
+    Trace,
+    Window,
+    group_name,
+    meetings,
+)
 
 ROWS = 4  # of a lane, where calls overlap; what is more is drawn over these
 LABELLED_WAITS = 5

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import psutil
 
 from rocecoll import options
-from rocecoll.interfaces import Choice, choose_interface
-from rocecoll.link_states import link_states
+from rocecoll.host.interfaces import Choice, choose_interface
+from rocecoll.host.link_states import link_states
 
 # linux/sockios.h and linux/ethtool.h
 _SIOCETHTOOL = 0x8946

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from rocecoll.diagnosis.delays import Lateness, lateness
-from rocecoll.diagnosis.timeline import Bar, Lane, Timeline, Wait, compose, duration_text
-from rocecoll.diagnosis.traces import Trace, TraceError, Window, meetings
+from rocecoll.diagnosis.traces.delays import Lateness, lateness
+from rocecoll.diagnosis.traces.timeline import Bar, Lane, Timeline, Wait, compose, duration_text
+from rocecoll.diagnosis.traces.trace_files import Trace, TraceError, Window, meetings
 
 MOST_BARS = 20_000  # which make a file of a few megabytes
 _PLOT_PX = 960

@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
-from rocecoll.diagnosis.echo import EchoSocket, Kind, headers_bytes, route_mtu_bytes
-from rocecoll.diagnosis.mtu_search import MtuSearch
-from rocecoll.diagnosis.pair_table import STEP_LIMIT, PairsError, Table, turns
-from rocecoll.diagnosis.pair_verdicts import Member, Way
-from rocecoll.records import host_id
-from rocecoll.rendezvous import Store
+from rocecoll.diagnosis.pairs.echo import EchoSocket, Kind, headers_bytes, route_mtu_bytes
+from rocecoll.diagnosis.pairs.mtu_search import MtuSearch
+from rocecoll.diagnosis.pairs.table import STEP_LIMIT, PairsError, Table, turns
+from rocecoll.diagnosis.pairs.udp_verdicts import Member, Way
+from rocecoll.rendezvous.meeting import Store
+from rocecoll.rendezvous.records import host_id
 
 REQUESTS = 20
 REQUEST_BYTES = 64

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
-from rocecoll.netdev_statistics import read_statistics
+from rocecoll.host.netdev_statistics import read_statistics
 
 INFINIBAND = Path("/sys/class/infiniband")
 

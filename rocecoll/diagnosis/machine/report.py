@@ -12,10 +12,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from rocecoll import options
-from rocecoll.diagnosis.devices import read_devices
 from rocecoll.diagnosis.finding import Finding, in_units
-from rocecoll.diagnosis.option_values import read_configuration
-from rocecoll.diagnosis.software import versions
+from rocecoll.diagnosis.machine.devices import read_devices
+from rocecoll.diagnosis.machine.option_values import read_configuration
+from rocecoll.diagnosis.machine.software import versions
 
 CPUINFO = Path("/proc/cpuinfo")
 

@@ -19,7 +19,7 @@ import rocecoll
 from rocecoll import options
 
 if TYPE_CHECKING:
-    from rocecoll.interfaces import Choice
+    from rocecoll.host.interfaces import Choice
 
 
 @functools.cache

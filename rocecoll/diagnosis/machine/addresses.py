@@ -9,7 +9,11 @@ from collections.abc import Callable
 
 from rocecoll import options
 from rocecoll.diagnosis.finding import Finding, Level
-from rocecoll.diagnosis.network_interfaces import UdpInterface, chosen_address, read_interfaces
+from rocecoll.diagnosis.machine.network_interfaces import (
+    UdpInterface,
+    chosen_address,
+    read_interfaces,
+)
 
 ETHERNET_MTU_BYTES = 1500
 # The least that rocecoll sends, 1200 bytes, with IPv6 and UDP headers.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rocecoll.diagnosis.finding import Finding, Level
-from rocecoll.diagnosis.pair_verdicts import Member
+from rocecoll.diagnosis.pairs.udp_verdicts import Member
 
 _PEER_SAYS = "the peer says: "
 _SILENT = ("no answer", "retries exceeded")  # how the core calls it

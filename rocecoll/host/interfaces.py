@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from rocecoll.link_states import link_state, link_states
+from rocecoll.host.link_states import link_state, link_states
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocecoll import options
-from rocecoll.diagnosis.network_interfaces import UdpInterface, chosen_address, read_interfaces
-from rocecoll.diagnosis.rdma_ports import SYSFS, RdmaPort, Verdict, parse_verdicts, read_ports
+from rocecoll.diagnosis.machine.network_interfaces import (
+    UdpInterface,
+    chosen_address,
+    read_interfaces,
+)
+from rocecoll.diagnosis.machine.rdma_ports import (
+    SYSFS,
+    RdmaPort,
+    Verdict,
+    parse_verdicts,
+    read_ports,
+)
 
 
 @dataclass(frozen=True)

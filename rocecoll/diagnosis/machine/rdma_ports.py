@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocecoll.port_counters import netdev_of, read_counters
+from rocecoll.host.port_counters import netdev_of, read_counters
 
 SYSFS = Path("/sys/class")
 # A line of _core.describe_devices() about a port: what would be used, or why it is not usable.

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rocecoll.diagnosis.wait_circles import circles, describe
-from rocecoll.records import spans
+from rocecoll.diagnosis.jobs.wait_circles import circles, describe
+from rocecoll.rendezvous.records import spans
 from rocecoll.status import SOCKET_PREFIX, peer_user
 
 SOCKETS = Path("/proc/net/unix")
@@ -137,7 +137,7 @@ def groups_of(processes: Iterable[Process]) -> list[Group]:
 
 @dataclass(frozen=True)
 class Forming:
-    """A group that a process is making, as rocecoll.forming.snapshot() has it."""
+    """A group that a process is making, as rocecoll.rendezvous.forming.snapshot() has it."""
 
     pid: int
     state: dict[str, Any]

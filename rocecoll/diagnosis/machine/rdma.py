@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from rocecoll import options
-from rocecoll.diagnosis.devices import Devices, read_devices
 from rocecoll.diagnosis.finding import Finding, Level, in_units
-from rocecoll.diagnosis.rdma_ports import RdmaPort, Verdict, verdict_on
-from rocecoll.port_counters import Sign, signs, spell
+from rocecoll.diagnosis.machine.devices import Devices, read_devices
+from rocecoll.diagnosis.machine.rdma_ports import RdmaPort, Verdict, verdict_on
+from rocecoll.host.port_counters import Sign, signs, spell
 
 # Pools and scratch of a process over rc; tensors in flight come on top (docs/roce.md).
 LOCKED_BYTES = 256 << 20

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from rocecoll.records import list_ranks
+from rocecoll.rendezvous.records import list_ranks
 
 FIRST_WARNING_S = 10.0  # as of an operation that waits
 # Who is missing is asked at most so often: of so many ranks each asks the one Store.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from rocecoll.records import list_ranks
-from rocecoll.rendezvous import Store
+from rocecoll.rendezvous.meeting import Store
+from rocecoll.rendezvous.records import list_ranks
 
 STEP_LIMIT = timedelta(seconds=60)
 _PREFIX = "rocecoll/doctor"

@@ -11,13 +11,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from rocecoll import options
-from rocecoll.diagnosis.pair_table import STEP_LIMIT, Table, turns
-from rocecoll.diagnosis.pair_verdicts import Member, Way
-from rocecoll.diagnosis.rdma import needs_port
-from rocecoll.diagnosis.rdma_ports import parse_verdicts
-from rocecoll.diagnosis.roce_exchange import Measured, RoceEnd
-from rocecoll.diagnosis.roce_verdicts import Roce, RocePort, RoceWay
-from rocecoll.rendezvous import Store
+from rocecoll.diagnosis.machine.rdma import needs_port
+from rocecoll.diagnosis.machine.rdma_ports import parse_verdicts
+from rocecoll.diagnosis.pairs.roce_exchange import Measured, RoceEnd
+from rocecoll.diagnosis.pairs.roce_verdicts import Roce, RocePort, RoceWay
+from rocecoll.diagnosis.pairs.table import STEP_LIMIT, Table, turns
+from rocecoll.diagnosis.pairs.udp_verdicts import Member, Way
+from rocecoll.rendezvous.meeting import Store
 
 
 def try_roce(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rocecoll import options
+from rocecoll.rendezvous import RendezvousError
 
 PROTOCOL = 1  # of the records and of the wire: ranks with different numbers do not talk
 SHOWN = 16  # ranks, spans of ranks or hosts listed in a message
@@ -26,10 +27,6 @@ _VALUES_SHOWN = 4  # of one option
 _REASON_CHARACTERS = 600
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-
-class RendezvousError(RuntimeError):
-    """The ranks of a group could not find each other, or do not fit together."""
 
 
 @dataclass(frozen=True)

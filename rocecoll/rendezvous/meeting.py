@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
-from rocecoll.forming import Forming, forming
-from rocecoll.interfaces import list_interfaces
-from rocecoll.records import (
+from rocecoll.host.interfaces import list_interfaces
+from rocecoll.rendezvous import RendezvousError
+from rocecoll.rendezvous.forming import Forming, forming
+from rocecoll.rendezvous.records import (
     SHOWN,
     Failure,
     IpAddress,
     Record,
-    RendezvousError,
     check,
     from_text,
     list_ranks,

@@ -7,8 +7,9 @@ import os
 import resource
 from pathlib import Path
 
-from rocecoll import options, processors
+from rocecoll import options
 from rocecoll.diagnosis.finding import Finding, Level
+from rocecoll.host import processors
 
 # torch and Python take most; rocecoll some, and one for each other rank of the host.
 DESCRIPTORS = 256

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from rocecoll import options
 from rocecoll.diagnosis.finding import Finding, Level
-from rocecoll.diagnosis.network_interfaces import chosen_address
+from rocecoll.diagnosis.machine.network_interfaces import chosen_address
 
 RANKS = 32
 LOOKUPS = 2 * RANKS
