@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the package reads its environment, and that nothing lies about unused."""
+"""Where the package reads its environment, what its rooms import, and that nothing lies about unused."""
 
 from __future__ import annotations
 
@@ -52,16 +52,41 @@ def used_modules(tree: Tree) -> set[str]:
     return used
 
 
-# What the rooms of the package may not import: a program that trains needs no terminal, and what looks
-# at a machine does not wait for torch. The first prefix of a path is its room.
+# What parts of the package may not import: a program that trains needs no terminal, and what looks at
+# a machine does not wait for torch. The first prefix of a path is its part.
 MAY_NOT_IMPORT = {
     "rocecoll/cli/": set(),
     "rocecoll/__main__.py": set(),
     "rocecoll/bench/__main__.py": set(),
     "rocecoll/bench/": {"typer", "rocecoll.cli", "rocecoll.diagnosis"},
     "rocecoll/diagnosis/": {"torch", "typer", "rich", "rocecoll.cli"},
+    "rocecoll/host/": {"torch", "typer", "rich"},
     "rocecoll/": {"typer", "rich", "rocecoll.cli", "rocecoll.diagnosis", "rocecoll.bench"},
 }
+# All that the modules of a room may import of the package, besides each other. A package's name stands
+# for what lies in it, and `_core` and `_c10d`, which are no Python, may be imported anywhere.
+ROOMS = {
+    "rocecoll.host": set(),
+    "rocecoll.rendezvous": {"rocecoll.host", "rocecoll.options"},
+    "rocecoll.logs": {"rocecoll.host", "rocecoll.options"},
+    "rocecoll.bench": {"rocecoll.launchers", "rocecoll.options", "rocecoll.rendezvous"},
+    "rocecoll.diagnosis.machine": {
+        "rocecoll.diagnosis.finding",
+        "rocecoll.host",
+        "rocecoll.options",
+        "rocecoll.runtime",
+    },
+    "rocecoll.diagnosis.pairs": {
+        "rocecoll.diagnosis.finding",
+        "rocecoll.diagnosis.machine",
+        "rocecoll.options",
+        "rocecoll.rendezvous",
+    },
+    "rocecoll.diagnosis.jobs": {"rocecoll.rendezvous", "rocecoll.status"},
+    "rocecoll.diagnosis.traces": set(),
+    "rocecoll.diagnosis": {"rocecoll.options"},
+}
+ON_TOP = ("rocecoll/cli/", "rocecoll/bench/__main__.py")  # these may import any room
 
 
 def command_line_is_on_top(tree: Tree) -> list[str]:
@@ -73,6 +98,37 @@ def command_line_is_on_top(tree: Tree) -> list[str]:
             if any(name == banned or name.startswith(f"{banned}.") for name in names):
                 found.append(f"{path}:1: imports {banned}")
     return found
+
+
+def rooms_import_what_is_below(tree: Tree) -> list[str]:
+    found = []
+    for path in tree.under("rocecoll/", suffixes=(".py",)):
+        package = path.rpartition("/")[0].replace("/", ".")
+        if package == "rocecoll" or path.startswith(ON_TOP):
+            continue
+        if package not in ROOMS:
+            found.append(f"{path}:1: is in no room; add its directory to ROOMS")
+            continue
+        for name in sorted(imported_modules(path, tree.files[path])):
+            module = name.replace(".", "/")
+            if not {f"{module}.py", f"{module}/__init__.py"} & tree.files.keys():
+                continue  # of others, or a name in a module
+            above = f"{package}.".startswith(f"{name}.")  # itself, or a package that it is part of
+            allowed = {package, *ROOMS[package]}
+            if not above and not any(f"{name}.".startswith(f"{one}.") for one in allowed):
+                below = ", ".join(sorted(ROOMS[package])) or "nothing else of the package"
+                found.append(f"{path}:1: imports {name}; {package} may import {below}")
+    return found
+
+
+def rooms_are_packages(tree: Tree) -> list[str]:
+    """A wheel has the directories with an `__init__.py`; a source tree works without."""
+    rooms = {path.rpartition("/")[0] for path in tree.under("rocecoll/", suffixes=(".py",))}
+    return [
+        f"{room}:1: has no __init__.py, so that a wheel would not have it"
+        for room in sorted(rooms)
+        if f"{room}/__init__.py" not in tree.files
+    ]
 
 
 def modules_are_used(tree: Tree) -> list[str]:
