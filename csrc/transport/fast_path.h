@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// L1, beside port.h and rdma.h: a faster way to a peer than the transport that reaches everybody:
-// queue pairs, the memory of one host. It may be missing, fail and come back. SwitchingTransport
+// A fast path: a way to a peer that is faster than the transport that reaches everybody, such as
+// queue pairs or the memory of one host. It may be missing, fail and come back. SwitchingTransport
 // (transport/fast_paths/switching) agrees with the peer, over its control transport, when to use it
-// and what has to go out again. Used by one thread at a time; nothing waits.
+// and what has to be sent again. Used by one thread at a time; nothing waits.
 #pragma once
 
 #include <array>
@@ -27,9 +27,9 @@ using WireBytes = std::vector<std::byte>;
 
 class SwitchingLink;
 
-// A write, or an exposed slice, has a number of its link's. That of the slice stands in the upper
-// half of RemoteSlice::key; the rest of the key, and the base, are the path's. A slice where both
-// are 0 lies on the control path.
+// Each link numbers its writes and its exposed slices. A slice's number is the upper half of
+// RemoteSlice::key; the rest of the key, and the base, belong to the path. A slice with both of
+// these 0 is on the control path.
 inline uint32_t ExposedNumber(const RemoteSlice& slice) {
   return static_cast<uint32_t>(slice.key >> 32);
 }
@@ -37,19 +37,19 @@ inline bool OnControlPath(const RemoteSlice& slice) {
   return slice.base == 0 && static_cast<uint32_t>(slice.key) == 0;
 }
 
-// The way of one link. A *generation* is one life of it: prepare(), connect(), probe(), start(),
-// then fail(), and when it is drained() destroy(). What is pushed are messages, frames and parts of
-// writes, in order on each of a few streams. They stay here until the peer is known to have them,
-// beyond the end of a generation, too: in the next one what the peer has not received goes out
-// again.
+// The fast path of one link. A *generation* is one life of it: prepare(), connect(), probe(),
+// start(), then fail(), and destroy() once it is drained(). Messages are pushed to it, frames and
+// parts of writes, in order on each of a few streams. They stay here until the peer is known to
+// have them, even beyond the end of a generation: in the next one, what the peer has not received
+// is sent again.
 class FastPath {
  public:
   static constexpr uint32_t kMaxStreams = 8;
   using Counts = std::array<uint64_t, kMaxStreams>;
-  // Where the peer finds our ends, one for each stream; without any there are none.
+  // Where the peer finds our ends, one for each stream; without addresses there are none.
   struct Ends {
-    uint16_t credits = 0;            // messages of a stream that we have room for; the path's own
-    std::vector<Address> addresses;  // of some streams empty: they carry nothing this time
+    uint16_t credits = 0;            // how many messages of a stream we have room for
+    std::vector<Address> addresses;  // an empty one: that stream carries nothing this time
     // Ports that the streams are spread over: stream i has its end at port i % ports.
     uint8_t ports = 1;
   };
@@ -59,16 +59,17 @@ class FastPath {
   // Makes new ends. Not ok: there are none afterwards.
   virtual Status prepare() = 0;
   virtual Ends ends() const = 0;
-  // To the peer's ends of this generation. The first time the smaller number of streams is settled.
-  // It may take seconds until connected(); kFailed tells of what is found out by then.
+  // To the peer's ends of this generation. The first call settles the number of streams: the
+  // smaller of both ends'. It may take seconds until connected(); kFailed reports a failure before
+  // that.
   virtual Status connect(const Ends& peer) = 0;
   virtual bool connected() const = 0;
-  // Sends what means nothing; proved() once all connected streams have carried it to the peer.
+  // Sends empty messages; proved() once all connected streams have carried theirs to the peer.
   virtual Status probe() = 0;
   virtual bool proved() const = 0;
   // From now on pump() sends.
   virtual void start() = 0;
-  // False: some of the streams do not carry, which might in another generation.
+  // False: some streams do not carry now, but might in another generation.
   virtual bool complete() const { return true; }
   // Ends the generation; drained() once neither side's traffic touches any memory. destroy() makes
   // sure of that, at any time.
@@ -76,34 +77,34 @@ class FastPath {
   virtual bool failed() const = 0;
   virtual bool drained() const = 0;
   virtual void destroy() = 0;
-  // The control path carries the link now: destroys, gives back what was lent, and returns the
-  // frames that the peer does not have, oldest first. The path is as new afterwards, at both ends:
-  // its messages are numbered from the beginning.
+  // Hands the link over to the control path: destroys, gives back what was lent, and returns the
+  // frames that the peer does not have, oldest first. Both ends start afresh afterwards: messages
+  // are numbered from the beginning.
   virtual std::vector<WireBytes> give_up() = 0;
-  // For people; `in_use` is the link's to say.
+  // For people. The link sets `in_use`.
   virtual PathStats stats() const = 0;
-  // For people: what it is, once started.
+  // For people: what carries it, once started.
   virtual std::string carrier() const = 0;
 
   // -- messages
-  // How many have come, by stream.
+  // How many have been received, by stream.
   virtual Counts received() const = 0;
-  // The peer has so many of ours. Between generations. False: it cannot be so.
+  // The peer has received this many of ours. Between generations. False: that is impossible.
   virtual bool acknowledge(const Counts& received) = 0;
   // How many have been pushed, to all streams. Frames go over one at a time.
   virtual uint64_t pushed() const = 0;
-  // How many frames of these are in memory of this process alone, and would end with it.
+  // How many of these frames are only in this process's memory, and would be lost with it.
   virtual uint64_t unsent() const = 0;
-  // True once the peer has all of them; request_acknowledgement() lets that be known soon.
+  // True once the peer has all of them. request_acknowledgement() makes that known soon.
   virtual bool empty() const = 0;
   virtual void request_acknowledgement() = 0;
-  // Shows the peer that this process lives, by kHeartbeat there. Of devices that leave the host.
+  // Shows the peer (as kHeartbeat) that this process is alive. For devices that leave the host.
   virtual void send_heartbeat() {}
   // False: no room now.
   virtual bool push_frame(const FrameBytes& frame) = 0;
   // `from` is lent until take_written() has the number, or forget_lent() or give_up().
   virtual void push_write(uint32_t number, const RemoteSlice& to, LocalSlice from) = 0;
-  // Sends what can be sent. Not ok if the path cannot go on.
+  // Sends what can be sent now. Not ok if the path cannot go on.
   virtual Status pump() = 0;
   // Writes that the peer has as a whole.
   virtual std::vector<uint32_t> take_written() = 0;
@@ -135,7 +136,7 @@ struct FastEvent {
     kHeartbeat,  // the peer's process lives
     kStray,      // something was written into a slice that is not exposed
     kFailed,     // `text` says why
-    kFewerEnds,  // some are lost, as `text` says; the others carry in another generation
+    kFewerEnds,  // some are lost, `text` says why; the others can carry in another generation
     kMoreEnds,   // the path could have more of them in another generation
   };
   Kind kind = Kind::kProgress;
@@ -146,27 +147,27 @@ struct FastEvent {
   const char* text = "";  // lent until the event has been dealt with
 };
 
-// What the paths of one process share.
+// What the fast paths of one process share.
 class FastDevice {
  public:
   virtual ~FastDevice() = default;
 
   // For people.
   virtual const std::string& description() const = 0;
-  // Null: any memory will do, so that of the control transport is as good.
+  // Null: any memory will do, including that of the control transport.
   virtual MemoryDomain* memory() = 0;
   virtual const TransportStats& stats() const = 0;
   virtual std::unique_ptr<FastPath> make_path() = 0;
   // The next thing that has happened. False at the end of a batch, or when all is quiet.
   virtual bool poll(FastEvent& event) = 0;
-  // Returns the path that may have to tell its peer so, to be pumped; null if it is gone.
+  // Returns the path to pump, because it may have to tell its peer; null if it is gone.
   virtual FastPath* release(const FastLease& lease) = 0;
-  // Over a network that may live while that of the control path does not.
+  // True if its network may work while that of the control path does not.
   virtual bool leaves_host() const { return false; }
   virtual WaitHandle wait_handle() = 0;
   // Call before sleeping on the handle. False: something may wait already, poll() first.
   virtual bool arm() = 0;
-  // Not ok while no path can work; says why.
+  // Not ok while no path can work, with the reason.
   virtual Status health(Instant now) = 0;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// L1, beside port.h: reliable-connection queue pairs of one port of one RDMA device, as
-// the verbs have them, in plain structs. The rc transport is written against this; the verbs
-// plug-in implements it with libibverbs, the simulator in virtual time. One completion queue serves
-// all queue pairs, and so does one receive queue, where the device can share one. Used by one
-// thread at a time; nothing waits.
+// Reliable-connection queue pairs of one port of one RDMA device, as in the verbs, in plain
+// structs. The rc transport is written against this; the verbs plug-in implements it with
+// libibverbs, the simulator in virtual time. One completion queue serves all queue pairs, and so
+// does one receive queue where the device can share one. Used by one thread at a time; nothing
+// waits.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +32,11 @@ struct RdmaLimits {
   uint32_t max_receive_requests = 0;  // outstanding in one receive queue
 };
 
-// No more receive requests are posted, into whatever queue, for each queue pair: the completion
-// queue has room for so many.
+// At most this many receive requests are posted for each queue pair, into whatever queue: the
+// completion queue has room for no more.
 inline constexpr uint32_t kMaxReceivesPerQueuePair = 32;
 
-// Ids of requests are below this: the device keeps a bit for itself.
+// Request ids are below this: the device uses the top bit.
 inline constexpr uint64_t kRequestIdLimit = uint64_t{1} << 63;
 
 // Registered memory. Its keys are valid until deregister() returns.
@@ -51,7 +51,7 @@ enum class RemoteAccess : uint8_t { kNone, kWrite };
 struct SendRequest {
   enum class Kind : uint8_t { kSend, kWrite, kWriteWithImmediate };
   Kind kind = Kind::kSend;
-  // Copies the payload while posting (at most max_inline_bytes); local_key is not looked at.
+  // Copies the payload while posting (at most max_inline_bytes); local_key is ignored.
   bool inlined = false;
   // Asks for a completion when successful. A failed or flushed request always completes.
   bool signaled = false;
@@ -71,8 +71,8 @@ struct ReceiveRequest {
 
 enum class CompletionStatus : uint8_t {
   kSuccess,
-  // The queue pair had failed before this request was served. Some devices (Soft-RoCE) say no more
-  // than this of a request that they could not send themselves.
+  // The queue pair had failed before this request was served. Some devices (Soft-RoCE) also report
+  // a request that they could not send themselves as flushed.
   kFlushed,
   kRetryExceeded,     // no acknowledgement: the peer's host, its queue pair or the path is gone
   kReceiverNotReady,  // the peer had no receive request for too long
@@ -87,8 +87,8 @@ struct WorkCompletion {
   enum class Kind : uint8_t { kSend, kReceive, kReceiveImmediate, kConnect };
   Kind kind = Kind::kSend;  // kSend also stands for writes; of failed receives kReceive
   CompletionStatus status = CompletionStatus::kSuccess;
-  // number() of the one it happened on; kNoQueuePair once that is destroyed, for another one may
-  // have its number by then.
+  // number() of the queue pair it happened on; kNoQueuePair once that is destroyed, because another
+  // one may have its number by then.
   uint32_t queue_pair = kNoQueuePair;
   uint32_t bytes = 0;  // received
   uint32_t immediate = 0;
@@ -100,29 +100,30 @@ struct WorkCompletion {
 // all that is outstanding completes as kFlushed, nothing more arrives, nothing of the peer lands.
 class RdmaQueuePair {
  public:
-  // Takes the device's hands off all memory. Receives that have completed are still polled: their
-  // requests belong to the device. Those of a queue of its own may be, too, and mean nothing then.
+  // Afterwards the device touches no memory any more. Receives that have completed are still
+  // polled, because shared requests belong to the device. Those of its own receive queue may be,
+  // too; ignore them.
   virtual ~RdmaQueuePair() = default;
 
   virtual uint32_t number() const = 0;
-  // What the peer's connect() takes: GID, number, first packet number, MTU.
+  // The argument of the peer's connect(): GID, number, first packet number, MTU.
   virtual Address address() const = 0;
-  // Once per queue pair. Not ok for what is no such address. Else it begins, and takes as long as
-  // the system needs to find the peer's hardware address, a second or more if nobody answers; the
-  // completion kConnect tells how it ended, unless fail() was called before. Nothing is sent
-  // to the peer, which so may turn out to be unreachable later. Its requests are served from that
-  // completion on, or somewhat earlier: it must not be told of the connection before.
+  // Once per queue pair. Not ok if `peer` is not such an address. Otherwise connecting begins, and
+  // takes as long as the system needs to find the peer's hardware address, a second or more if
+  // nobody answers. The completion kConnect reports the result, unless fail() was called before.
+  // Nothing is sent to the peer, so it may turn out to be unreachable later. Its requests are
+  // served from about that completion on, never later: do not tell it of the connection before.
   virtual Status connect(const Address& peer) = 0;
-  // Once connected, or failed. Accepts a prefix of the batch, as far as the send queue has room,
-  // and returns its length. 0 also once the device refuses to work. On a failed queue pair some
-  // devices accept and flush requests, others (bnxt_re of rdma-core before 47) refuse them.
+  // Once connected, or failed. Accepts a prefix of the batch for which the send queue has room, and
+  // returns its length; also 0 once the device refuses to work. On a failed queue pair some devices
+  // accept and flush requests, others (bnxt_re of rdma-core before 47) refuse them.
   virtual size_t post(std::span<const SendRequest> batch) = 0;
-  // Into its own receive queue, also before connect(); the accepted prefix. Only where none is
-  // shared. Requests that a failed queue pair has complete as kFlushed.
+  // Into its own receive queue, also before connect(), and only where none is shared. Returns the
+  // length of the accepted prefix. Requests of a failed queue pair complete as kFlushed.
   virtual size_t post_receives(std::span<const ReceiveRequest> batch) = 0;
-  // To the error state. On return nothing of the peer lands any more, but for the packet that
-  // Soft-RoCE may be at on another processor: that one ends before the queue pair is destroyed, or
-  // the memory deregistered.
+  // Moves to the error state. On return nothing from the peer lands any more, except one packet
+  // that Soft-RoCE may be processing on another processor; it finishes before the queue pair is
+  // destroyed or the memory deregistered.
   virtual void fail() = 0;
 };
 
@@ -133,19 +134,19 @@ class RdmaDevice {
   virtual RdmaLimits limits() const = 0;
   // For people: "mlx5_0 port 1, GID 3 (192.0.2.1, RoCE v2)".
   virtual const std::string& description() const = 0;
-  // kNetwork with the cure when the system refuses (locked-memory limit).
+  // kNetwork, with the cure, when the system refuses (locked-memory limit).
   virtual Result<MemoryRegion> register_memory(std::span<std::byte> memory,
                                                RemoteAccess access) = 0;
   virtual void deregister(const MemoryRegion& region) = 0;
   virtual Result<std::unique_ptr<RdmaQueuePair>> create_queue_pair() = 0;
-  // Into the shared receive queue, where there is one; the accepted prefix.
+  // Into the shared receive queue, if any. Returns the length of the accepted prefix.
   virtual size_t post_receives(std::span<const ReceiveRequest> batch) = 0;
   // Completions of all queue pairs, oldest first; those of one queue pair are in order.
   virtual size_t poll(std::span<WorkCompletion> completions) = 0;
   // Call before sleeping on the handle. False: something may wait already, poll() first.
   virtual bool arm() = 0;
   virtual WaitHandle wait_handle() = 0;
-  // Not ok while the port is down or once the device is gone; says which event told so.
+  // Not ok while the port is down or once the device is gone; names the event that reported it.
   virtual Status health() = 0;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// L2: a reliable path to one peer (Link) and the process's set of them (Transport). Two verbs only:
-// ordered small frames, and placed writes into memory that the receiver has exposed. RC queue pairs
-// have both natively; over datagrams the reliability layer offers them; the simulator models them.
-// Used by one thread at a time. All effects leave through poll().
+// A reliable link to one peer (Link) and the process's set of links (Transport). There are only two
+// verbs: ordered small frames, and placed writes into memory that the receiver has exposed. RC
+// queue pairs have both natively, the reliability layer offers them over datagrams, and the
+// simulator models them. Used by one thread at a time. All effects are reported by poll().
 #pragma once
 
 #include <array>
@@ -90,7 +90,7 @@ struct LinkContact {
   bool ever_heard = false;
   bool established = false;             // the peer has opened its side, too
   Obstacle obstacle = Obstacle::kNone;  // since it was last heard
-  // After a silence of this the peer is asked for a sign of life.
+  // After this long without hearing from it, the peer is asked for a sign of life.
   Duration heartbeat_interval = std::chrono::milliseconds(500);
 };
 
@@ -103,9 +103,8 @@ class Link {
   // order, each once. False: no room now, try again after the next poll(). Allowed before the peer
   // has answered, and a no-op returning true once the link is down.
   virtual bool send_frame(const FrameBytes& frame) = 0;
-  // How many frames, at most, would be lost if this process ended now, though the network lost
-  // nothing: accepted, but not yet sent, or in memory of this process alone. Of a link that went
-  // down: when it did.
+  // How many frames, at most, would be lost if this process ended now and the network lost nothing:
+  // accepted but not yet sent, or only in this process's memory. Once a link is down: as of then.
   virtual uint64_t unsent_frames() const = 0;
   // Writes all of `from` into `to` (equal sizes, at least 1 byte). `from` is lent, and only read,
   // until Written{token} or close(). False: the bounded queue of writes is full.
@@ -122,16 +121,16 @@ class Link {
   // ok until Down was polled; then why: with a reporter if the peer has closed its end because of
   // an error, in that rank's words.
   virtual const Status& status() const = 0;
-  // The peer has shown itself alive in a way that this link does not see: it is not silent. Not
-  // what its system or device does by itself.
+  // The peer's process has shown itself alive in a way that this link does not see, so it is not
+  // silent. What its system or device does on its own does not count.
   virtual void vouch(Instant /*now*/) {}
-  // Of links that know.
+  // nullopt from links that do not know.
   virtual std::optional<LinkContact> contact() const { return std::nullopt; }
-  // The ways that it has taken, of links that know. For people: allocates.
+  // The paths that it has used; empty from links that do not know. For people: allocates.
   virtual std::vector<PathStats> path_stats() const { return {}; }
 };
 
-// Of a link that is down: its peer wanted no more of it.
+// Whether a link is down because its peer closed it in good order.
 inline bool LeftInGoodOrder(const Status& down) {
   return down.code() == StatusCode::kPeerLeft && !down.reporter();
 }
@@ -140,18 +139,18 @@ struct TransportLimits {
   size_t max_frame_bytes = 0;
   // Writes shorter than this gain nothing over frames; the messenger's eager limit is derived.
   size_t preferred_eager_bytes = 0;
-  // So many eager messages in place of a longer one cost less than the round trip of asking. On
+  // Up to this many eager messages in place of a longer one cost less than a rendezvous. On
   // loopback two of 32 KiB took 0.6 to 0.9 of the time of one of 64 KiB; four gained nothing.
   uint32_t eager_pieces = 2;
-  // Longer messages take several writes, so that a few of these are what the memory of one message
-  // costs: what a device must have registered, and what else would hold up everything in between.
+  // Longer messages take several writes, so that one message ties up the memory of only a few of
+  // them: a device must have it registered, and longer writes would hold up everything behind them.
   size_t max_write_bytes = SIZE_MAX;
-  // Of large messages to one peer; more gain nothing. Each end may have its own.
+  // Large messages to one peer; more gain nothing. The two ends may differ.
   uint32_t messages_in_flight = UINT32_MAX;
-  // An operation of at most so many lanes gains if a lane's neighbouring steps overlap, so that no
-  // message waits for a word from the other end. Packets of both directions carry such words along:
-  // over UDP on one host 256 KiB to 1 MiB took 0.8 to 1.0 of the time, with 2, 3 and 4 ranks on two
-  // cores; more lanes fill the time themselves, but not where words take long.
+  // Operations of up to this many lanes gain if a lane's neighbouring steps overlap, so that no
+  // message waits for a clear-to-send, which travels with packets of the other direction. Over UDP
+  // on one host 256 KiB to 1 MiB took 0.8 to 1.0 of the time, with 2, 3 and 4 ranks on two cores.
+  // More lanes fill the waiting time themselves, unless the round trip is long.
   uint32_t overlapping_lanes = 3;
 };
 
@@ -162,8 +161,8 @@ struct Event {
     kLanded,   // an exposed slice has been written completely
     kDown,     // link->status() says why; nothing else will come from this link
     kNotice,   // `frame` holds a notice (see Transport::notify); link is null
-    // A peer opens `incoming`, which is not open here: open() it too, if it is one of ours, so that
-    // the peer can deliver what it has sent and go. Repeated while the peer asks. Link is null.
+    // A peer opens `incoming`, which is not open here: if it is one of ours, open() it too, so that
+    // the peer can deliver what it has sent and leave. Repeated while the peer asks. Link is null.
     kIncoming,
   };
   Kind kind = Kind::kFrame;
@@ -173,18 +172,18 @@ struct Event {
   LinkId incoming;
 };
 
-// Allocates memory that the transport can send from and receive into without extra cost, and gets
-// ready to use memory of others. For transports that need no registration the first are plain
-// cache-line-aligned allocations, and the second is nothing.
+// Allocates memory that the transport can send from and receive into without extra cost, and
+// registers memory of others. Transports that need no registration make plain cache-line-aligned
+// allocations, and do nothing for the memory of others.
 class MemoryDomain {
  public:
-  // Less is not worth announcing: copying it costs less, registered or not.
+  // Smaller memory is not worth announcing: copying it costs less, registered or not.
   static constexpr size_t kLeastAnnouncedBytes = size_t{16} << 10;
   virtual ~MemoryDomain() = default;
   virtual Result<LocalSlice> allocate(size_t bytes) = 0;
   virtual void free(LocalSlice slab) = 0;
-  // Slices of this memory may be lent with the registration that comes back, until withdraw(), by
-  // when they all have to be back. `writable`: links may expose them, too.
+  // Slices of this memory may be lent with the returned registration until withdraw(), before which
+  // all of them must have been given back. `writable`: links may expose them, too.
   virtual RegistrationId announce(std::span<std::byte> /*memory*/, bool /*writable*/) {
     return kUnregistered;
   }
@@ -230,8 +229,9 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  virtual TransportLimits limits() const = 0;  // of links to whomever
-  // Of links between these peers and us; the same at their ends if they ask for the same processes.
+  virtual TransportLimits limits() const = 0;  // of a link to any peer
+  // Of links between these peers and us. Their ends get the same if they ask for the same
+  // processes.
   virtual TransportLimits limits_towards(std::span<const Address> /*peers*/) const {
     return limits();
   }
@@ -245,13 +245,13 @@ class Transport {
   virtual Result<Link*> open(const LinkId& id, const Address& peer, Duration connect_timeout,
                              Instant now) = 0;
   // Best effort, unordered, without a link: at most limits().max_frame_bytes and kMaxNoticeBytes.
-  // For telling a group's ranks that nobody talks to that the group has failed.
+  // It tells ranks to which there is no link that the group has failed.
   static constexpr size_t kMaxNoticeBytes = 512;
   virtual void notify(const Address& peer, std::span<const std::byte> notice) = 0;
   // Moves packets and timers, then reports up to `events.size()` events, fewer when all is quiet.
   virtual size_t poll(Instant now, std::span<Event> events) = 0;
-  // Sends what links were given since the last poll(), and what peers wait to hear, as far as it
-  // may go now: for whoever may not poll() again soon. What is not urgent may stay.
+  // Sends what links were given since the last poll() and what peers are waiting for, as far as it
+  // may be sent now. For a caller that may not poll() again soon. What is not urgent may stay.
   virtual void transmit(Instant now) = 0;
   // True while a closed link still has frames to deliver to a peer that lives.
   virtual bool lingering() const = 0;
