@@ -112,7 +112,7 @@ class RdmaQueuePair {
   // takes as long as the system needs to find the peer's hardware address, a second or more if
   // nobody answers. The completion kConnect reports the result, unless fail() was called before.
   // Nothing is sent to the peer, so it may turn out to be unreachable later. Its requests are
-  // served from about that completion on, never later: do not tell it of the connection before.
+  // served from that completion on, or slightly earlier; do not tell it of the connection before.
   virtual Status connect(const Address& peer) = 0;
   // Once connected, or failed. Accepts a prefix of the batch for which the send queue has room, and
   // returns its length; also 0 once the device refuses to work. On a failed queue pair some devices
