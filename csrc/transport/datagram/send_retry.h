@@ -1,37 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 
+#include "base/backoff.h"
 #include "base/time.h"
 
 namespace rocecoll {
 
-// When to offer the port again what it had no room for: soon at first, then with a doubling
-// interval, since a device that is paused may stay so for long.
+// When to offer the port again what it had no room for. The first retry is soon; later ones back
+// off, since flow control may pause a device for long.
 class SendRetry {
  public:
   // About what a 10 Gbit/s device needs for half a batch.
   static constexpr Duration kFirst = std::chrono::microseconds(50);
-  // A hundred wake-ups a second cost nothing, and this much later no timer is missed.
+  // A hundred wake-ups a second cost nothing, and no timer notices being this late.
   static constexpr Duration kMost = std::chrono::milliseconds(10);
-  // A full buffer empties within milliseconds. After this long somebody should be told, once.
+  // A full buffer empties within milliseconds. A refusal that lasts this long is worth one message.
   static constexpr Duration kWorthTelling = std::chrono::seconds(1);
 
   void on_refused(Instant now) {
     if (at_ == kNever) {
       since_ = now;
       told_ = false;
-      interval_ = kFirst;
+      interval_.reset();
     } else if (now < at_) {
       return;  // tried before its time, because something else happened
-    } else {
-      interval_ = std::min(2 * interval_, kMost);
     }
-    at_ = now + interval_;
+    at_ = now + interval_.next();
   }
-  // It took something.
+  // The port took something.
   void on_accepted() { at_ = kNever; }
   // kNever while nothing waits.
   Instant at() const { return at_; }
@@ -43,7 +41,7 @@ class SendRetry {
 
  private:
   Instant at_ = kNever;
-  Duration interval_ = kFirst;
+  Backoff interval_{kFirst, kMost};
   Instant since_{};
   bool told_ = false;
 };

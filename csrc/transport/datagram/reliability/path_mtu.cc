@@ -23,7 +23,7 @@ void PathMtu::open(size_t base_bytes, size_t route_limit_bytes, Instant now) {
   base_ = proven_ = base_bytes;
   route_limit_ = size_ = route_limit_bytes;
   black_hole_ = BlackHoleDetector(base_bytes);
-  raise_at_ = now + raise_interval_;
+  raise_at_ = now + raise_interval_.delay();
 }
 
 void PathMtu::set_route_limit(size_t bytes) {
@@ -68,7 +68,7 @@ bool PathMtu::check(Instant now) {
   refuted_at_ = black_hole_.last_lost();
   black_hole_.reset();
   size_ = proven_ = base_;
-  raise_interval_ = kRaiseInterval;
+  raise_interval_.reset();
   fell_ = true;
   start_search();
   return true;
@@ -120,14 +120,14 @@ void PathMtu::grow(Instant now, size_t bytes) {
   size_ = bytes;
   too_large_ = std::max(too_large_, size_ + 1);
   failures_ = 0;
-  raise_interval_ = kRaiseInterval;
+  raise_interval_.reset();
   conclude(now);
 }
 
 void PathMtu::conclude(Instant now) {
   if (!searching_ || too_large_ - size_ > 1 + size_ / kPrecision) return;
   searching_ = false;
-  raise_at_ = now + raise_interval_;
+  raise_at_ = now + raise_interval_.delay();
   if (fell_ && size_ < limit() && size_ != told_) {
     news_ = true;
     told_ = size_;
@@ -138,9 +138,9 @@ void PathMtu::conclude(Instant now) {
 void PathMtu::raise(Instant now) {
   if (!searching_ && size_ < limit()) {
     start_search();
-    raise_interval_ = std::min(raise_interval_ * 2, kMaxRaiseInterval);
+    raise_interval_.grow();
   }
-  raise_at_ = now + raise_interval_;
+  raise_at_ = now + raise_interval_.delay();
 }
 
 bool PathMtu::take_news() {

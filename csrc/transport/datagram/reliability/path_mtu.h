@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/backoff.h"
 #include "base/time.h"
 #include "transport/datagram/reliability/black_hole_detector.h"
 
@@ -94,7 +95,7 @@ class PathMtu {
   uint32_t failures_ = 0;    // of probes of the current size
   size_t probe_ = 0;         // in flight; 0: none
   Instant raise_at_{};
-  Duration raise_interval_ = kRaiseInterval;
+  Backoff raise_interval_{kRaiseInterval, kMaxRaiseInterval};
   bool fell_ = false;  // this search follows a black hole
   bool news_ = false;
   size_t told_ = 0;

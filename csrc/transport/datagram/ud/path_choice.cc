@@ -20,7 +20,7 @@ void PathChoice::ask(Instant now) {
   nonce_ = EntropyId();
   answered_ = false;
   hellos_ = 0;
-  interval_ = kFirstInterval;
+  hello_interval_.reset();
   next_at_ = now;
 }
 
@@ -29,7 +29,7 @@ void PathChoice::prove(Instant now) {
   state_ = State::kProving;
   nonce_ = EntropyId();
   probes_ = 0;
-  interval_ = kFirstInterval;
+  probe_interval_.reset();
   next_at_ = now;
 }
 
@@ -44,12 +44,12 @@ void PathChoice::doubt(Instant now) {
 
 void PathChoice::rest(Instant now, PathNews why) {
   // A path that worked for long gets its first chance again soon.
-  if (uses_ud() && now - proven_at_ > kLongestRest) next_rest_ = kFirstRest;
+  if (uses_ud() && now - proven_at_ > kLongestRest) rest_.reset();
   state_ = State::kResting;
   wanted_ = false;
   rested_at_ = now;
-  next_at_ = now + (why == PathNews::kNoPort ? kLongestRest : next_rest_);
-  next_rest_ = std::min(2 * next_rest_, kLongestRest);
+  const Duration delay = rest_.next();
+  next_at_ = now + (why == PathNews::kNoPort ? kLongestRest : delay);
   say(why);
 }
 
@@ -102,7 +102,7 @@ void PathChoice::on_question(Instant now, bool knows_us) {
   if (state_ == State::kAsking && answered_ && peer_knows_us_) {
     prove(now);
   } else if (state_ == State::kAsking) {
-    interval_ = kFirstInterval;
+    hello_interval_.reset();
     next_at_ = std::min(next_at_, std::max(now, asked_at_ + kFirstInterval));
   } else if (state_ == State::kUsing && now >= doubt_questions_at_) {
     doubt_questions_at_ = now + kFirstRest;  // it may hear nothing of us
@@ -144,11 +144,6 @@ void PathChoice::on_own_port_up(Instant now) {
   if (state_ == State::kPortDown) ask(now);
 }
 
-void PathChoice::back_off(Instant now, Duration longest) {
-  next_at_ = now + interval_;
-  interval_ = std::min(2 * interval_, longest);
-}
-
 void PathChoice::on_timer(Instant now, bool drained) {
   if (now < deadline()) return;
   switch (state_) {
@@ -157,7 +152,7 @@ void PathChoice::on_timer(Instant now, bool drained) {
       return;
     case State::kAsking:
       if (hellos_ == kMaxHellos) return rest(now, PathNews::kNoAnswer);
-      if (interval_ == kLastHelloInterval) {
+      if (hello_interval_.capped()) {
         // The peer has no traffic for us; it will ask when it has.
         if (answered_ && !wanted_) {
           state_ = State::kIdle;
@@ -168,7 +163,8 @@ void PathChoice::on_timer(Instant now, bool drained) {
       hello_due_ = true;
       ++hellos_;
       asked_at_ = now;
-      return back_off(now, kLastHelloInterval);
+      next_at_ = now + hello_interval_.next();
+      return;
     case State::kProving:
       if (probes_ == kMaxProbes) {
         if (drained) rest(now, PathNews::kNotThrough);
@@ -176,7 +172,8 @@ void PathChoice::on_timer(Instant now, bool drained) {
       }
       probe_due_ = true;
       ++probes_;
-      return back_off(now, kLastProbeInterval);
+      next_at_ = now + probe_interval_.next();
+      return;
     case State::kUsing:
       if (!unheard_) unheard_since_ = kNever;
       if (unheard_ && drained) doubt(now);

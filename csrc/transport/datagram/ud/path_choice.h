@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/backoff.h"
 #include "base/time.h"
 #include "transport/datagram/ud/path_wire.h"
 
@@ -75,7 +76,7 @@ class PathChoice {
   void on_own_port_up(Instant now);
   // Probes would tell nothing: the system does not know the way to the peer's port yet.
   bool proving() const { return state_ == State::kProving; }
-  void on_way_unknown(Instant now) { back_off(now, kLastProbeInterval); }
+  void on_way_unknown(Instant now) { next_at_ = now + probe_interval_.next(); }
   // At deadline(). `drained`: all that UD has received so far has been reported.
   void on_timer(Instant now, bool drained);
 
@@ -109,7 +110,6 @@ class PathChoice {
     return probes_ >= kDoubtProbes && probes_past_answer_ >= kProbesPastAnswer;
   }
   void say(PathNews news);
-  void back_off(Instant now, Duration longest);
 
   const bool failover_;
   State state_ = State::kIdle;
@@ -120,7 +120,8 @@ class PathChoice {
   uint32_t probes_ = 0;    // unanswered
   uint32_t probes_past_answer_ = 0;
   uint64_t nonce_ = 0;  // of all questions since the state began
-  Duration interval_{};
+  Backoff hello_interval_{kFirstInterval, kLastHelloInterval};
+  Backoff probe_interval_{kFirstInterval, kLastProbeInterval};
   Instant next_at_ = kNever;  // of the next question
   Instant asked_at_{};
   Instant rested_at_{};
@@ -128,7 +129,7 @@ class PathChoice {
   Instant doubt_questions_at_{};  // from then on a question of the peer makes a doubt
   bool unheard_ = false;          // sent over UD, and nothing heard since
   Instant unheard_since_ = kNever;
-  Duration next_rest_ = kFirstRest;
+  Backoff rest_{kFirstRest, kLongestRest};
   bool renewal_due_ = false;
   bool hello_due_ = false;
   bool probe_due_ = false;
