@@ -10,7 +10,6 @@
 #include "transport/datagram/congestion/delivery_rate.h"
 #include "transport/datagram/congestion/flight_bound.h"
 #include "transport/datagram/congestion/longer_path.h"
-#include "transport/datagram/congestion/proven_flight.h"
 #include "transport/datagram/congestion/random_loss.h"
 #include "transport/datagram/congestion/round_meter.h"
 
@@ -55,39 +54,51 @@ TEST(DeliveryRate, OfABucketIsWhatQueuesPass) {
   EXPECT_EQ(rate.most(), 100e6);
 }
 
-TEST(FlightBound, IsWhatOverflowedAndGrowsAgain) {
+TEST(FlightBound, HoldsWhatOverflowedAndGrowsAgain) {
   FlightBound bound;
   bound.on_sent(1'000'000);
-  bound.on_round(false, kPacketBytes);
-  EXPECT_TRUE(std::isinf(bound.bytes()));
+  bound.end_round(false, kPacketBytes);
+  EXPECT_TRUE(std::isinf(bound.held()));
   bound.on_sent(500'000);
-  bound.on_round(true, kPacketBytes);
-  EXPECT_EQ(bound.bytes(), 700'000) << "the round before made it overflow";
-  bound.on_round(true, kPacketBytes);
-  EXPECT_EQ(bound.bytes(), 700'000) << "cut twice for one overflow";
-  for (int i = 0; i < 5; ++i) bound.on_round(false, kPacketBytes);
-  EXPECT_EQ(bound.bytes(), 700'000) << "grew although less was in flight";
+  bound.end_round(true, kPacketBytes);
+  EXPECT_EQ(bound.held(), 700'000) << "the round before made it overflow";
+  bound.end_round(true, kPacketBytes);
+  EXPECT_EQ(bound.held(), 700'000) << "cut twice for one overflow";
+  for (int i = 0; i < 5; ++i) bound.end_round(false, kPacketBytes);
+  EXPECT_EQ(bound.held(), 700'000) << "grew although less was in flight";
   for (int i = 0; i < 12; ++i) {
-    bound.on_sent(static_cast<uint64_t>(bound.bytes()));
-    bound.on_round(false, kPacketBytes);
+    bound.on_sent(static_cast<uint64_t>(bound.held()));
+    bound.end_round(false, kPacketBytes);
   }
-  EXPECT_GT(bound.bytes(), 1'000'000);
-  for (int i = 0; i < 100; ++i) bound.on_round(true, kPacketBytes);
-  EXPECT_EQ(bound.bytes(), 4 * kPacketBytes);
+  EXPECT_GT(bound.held(), 1'000'000);
+  for (int i = 0; i < 100; ++i) bound.end_round(true, kPacketBytes);
+  EXPECT_EQ(bound.held(), 4 * kPacketBytes);
 }
 
-TEST(ProvenFlight, IsTheMostOfRoundsThatAreOver) {
-  ProvenFlight proven;
-  proven.on_sent(10'000);
-  EXPECT_TRUE(std::isinf(proven.bytes()));
-  proven.on_round();
-  EXPECT_EQ(proven.bytes(), 10'000);
-  proven.on_sent(20'000);
-  proven.on_sent(15'000);
-  EXPECT_EQ(proven.bytes(), 10'000) << "nothing of this round has come back yet";
-  proven.on_round();
-  proven.on_round();
-  EXPECT_EQ(proven.bytes(), 20'000) << "forgotten by a round that sent nothing";
+TEST(FlightBound, HasTriedTheMostOfRoundsThatAreOver) {
+  FlightBound bound;
+  bound.on_sent(10'000);
+  EXPECT_TRUE(std::isinf(bound.tried()));
+  bound.end_round(false, kPacketBytes);
+  EXPECT_EQ(bound.tried(), 10'000);
+  bound.on_sent(20'000);
+  bound.on_sent(15'000);
+  EXPECT_EQ(bound.tried(), 10'000) << "nothing of this round has come back yet";
+  bound.end_round(false, kPacketBytes);
+  bound.end_round(false, kPacketBytes);
+  EXPECT_EQ(bound.tried(), 20'000) << "forgotten by a round that sent nothing";
+}
+
+TEST(FlightBound, ForgetsWhatOverflowedButNotWhatWasTried) {
+  FlightBound bound;
+  bound.on_sent(100'000);
+  bound.end_round(true, kPacketBytes);
+  EXPECT_EQ(bound.held(), 70'000);
+  bound.on_sent(200'000);
+  bound.forget_held();
+  EXPECT_TRUE(std::isinf(bound.held()));
+  EXPECT_EQ(bound.tried(), 200'000);
+  EXPECT_EQ(bound.most(), 0);
 }
 
 // Trains of three packets, a millisecond from one to the next, and a second between the trains.

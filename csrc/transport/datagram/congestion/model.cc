@@ -14,29 +14,18 @@ constexpr double kBoundDeviations = 3;
 
 void ModelController::on_held_back(Instant now) {
   meter_.on_held_back(now);
-  held_back_ = paced(now) ? HeldBack::kByWindow : HeldBack::kByPacer;
-  if (held_back_ == HeldBack::kByWindow) pacer().forgive();
+  const bool by_window = paced(now);
+  sending_.on_held_back(by_window);
+  if (by_window) pacer().forgive();
 }
 
 SendStamp ModelController::take_sent(Instant now, uint64_t bytes) {
-  // What a flight delivered that ended while we got up late to go on with it still counts.
-  const bool waited = held_back_ == HeldBack::kByPacer;
-  const Duration late = waited ? now - release_at() : Duration{0};
-  const bool goes_on = held_back_ == HeldBack::kByWindow || late > kLeastRound;
-  const bool begins = bytes_in_flight() == bytes && !goes_on;
-  // Since it could have sent.
-  const Instant due = std::max(last_sent_at_, release_at());
-  if (last_sent_at_ != Instant{} && now - due > kLeastRound + rtts_.network()) rested_ = true;
-  if (held_back_ == HeldBack::kNot && now - due > kLeastRound && is_long()) meter_.on_idle();
-  held_back_ = HeldBack::kNot;
-  last_sent_at_ = now;
-  if (waited) {
-    lateness_ += (std::clamp(late, Duration{0}, Pacer::kMostLate) - lateness_) / 8;
-  }
+  const OwnSending::Gap gap = sending_.on_sent(now, release_at(), rtts_.network());
+  if (gap.idle && is_long()) meter_.on_idle();
   flight_bound_.on_sent(bytes_in_flight());
-  proven_flight_.on_sent(bytes_in_flight());
-  pacer().on_sent(now, bytes, waited);
-  if (begins) begin_round(now);
+  pacer().on_sent(now, bytes, gap.waited);
+  // What a flight delivered that ended while we got up late to go on with it still counts.
+  if (bytes_in_flight() == bytes && !gap.goes_on) begin_round(now);
   return meter_.stamp();
 }
 
@@ -54,7 +43,6 @@ void ModelController::restart(Instant now) {
   catch_up_ = {};
   startup_ = {};
   flight_bound_ = {};
-  proven_flight_ = {};
   contest_ = {};
   longer_path_ = {};
   last_pace_ = bound_ = drain_window_ = 0;
@@ -81,7 +69,7 @@ void ModelController::end_acknowledgement(Instant now, Instant arrived_at,
   // The end of a flight that is less than a round trip ends the round, too.
   const bool complete = round_trip || (is_long() && bytes_in_flight() == 0 &&
                                        meter_.round().train_time >= kLeastRound);
-  const bool measured = phase_ == Phase::kStartup || bytes_in_flight() == 0 ||
+  const bool measured = cycle_.phase() == Phase::kStartup || bytes_in_flight() == 0 ||
                         meter_.round().time(arrived_at) >= kLeastRound;
   if (complete && measured) end_round(arrived_at);
   advance(now);
@@ -107,16 +95,14 @@ void ModelController::end_round(Instant arrived_at) {
   // What queues mark bounds the flight sooner; where packets overtake each other, loss is declared
   // too soon at first.
   if (marks_.value() > 0 || rtts_.reorders()) {
-    flight_bound_ = {};
+    flight_bound_.forget_held();
   } else {
     // Less than the path holds fills a queue by its pace.
     const bool too_fast = told_by_trains() && flight_bound_.most() < path_bytes();
-    flight_bound_.on_round(!too_fast && random_loss_.surely_overflowed(round, kBoundDeviations),
-                           packet());
+    flight_bound_.end_round(!too_fast && random_loss_.surely_overflowed(round, kBoundDeviations),
+                            packet());
   }
-  proven_flight_.on_round();
-  ++rounds_in_phase_;
-  ++calm_rounds_;
+  cycle_.end_round();
   if (became_longer(arrived_at)) {
     rtts_.take_new_base(arrived_at, round.least_rtt);
     startup_ = {};
@@ -157,17 +143,18 @@ void ModelController::take_rate(Instant arrived_at, bool queued, bool overflow) 
   const bool trains = told_by_trains();
   double average = trains ? round.train_average() : round.average(arrived_at);
   if (trains && overflow) rates_.bound(average);
-  const bool steady = phase_ != Phase::kStartup && phase_ != Phase::kContest;
+  const Phase phase = cycle_.phase();
+  const bool steady = phase != Phase::kStartup && phase != Phase::kContest;
   if (steady && queued && shows_rate() && round.acked >= kRatePackets * packet()) {
-    rates_.take_queued(average, rested_);
+    rates_.take_queued(average, sending_.rested());
   }
   const bool met_queue = queued || marks_.any();
-  if (met_queue) rested_ = false;
+  if (met_queue) sending_.on_queue();
   // What arrives faster than it was paced was late, and passed at once: a token bucket that rested
   // lets its burst go at the line's rate, which is not the path's. Only from few packets at a time,
   // as many senders on a short path have, more than was paced is how the smaller ones gain.
-  const bool late = !met_queue && phase_ != Phase::kStartup &&
-                    (rested_ || round.acked > kLeastPackets * packet());
+  const bool late = !met_queue && phase != Phase::kStartup &&
+                    (sending_.rested() || round.acked > kLeastPackets * packet());
   if (late || trains) {
     average = std::min(average, std::max(pacer().rate(), last_pace_) / (1 - random_loss_.share()));
   }

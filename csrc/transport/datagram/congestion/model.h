@@ -8,12 +8,13 @@
 #include "transport/datagram/congestion/catch_up.h"
 #include "transport/datagram/congestion/congestion_controller.h"
 #include "transport/datagram/congestion/contest.h"
+#include "transport/datagram/congestion/cycle.h"
 #include "transport/datagram/congestion/delivery_rate.h"
 #include "transport/datagram/congestion/flight_bound.h"
 #include "transport/datagram/congestion/longer_path.h"
 #include "transport/datagram/congestion/mark_share.h"
+#include "transport/datagram/congestion/own_sending.h"
 #include "transport/datagram/congestion/probe_strength.h"
-#include "transport/datagram/congestion/proven_flight.h"
 #include "transport/datagram/congestion/random_loss.h"
 #include "transport/datagram/congestion/round_meter.h"
 #include "transport/datagram/congestion/round_trips.h"
@@ -57,14 +58,10 @@ class ModelController final : public CongestionController {
   double delivery_rate() const { return rates_.most(); }
 
  private:
-  enum class HeldBack : uint8_t { kNot, kByWindow, kByPacer };
-  enum class Phase : uint8_t { kStartup, kDrain, kUp, kDown, kCruise, kLookAtBase, kContest };
-  // A round trip, or as long as a shaper's burst may pass faster than its rate.
-  static constexpr Duration kLeastRound = std::chrono::microseconds(200);
+  using Phase = Cycle::Phase;
+  static constexpr Duration kLeastRound = RoundMeter::kLeastRound;
   // Of the rate that is used between probes, so that a queue empties.
   static constexpr double kMargin = 0.99;
-  // Rounds of a cruise before one that doubts random loss goes slower.
-  static constexpr uint32_t kSlowerFrom = 2;
 
   SendStamp take_sent(Instant now, uint64_t bytes) override;
   void take_acked(uint64_t bytes, Instant sent_at, const SendStamp& stamp) override;
@@ -95,7 +92,7 @@ class ModelController final : public CongestionController {
   // least round.
   bool is_long() const { return rtts_.known() && rtts_.base() >= kLeastRound; }
   // Whether a round trip is longer than anything but a queue makes it.
-  bool is_queue(Duration rtt) const { return rtts_.is_queue(rtt, burst_time_ + lateness_); }
+  bool is_queue(Duration rtt) const { return rtts_.is_queue(rtt, sending_.jitter()); }
   double rate() const;
   // What is in flight and in no queue of ours: what others' queues do to the way back makes it
   // longer.
@@ -113,28 +110,17 @@ class ModelController final : public CongestionController {
   CatchUp catch_up_;
   StartupGrowth startup_;
   FlightBound flight_bound_;
-  ProvenFlight proven_flight_;
   Contest contest_;
   LongerPath longer_path_;
 
-  Phase phase_ = Phase::kStartup;
-  uint32_t rounds_in_phase_ = 0;
-  uint32_t calm_rounds_ = 0;  // since the last probe
-  uint32_t doubtful_cycles_ = 0;
-  bool slower_ = false;  // in this cruise, from kSlowerFrom on
-  Instant look_until_{};
+  OwnSending sending_;
 
+  Cycle cycle_;
+  Instant look_until_{};
   double bound_ = 0;  // of the rate until the next probe; 0: none
   bool bound_by_marks_ = false;
   double drain_window_ = 0;  // what our share of the rate needs without the queue; 0: no queue
-
-  // Of what was sent.
-  HeldBack held_back_ = HeldBack::kNot;  // since the last packet
-  Instant last_sent_at_{};
-  bool rested_ = false;    // a token bucket may have filled, and no queue has shown it empty since
-  double last_pace_ = 0;   // the pacer's rate at the end of the round before
-  Duration burst_time_{};  // that a burst of ours takes at the bottleneck
-  Duration lateness_{};    // of our timers, smoothed
+  double last_pace_ = 0;     // the pacer's rate at the end of the round before
 };
 
 }  // namespace rocecoll

@@ -10,8 +10,6 @@ namespace {
 
 constexpr uint32_t kCruiseRounds = 6;
 constexpr uint32_t kMostDown = 3;
-// Of cycles with random loss, one in so many goes slower to see what it is: 1 % of the rate.
-constexpr uint32_t kCyclesToSlower = 8;
 // Of the rate that a queue leaves.
 constexpr double kQueueKept = 0.9;
 // Of random loss, before a probe is taken for too strong: with three, eight senders on a queue of
@@ -27,11 +25,7 @@ constexpr Duration kLookTime = std::chrono::milliseconds(2);
 }  // namespace
 
 void ModelController::enter(Phase phase) {
-  if (phase_ == Phase::kUp || phase_ == Phase::kStartup) calm_rounds_ = 0;
-  phase_ = phase;
-  rounds_in_phase_ = 0;
-  slower_ = phase == Phase::kCruise && random_loss_.doubtful() &&
-            ++doubtful_cycles_ % kCyclesToSlower == 0;
+  cycle_.enter(phase, random_loss_.doubtful());
   if (phase != Phase::kUp) return;
   if (bound_by_marks_) rates_.bound(std::max(bound_, rates_.recent()));
   bound_by_marks_ = false;
@@ -41,7 +35,7 @@ void ModelController::enter(Phase phase) {
 }
 
 void ModelController::end_round_of_phase(bool queued, bool overflow) {
-  switch (phase_) {
+  switch (cycle_.phase()) {
     case Phase::kStartup:
       if (startup_.over(delivery_rate(), shows_rate(), queued || overflow)) {
         enter(Phase::kDrain);
@@ -75,7 +69,7 @@ void ModelController::end_steady_round(bool queued, bool overflow) {
   const bool drained = drain_window_ > 0;
   const bool drain = queued && round.limited && !drained;
   drain_window_ = drain ? own_share_bytes() : 0;
-  const bool probed = calm_rounds_ < kLossShows;
+  const bool probed = cycle_.shows_probe();
   if (probed && overflow) {
     if (random_loss_.surely_overflowed(round, kProbeDeviations)) strength_.on_overflow();
   } else if ((queued || overflow) && round.limited) {
@@ -83,17 +77,16 @@ void ModelController::end_steady_round(bool queued, bool overflow) {
     bound_ = std::clamp(rates_.recent() * kMargin, least, rate());
   }
   if (marks_.any() && !probed) react_to_marks();
-  if (!marks_.any()) random_loss_.learn(round, calm_rounds_, packet());
-  if (slower_ && rounds_in_phase_ >= kSlowerFrom + kLossShows) {
-    random_loss_.learn_slower(round, packet());
-  }
+  if (!marks_.any()) random_loss_.learn(round, cycle_.calm_rounds(), packet());
+  if (cycle_.shows_slower()) random_loss_.learn_slower(round, packet());
   if (!round.limited) return;
   // Where drained flights of ours would leave no queue, and none that is long.
   const bool beyond =
       own_share_bytes() > least_window() || round.least_rtt - rtts_.base() >= kLongQueue;
   // After a contest any queue of a drained flight counts: late timers of ours make none.
-  const bool still = queued || (contest_.window() > 0 && round.least_rtt != Duration::max() &&
-                                rtts_.is_queue(round.least_rtt, burst_time_ + rtts_.host_delay()));
+  const bool still =
+      queued || (contest_.window() > 0 && round.least_rtt != Duration::max() &&
+                 rtts_.is_queue(round.least_rtt, sending_.burst_time() + rtts_.host_delay()));
   if (contest_.begins(drained, still, beyond, round.lost > 0)) {
     contest_.begin(static_cast<double>(bytes_in_flight()));
     enter(Phase::kContest);
@@ -119,31 +112,31 @@ void ModelController::react_to_marks() {
 void ModelController::advance(Instant now) {
   const auto flight = static_cast<double>(bytes_in_flight());
   const bool drained = flight <= path_bytes();
-  switch (phase_) {
+  switch (cycle_.phase()) {
     case Phase::kStartup:
-      if (rounds_in_phase_ > 0 && (is_queue(rtts_.network()) || marks_.any())) {
+      if (cycle_.rounds() > 0 && (is_queue(rtts_.network()) || marks_.any())) {
         enter(Phase::kDrain);
       }
       break;
     case Phase::kUp:
       // What the first round measures was sent before.
-      if ((rounds_in_phase_ > 0 && marks_.any()) ||
-          (rounds_in_phase_ > 1 &&
+      if ((cycle_.rounds() > 0 && marks_.any()) ||
+          (cycle_.rounds() > 1 &&
            (is_queue(rtts_.network()) || flight >= up_gain() * path_bytes()))) {
         enter(Phase::kDown);
       }
       break;
     case Phase::kDrain:
     case Phase::kDown:
-      if (drained || rounds_in_phase_ >= kMostDown) enter(Phase::kCruise);
+      if (drained || cycle_.rounds() >= kMostDown) enter(Phase::kCruise);
       break;
     case Phase::kCruise:
-      if (rounds_in_phase_ >= kCruiseRounds) enter(Phase::kUp);
+      if (cycle_.rounds() >= kCruiseRounds) enter(Phase::kUp);
       break;
     case Phase::kContest:
       break;
     case Phase::kLookAtBase:
-      if (now >= look_until_ && rounds_in_phase_ >= 2 && rtts_.end_look(now)) {
+      if (now >= look_until_ && cycle_.rounds() >= 2 && rtts_.end_look(now)) {
         enter(Phase::kCruise);
       }
       break;
@@ -152,7 +145,8 @@ void ModelController::advance(Instant now) {
 }
 
 void ModelController::look_at_base(Instant now) {
-  const bool cycling = phase_ == Phase::kUp || phase_ == Phase::kDown || phase_ == Phase::kCruise;
+  const Phase phase = cycle_.phase();
+  const bool cycling = phase == Phase::kUp || phase == Phase::kDown || phase == Phase::kCruise;
   if (!cycling || now - rtts_.base_seen_at() < kBaseAge) return;
   enter(Phase::kLookAtBase);
   rtts_.begin_look();

@@ -32,12 +32,12 @@ double ModelController::rate() const {
 double ModelController::up_gain() const {
   const double packets = std::max(path_bytes() / static_cast<double>(packet()), 1.0);
   const double share =
-      std::sqrt(kWholePackets / packets) * std::pow(2.0, std::min(rounds_in_phase_, 8u));
+      std::sqrt(kWholePackets / packets) * std::pow(2.0, std::min(cycle_.rounds(), 8u));
   return 1 + (kUpGain - 1) * strength_.probes() * std::min(share, 1.0);
 }
 
 double ModelController::gain() const {
-  switch (phase_) {
+  switch (cycle_.phase()) {
     case Phase::kStartup:
       return kStartupGain;
     case Phase::kDrain:
@@ -47,7 +47,7 @@ double ModelController::gain() const {
     case Phase::kDown:
       return kDownGain;
     case Phase::kCruise:
-      return slower_ && rounds_in_phase_ >= kSlowerFrom ? kDownGain : 1;
+      return cycle_.goes_slower() ? kDownGain : 1;
     case Phase::kLookAtBase:
     case Phase::kContest:
       return 1;
@@ -59,24 +59,24 @@ void ModelController::steer(Instant now) {
   if (delivery_rate() == 0) return;
   double paced = gain() * rate() * kMargin;
   double least = least_window();
-  if (phase_ == Phase::kStartup) {
+  if (cycle_.phase() == Phase::kStartup) {
     // What little there was to send says nothing of what the path takes.
     least = std::max(least, static_cast<double>(kInitialWindow));
     paced = std::max(paced, kStartupGain * least / Seconds(rtts_.base()));
   }
-  if (phase_ == Phase::kContest) {
+  if (cycle_.phase() == Phase::kContest) {
     paced = kUpGain * contest_.window() / Seconds(rtts_.network());
   }
   const double burst = burst_bytes(rate(), strength_.bursts());
-  burst_time_ = FromSeconds(burst / rate());
+  sending_.set_burst_time(FromSeconds(burst / rate()));
   set_pace(now, paced, static_cast<uint64_t>(burst), catch_up_.bytes());
-  const double window = std::min(window_of_phase(burst), flight_bound_.bytes());
+  const double window = std::min(window_of_phase(burst), flight_bound_.held());
   set_window(std::max(window, least));
 }
 
 double ModelController::window_of_phase(double burst) const {
-  const double path = std::min(path_bytes(), proven_flight_.bytes());
-  switch (phase_) {
+  const double path = std::min(path_bytes(), flight_bound_.tried());
+  switch (cycle_.phase()) {
     case Phase::kLookAtBase:
       return path / 2;
     case Phase::kContest:
@@ -93,7 +93,7 @@ double ModelController::window_of_phase(double burst) const {
   // Beyond what the path holds the less, the more is marked: with many senders on a short path it
   // is the windows that fill the queue. What waits at the peer's host for its process is in no
   // queue; its receive window bounds it.
-  const double whole = phase_ == Phase::kStartup ? kStartupGain : kWindowGain;
+  const double whole = cycle_.phase() == Phase::kStartup ? kStartupGain : kWindowGain;
   const double of_hosts = rate() * Seconds(rtts_.host_delay() + 2 * rtts_.busy_time()) +
                           (kBurstsAhead - (kBurstsAhead - 1) * marks_.value()) * burst;
   return (whole - (whole - 1) * marks_.value()) * path + of_hosts;

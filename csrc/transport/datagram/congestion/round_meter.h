@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
@@ -52,6 +53,10 @@ struct Round {
 // Dovrolis et al., INFOCOM 2001).
 class RoundMeter {
  public:
+  // The least time that a rate is measured over, and the least that counts as idle: a shaper's
+  // burst passes faster than its rate for as long (bottleneck_test).
+  static constexpr Duration kLeastRound = std::chrono::microseconds(200);
+
   void begin(Instant now) {
     round_ = {};
     round_.began = now;
