@@ -8,21 +8,26 @@
 
 namespace rocecoll {
 
-// How much a sender that got up late may send at once to make up for it. Without any it takes its
-// own lateness for the path's rate, and gets slower and slower; with all, what a host sends after a
-// time slice of others is more than most queues hold. How much they hold only losses tell: as a
-// TCP's window (RFC 5681 section 3.1) it grows quickly until the first, then by a packet a time.
-// Any loss counts, as where senders share a port each of them takes what the others make it lose
-// for chance: of four and eight whose processes share two cores 15 % was sent again, and 3 % so.
+// How much a sender that woke up late may send at once to make up for it. A sender that made up for
+// nothing would take its own lateness for the path's rate and get slower and slower; one that made
+// up for everything would send more after another process's time slice than most queues hold. Only
+// losses tell how much they hold: like a TCP window (RFC 5681 section 3.1), this grows quickly
+// until the first loss, then by a packet at a time.
+//
+// Any loss counts. Where senders share a port, each of them takes for chance what the others make
+// it lose: with four and eight senders whose processes shared two cores 15 % was sent again when
+// only an overflow counted, and 3 % now.
 class CatchUp {
  public:
   // About the initial window of a TCP (RFC 5681 section 3.1: three segments).
   static constexpr uint64_t kLeast = 4 * 1024;
+  // CongestionController::kMaxWindow.
   static constexpr uint64_t kMost = 64 * 1024 * 1024;
 
   uint64_t bytes() const { return bytes_; }
-  // Of a round trip: whether more than bytes() was to be made up for, and whether anything was
-  // lost, in this one or in the first ones after it, when losses show.
+  // After each round: whether there was more to make up for than bytes(), and whether anything was
+  // lost. A loss counts against bytes() in that round and in the first ones after it, when it
+  // shows.
   void on_round(bool used_up, bool lost, uint64_t packet_bytes) {
     if (used_up) rounds_ago_ = 0;
     if (lost && rounds_ago_ < kLossShows) {
@@ -37,7 +42,7 @@ class CatchUp {
 
  private:
   uint64_t bytes_ = kLeast;
-  uint64_t threshold_ = kMost;  // from which on it grows slowly
+  uint64_t threshold_ = kMost;  // growth is slow from here on: ssthresh
   uint32_t rounds_ago_ = kLossShows;
 };
 

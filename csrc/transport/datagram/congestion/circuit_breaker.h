@@ -10,17 +10,20 @@
 
 namespace rocecoll {
 
-// Whatever the congestion control believes of a path: who loses more than a quarter of what is sent
-// for seconds harms others and himself, and goes slower than what arrived until the most of it does
-// (a network transport circuit breaker, RFC 8084 section 3). An outage loses one flight, however
-// long it takes, and breaks nothing.
+// A network transport circuit breaker (RFC 8084 section 3), whatever the congestion control
+// believes of a path. A sender that loses more than a quarter of what it sends for seconds harms
+// others and itself; the breaker has it send less than what arrived until nearly everything
+// arrives. An outage loses a single flight, however long it lasts, and breaks nothing.
+//
+// RFC 8084 leaves the numbers to the transport; circuit_breaker_test, policer_test and shaper_test
+// fix these.
 class CircuitBreaker {
  public:
   static constexpr Duration kInterval = std::chrono::seconds(1);
   static constexpr int kIntervals = 3;  // in a row
 
-  // After each round trip, in which so much was acknowledged and lost, within `time` of sending all
-  // that the congestion control let go; zero if there was less to send.
+  // After each round trip: what was acknowledged and lost in it. `time`: how long it took while the
+  // sender sent all that the congestion control allowed; zero if there was less to send.
   void on_round(Instant now, uint64_t acked_bytes, uint64_t lost_bytes, Duration time) {
     if (acked_ + lost_ == 0) began_ = now;
     acked_ += static_cast<double>(acked_bytes);
@@ -34,20 +37,22 @@ class CircuitBreaker {
     acked_ = lost_ = limited_acked_ = limited_seconds_ = 0;
   }
 
-  // Of the rate, in bytes per second; 0: none.
+  // The bound of the rate, in bytes per second; 0: none.
   double bound() const { return bound_; }
-  // The share that was lost when it last broke the circuit.
+  // The share that was lost when the circuit last broke.
   double lost_share() const { return lost_share_; }
-  // True once for each time that it did.
+  // True once for each time that the circuit breaks.
   bool take_news() { return std::exchange(news_, false); }
 
  private:
+  // The shares of loss that break the circuit and close it again.
   static constexpr double kBreaks = 0.25;
   static constexpr double kCloses = 0.1;
+  // What each interval leaves of the rate, and the least of what arrived when the circuit broke: a
+  // path that loses at random is not given up.
   static constexpr double kKept = 0.7;
-  // So that a path that loses at random is not given up.
   static constexpr double kLeastKept = 1.0 / 16;
-  // Less proves nothing, and harms nobody: about 100 packets.
+  // Less in an interval proves nothing and harms nobody: about 100 packets.
   static constexpr double kLeastBytes = 150'000;
 
   void judge() {
@@ -72,7 +77,7 @@ class CircuitBreaker {
   double lost_share_ = 0;
   bool news_ = false;
   int bad_intervals_ = 0;
-  // Of the interval that has begun.
+  // In the current interval.
   Instant began_{};
   double acked_ = 0;
   double lost_ = 0;

@@ -15,27 +15,28 @@
 namespace rocecoll {
 
 enum class CongestionControl : uint8_t {
-  kNone,   // no network lies between (fixed_window.h)
+  kNone,   // for peers without a network in between (fixed_window.h)
   kModel,  // by a model of the path (model.h)
-  kCubic,  // by losses, as most TCP (cubic.h)
+  kCubic,  // by losses, as most of TCP (cubic.h)
 };
 
-// What was true of a path when a packet was sent.
+// The state of a path when a packet was sent.
 struct SendStamp {
   uint64_t delivered = 0;  // bytes so far
-  uint32_t train = 0;      // of packets without an idle time between them (round_meter.h)
+  uint32_t train = 0;      // the packet's train: packets without idle time between (round_meter.h)
 };
 
-// How many bytes may be in flight on a path, and how fast they go out. This part counts what is in
-// flight and holds back what is sent; what the answers mean is the business of those derived.
+// How many bytes may be in flight on a path, and how fast they go out. The base class counts what
+// is in flight and paces; derived classes decide what acknowledgements and losses mean.
 class CongestionController {
  public:
-  // Ten packets of Ethernet (RFC 6928), more for larger packets.
+  // About ten packets of Ethernet (RFC 6928); four packets where these are larger than 4 KiB.
   static constexpr uint64_t kInitialWindow = 16 * 1024;
+  // The least window: BBR.MinPipeCwnd (draft-ietf-ccwg-bbr-06 section 2.8).
   static constexpr uint64_t kLeastPackets = 4;
   static constexpr uint64_t kMaxWindow = 64 * 1024 * 1024;
-  // A peer that is not busy waits, too, before it acknowledges. More than that is its process
-  // waiting for a core.
+  // A peer delays acknowledgements by up to this long on purpose. A longer delay means that its
+  // process waits for a core.
   static constexpr Duration kMostIntended = std::chrono::milliseconds(1);
 
   static std::unique_ptr<CongestionController> Make(CongestionControl which,
@@ -47,20 +48,21 @@ class CongestionController {
   uint64_t window() const { return window_; }
   uint64_t bytes_in_flight() const { return in_flight_; }
   bool has_room(uint64_t bytes) const { return in_flight_ + bytes <= window_; }
-  // Whether the pacer lets the next packet go, and when it will.
+  // Whether the pacer lets the next packet go, and when it does.
   bool paced(Instant now) const { return pacer_.ready(now); }
   Instant release_at() const { return pacer_.release_at(); }
-  // Somebody should be told, once, when so much gets lost that it slows down whatever else is
-  // known.
+  // Bounds the rate where far too much is lost, whatever the controller believes. The owner reports
+  // its news.
   CircuitBreaker& breaker() { return breaker_; }
 
-  // What on_acked() wants back.
+  // Returns the stamp to pass to on_acked() for this packet.
   SendStamp on_sent(Instant now, uint64_t bytes);
-  // Something waits for the window or the pacer: what is measured now is what the path gives.
+  // Something waits for the window or the pacer: what is measured now is limited by the path.
   virtual void on_held_back(Instant /*now*/) {}
-  // A packet that only probes the path's MTU: neither its size nor its loss says anything here.
+  // A packet that only probes the path's MTU. It counts as in flight, but neither its size nor its
+  // loss says anything to the controller.
   void on_probe_sent(uint64_t bytes) { in_flight_ += bytes; }
-  // For each packet acknowledged, then once end_acknowledgement().
+  // Call for each acknowledged packet, then end_acknowledgement() once.
   void on_acked(uint64_t bytes, Instant sent_at, const SendStamp& stamp) {
     leave_flight(bytes);
     take_acked(bytes, sent_at, stamp);
@@ -69,26 +71,27 @@ class CongestionController {
     leave_flight(bytes);
     take_lost(now, bytes, sent_at);
   }
-  // So many of the packets that this acknowledgement names were marked by a queue (ECN).
+  // `packets`: how many of those that this acknowledgement names a queue has marked (ECN).
   virtual void on_marked(uint64_t /*packets*/) {}
-  // Neither acknowledged nor lost: its connection is gone, or it was a probe.
+  // For a packet that is neither acknowledged nor lost: its connection is gone, or it was a probe.
   void on_discarded(uint64_t bytes) { leave_flight(bytes); }
-  // What was delivered says nothing of the rate: packets were too large for the path. Begins anew,
-  // but for the round trips.
+  // Starts over, except for the round trips: packets were too large for the path, so that what was
+  // delivered says nothing of the rate.
   virtual void restart(Instant /*now*/) {}
 
-  // What an acknowledgement says of the network: its round trip in three parts. Nothing if it
+  // What an acknowledgement says of the network: its round trip in three parts. There is none if it
   // names no packet whose round trip is known.
   struct Timing {
-    Duration network;       // without the others
+    Duration network;       // without the other two
     Duration back{0};       // in queues on the way back
     Duration host{0};       // on the peer's host
-    bool reorders = false;  // the path lately, so that its times vary without a queue
+    bool reorders = false;  // the path did lately, so that its times vary without a queue
   };
-  // Also of what opens a connection, before anything of ours stands in a queue.
+  // Takes a sample outside of acknowledgements, too: that of the packets that open a connection,
+  // before anything of ours stands in a queue.
   virtual void take_timing(Instant /*now*/, const Timing& /*timing*/) {}
-  // `arrived_at`: when the newest packet that it names came to the peer's host, but for the time
-  // that the way back takes.
+  // `arrived_at`: when the newest packet that the acknowledgement names arrived at the peer's host,
+  // later by the (constant) time that the way back takes.
   virtual void end_acknowledgement(Instant /*now*/, Instant /*arrived_at*/,
                                    const std::optional<Timing>& /*timing*/) {}
 
@@ -100,31 +103,31 @@ class CongestionController {
   void set_window(double bytes) {
     window_ = bytes < static_cast<double>(max_window_) ? static_cast<uint64_t>(bytes) : max_window_;
   }
-  // As at the beginning, but for what is in flight.
+  // Resets everything but what is in flight.
   void reset_window() {
     packet_ = 1;
     window_ = std::min(kInitialWindow, max_window_);
     pacer_ = Pacer();
   }
-  // Bytes per second, as far as the breaker allows. `burst_bytes` go ahead at once; a sender that
-  // got up late makes up for `catch_up_bytes`.
+  // Sets the pace in bytes per second, as far as the breaker allows. `burst_bytes` go out at once;
+  // a sender that woke up late makes up for up to `catch_up_bytes`.
   void set_pace(Instant now, double rate, uint64_t burst_bytes, uint64_t catch_up_bytes) {
     if (breaker_.bound() > 0) rate = std::min(rate, breaker_.bound());
     pacer_.set_rate(now, std::max(rate, kLeastRate), burst_bytes, catch_up_bytes);
   }
-  // That go at once at this rate: smaller than a message of segmentation offload where `strength`,
-  // up to 1, says so.
+  // How many bytes go out at once at this rate. `strength`, up to 1, makes bursts smaller.
   double burst_bytes(double rate, double strength) const;
   uint64_t max_window() const { return max_window_; }
   double least_window() const { return static_cast<double>(kLeastPackets * packet_); }
-  // Bytes of the largest packet so far.
+  // The size of the largest packet so far.
   uint64_t packet() const { return packet_; }
   Pacer& pacer() { return pacer_; }
 
  private:
-  static constexpr double kLeastRate = 100'000;  // so that no timer stands still
+  // Bytes per second: a packet every few milliseconds, so that no connection seems to stall.
+  static constexpr double kLeastRate = 100'000;
 
-  // Counted in bytes_in_flight() already, as on_acked()'s and on_lost()'s are not any more.
+  // The bytes of take_sent() are in bytes_in_flight() already; those of the other two have left it.
   virtual SendStamp take_sent(Instant now, uint64_t bytes) = 0;
   virtual void take_acked(uint64_t bytes, Instant sent_at, const SendStamp& stamp) = 0;
   virtual void take_lost(Instant now, uint64_t bytes, Instant sent_at) = 0;

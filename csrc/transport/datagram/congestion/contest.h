@@ -8,15 +8,19 @@
 
 namespace rocecoll {
 
-// A queue that stands although we drained our part of it is others', who fill it until it
-// overflows: as TCP does, with a window that grows by a packet each round trip (RFC 5681 section
-// 3.1), and is cut once for each overflow. Rounds are counted for and against, as hosts that are
-// busy for a moment, theirs or ours, let even a queue that others keep run empty now and then.
+// Competes with senders that keep a queue. A queue that stands although this sender has drained its
+// part of it belongs to others that fill it until it overflows. The contest then does what TCP
+// does: the window grows by a packet each round trip (RFC 5681 section 3.1) and is cut once for
+// each overflow.
+//
+// Rounds count for and against a contest, since even a queue that others keep runs empty now and
+// then, when hosts at either end are busy for a moment. The tests BesideTcp of bottleneck_test fix
+// the numbers: what one and eight senders get beside one and eight TCP flows.
 class Contest {
  public:
-  // After each round without a contest in which the window or the pacer held something back:
-  // whether one begins. `drained`: only what our share needs of the path was in flight. `beyond`:
-  // if the round met a queue, senders of ours would not have left it.
+  // After each round outside a contest in which the window or the pacer held something back:
+  // whether a contest begins. `drained`: only what our share of the path needs was in flight.
+  // `beyond`: a queue, if the round met one, is more than senders of ours would have left.
   bool begins(bool drained, bool queued, bool beyond, bool lost) {
     if (drained) {
       const uint32_t sure = !queued ? 0 : beyond || window_ > 0 ? kStands : kOverflows;
@@ -26,14 +30,14 @@ class Contest {
     }
     return standing_ >= kStands || (standing_ >= kOverflows && lost);
   }
-  // With what is in flight, or where the last one stopped if the others' queue has been there
-  // since.
+  // Begins with what is in flight, or where the last contest stopped if the others' queue has been
+  // there ever since.
   void begin(double window_bytes) {
     window_ = std::max(window_, window_bytes);
     rounds_ = empty_rounds_ = 0;
     since_cut_ = kLossesLast;
   }
-  // After each round of one: whether it is over.
+  // After each round of a contest: whether it is over.
   bool ends(bool queued, bool lost, double packet_bytes) {
     empty_rounds_ = queued ? 0 : empty_rounds_ + 1;
     if (empty_rounds_ >= kEmptyRounds || ++rounds_ >= kMostRounds) {
@@ -52,31 +56,32 @@ class Contest {
   double window() const { return window_; }
 
  private:
-  // Drained rounds that still met a queue, less those that did not: before one that overflows is
-  // others', and one that does not, but is more than ours can be. A few senders whose least windows
-  // are more than the path holds make one of these, too, a short one, and none of them can drain
-  // it. One that is alone sees its own queue in up to one drained round of five, where hosts are
-  // busy.
+  // How many drained rounds have to meet a queue, less those that do not, before it counts as
+  // others': kOverflows if it overflows, kStands if it does not, but is more than ours can be. (A
+  // few senders whose least windows are more than the path holds make a queue, too: a short one,
+  // which none of them can drain.) A lone sender on busy hosts sees its own queue in up to one
+  // drained round of five.
   static constexpr uint32_t kOverflows = 6;
   static constexpr uint32_t kStands = 30;
-  // For each without: beside a busy TCP four drained rounds of five meet a queue, and where two to
-  // eight senders of ours drain theirs by turns, half of them or more.
+  // What a drained round without a queue takes off the count: beside a busy TCP four drained rounds
+  // of five meet a queue; where two to eight senders of ours take turns draining theirs, half or
+  // more do.
   static constexpr uint32_t kGone = 2;
-  // And before it goes on.
+  // How many rounds have to meet a queue again before an abandoned contest goes on.
   static constexpr uint32_t kGoesOn = 3;
-  // What was sent before a cut is lost in the round after it, too.
+  // Rounds after a cut in which what was sent before it may still be lost.
   static constexpr uint32_t kLossesLast = 1;
-  // Who joins late takes part of the others' queue for the path's, and sees none when they have
-  // just been cut.
+  // Rounds in a row without a queue that end a contest. A late sender takes a part of the others'
+  // queue for the path's, and sees no queue when they have just been cut.
   static constexpr uint32_t kEmptyRounds = 8;
-  // Then it is given up, to see whether the others are still there.
+  // The most rounds of a contest. It is then abandoned to see whether the others are still there.
   static constexpr uint32_t kMostRounds = 400;
 
   uint32_t standing_ = 0;
-  uint32_t rounds_ = 0;               // of this one
+  uint32_t rounds_ = 0;               // of this contest
   uint32_t empty_rounds_ = 0;         // in a row
   uint32_t since_cut_ = kLossesLast;  // rounds
-  double window_ = 0;                 // of this one or of the last; 0 once that is forgotten
+  double window_ = 0;                 // of this contest or the last; 0 once that is forgotten
 };
 
 }  // namespace rocecoll

@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kScale = 0.4;        // C, in packets per second cubed; section 5.1
 constexpr double kMarkKept = 0.85;    // RFC 8511 section 3.1
-constexpr double kSlowStartGain = 2;  // of the pace, as Linux has it: twice the window's rate,
-constexpr double kGain = 1.25;        // and RFC 9002 section 7.7
+constexpr double kSlowStartGain = 2;  // of the pace over the window's rate, as in Linux
+constexpr double kGain = 1.25;        // RFC 9002 section 7.7
 
 }  // namespace
 
@@ -65,7 +65,7 @@ void CubicController::end_acknowledgement(Instant now, Instant /*arrived_at*/,
   if (timing) take_timing(now, *timing);
   const Instant newest_at = std::exchange(newest_at_, Instant{});
   if (std::exchange(marked_, false)) cut(now, newest_at, kMarkKept);
-  // What was not held back says nothing of the path (RFC 9002 section 7.8).
+  // A window that was not used up says nothing of the path (RFC 9002 section 7.8).
   const bool limited = held_back_at_ >= newest_at;
   if (limited) {
     grow(now);

@@ -9,12 +9,12 @@
 
 namespace rocecoll {
 
-// CUBIC (RFC 9438), for comparison and for networks whose other traffic is TCP's: every loss is
-// taken for a full queue, and answered once a round trip.
+// CUBIC (RFC 9438), for comparison and for networks whose other traffic is TCP's. Every loss counts
+// as a full queue and is answered once a round trip.
 //
-// Paced (RFC 9002 section 7.7); marks count as losses that cost less (RFC 8511). Bytes in place of
-// segments. An outage costs a cut as any loss does, and a path that was silent keeps its window:
-// the pace bounds what goes out then.
+// Sending is paced (RFC 9002 section 7.7), marks count as losses that cost less (RFC 8511), and
+// windows are in bytes, not segments. An outage costs one cut, as any loss does. A path that was
+// silent keeps its window: the pace bounds what goes out then.
 class CubicController final : public CongestionController {
  public:
   explicit CubicController(uint64_t max_window_bytes)
@@ -31,7 +31,7 @@ class CubicController final : public CongestionController {
   SendStamp take_sent(Instant now, uint64_t bytes) override;
   void take_acked(uint64_t bytes, Instant sent_at, const SendStamp& stamp) override;
   void take_lost(Instant now, uint64_t bytes, Instant sent_at) override;
-  // Once for all that was sent before.
+  // Cuts once for everything that was sent before the last cut.
   void cut(Instant now, Instant sent_at, double kept);
   void grow(Instant now);
   // W_cubic, `seconds` after the last cut.
@@ -46,14 +46,14 @@ class CubicController final : public CongestionController {
   Instant grows_since_ = kNever;                        // the epoch's beginning
   Instant cut_at_{};
   Duration round_trip_{};  // smoothed, with what the peer's host adds; zero before the first
-  // Of the acknowledgement that is being read, and what was lost since the one before.
+  // Of the acknowledgement that is being read; lost_ counts since the previous one.
   uint64_t acked_ = 0;
   uint64_t lost_ = 0;
   Instant newest_at_{};
   bool marked_ = false;
 
   Instant held_back_at_{};
-  bool waited_ = false;  // the next packet, for the pacer
+  bool waited_ = false;  // the next packet has, for the pacer
   Instant active_at_{};  // the last acknowledgement, or the first packet after silence
 };
 

@@ -39,8 +39,8 @@ class Cycle {
   bool shows_slower() const { return slower_ && rounds_ >= kSlowerFrom + kLossShows; }
 
  private:
-  // One cruise in this many goes slower, at 0.75, for four of its six rounds: with the rounds of up
-  // and down that costs 1 % of the rate (policer_test, bottleneck_test's FiveInHundredLost).
+  // One doubtful cruise in this many goes slower, which costs 1 % of the rate (policer_test, and
+  // bottleneck_test's FiveInHundredLost).
   static constexpr uint32_t kCruisesToSlower = 8;
   // Rounds of such a cruise at the full rate, so that the losses of the probe before it have shown.
   static constexpr uint32_t kSlowerFrom = 2;

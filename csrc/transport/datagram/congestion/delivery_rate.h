@@ -8,28 +8,31 @@
 namespace rocecoll {
 
 // What a path delivers, in bytes per second, from the averages of rounds. A host that is busy for a
-// moment delivers less in that moment, so it is the most of several (BBR: Cardwell et al., ACM
-// Queue 2016). But a token bucket that rested lets more pass than its rate, for as long as its
-// burst lasts. It has none left where a queue stands: the most of such rounds is its rate.
+// moment delivers less in that moment, so the rate is the maximum of several rounds (BBR: Cardwell
+// et al., ACM Queue 2016). But a token bucket that rested lets more pass than its rate for as long
+// as its burst lasts. It has no burst left where a queue stands: the maximum of such rounds is the
+// bucket's rate.
 class DeliveryRate {
  public:
-  // A cycle of the congestion control is shorter, so that the next probe finds the last one's.
+  // As in ACM Queue 2016. A cycle of the congestion control is shorter, so that the rate which a
+  // probe has found is still there at the next one.
   static constexpr size_t kRounds = 10;
 
   void take(double average) { rounds_.push(average); }
-  // Of a round whose packets have all found a queue. `rested`: the path was idle before, so that
+  // Takes a round whose packets have all found a queue. `rested`: the path was idle before, so that
   // other rounds may have measured a burst.
   void take_queued(double average, bool rested) {
     queued_rounds_.push(average);
     if (rested && queued_rounds_.count() >= kRounds) bound(queued_rounds_.most(kRounds));
   }
-  // Nothing before was more than that.
+  // Bounds all earlier averages.
   void bound(double most) { rounds_.bound(most); }
 
   double most() const { return rounds_.most(kRounds); }
   double recent() const { return rounds_.most(kRecentRounds); }
 
  private:
+  // A probe and the two rounds after it: less is a moment, more is the past (bottleneck_test).
   static constexpr size_t kRecentRounds = 3;
   class Rounds {
    public:
@@ -38,7 +41,7 @@ class DeliveryRate {
       for (double& average : averages_) average = std::min(average, most);
     }
     size_t count() const { return count_; }
-    // Of the last so many.
+    // The maximum of the last `rounds`.
     double most(size_t rounds) const {
       double found = 0;
       for (size_t i = 1; i <= std::min(rounds, count_); ++i) {
@@ -49,7 +52,7 @@ class DeliveryRate {
 
    private:
     std::array<double, kRounds> averages_{};
-    size_t count_ = 0;  // that there have been
+    size_t count_ = 0;  // of all rounds so far
   };
 
   Rounds rounds_;

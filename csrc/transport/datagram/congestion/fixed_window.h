@@ -7,8 +7,8 @@
 
 namespace rocecoll {
 
-// Where no network lies between, nothing steers: the window is the most for good, unpaced. What
-// looks like queueing on one host is a process that waits for a core.
+// For peers on the same host: the window stays at its maximum and nothing is paced. What looks like
+// queueing there is a process that waits for a core.
 class FixedWindow final : public CongestionController {
  public:
   explicit FixedWindow(uint64_t window_bytes) : CongestionController(window_bytes, window_bytes) {}

@@ -9,14 +9,15 @@
 
 namespace rocecoll {
 
-// Tells a path that has become longer from a queue: its round trips stay the same to the
-// hundredth, while a queue that others fill grows and shrinks, and one of ours is drained. A queue
-// that is full stays the same, too, but loses packets, and one that many least windows make is
-// short.
+// Tells a path that has become longer from a queue. The round trips of such a path stay the same to
+// the hundredth, while a queue that others fill grows and shrinks, and one of ours is drained. A
+// full queue stays the same, too, but loses packets; a queue made of many least windows is short.
+//
+// The LongerPath tests of model_parts_test and changing_path_test fix the numbers.
 class LongerPath {
  public:
-  // After each round that lost nothing: how long a queue it seemed to meet, and its least round
-  // trip. True once the path must be longer.
+  // After each round that lost nothing. `queue`: the length of the queue that the round seemed to
+  // meet. True once the path must have become longer.
   bool on_round(Instant now, Duration queue, Duration least_rtt) {
     const Duration shortest = std::min(shortest_, least_rtt);
     const Duration longest = std::max(longest_, least_rtt);
@@ -39,11 +40,13 @@ class LongerPath {
     shortest_ = longest_ = least_rtt;
   }
 
+  // The shortest queue that may be a longer path, and the rounds that it has to stay the same for.
   static constexpr Duration kLeast = std::chrono::milliseconds(5);
   static constexpr uint32_t kRounds = 30;
+  // By how much round trips that stay the same may differ: this long, or this part of them.
   static constexpr Duration kJitter = std::chrono::microseconds(50);
   static constexpr int kParts = 128;
-  // If it was wrong after all, it starts up into others' queue no more often.
+  // Bounds how often a verdict in error makes a sender start up into others' queue.
   static constexpr Duration kBetween = std::chrono::seconds(5);
 
   uint32_t rounds_ = 0;

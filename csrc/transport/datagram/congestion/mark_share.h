@@ -6,15 +6,15 @@
 
 namespace rocecoll {
 
-// How much of what goes over a path finds a queue that marks it (ECN), smoothed over rounds:
-// DCTCP's alpha (RFC 8257 section 3.3). 0 where nothing ever was.
+// The share of packets that find a queue which marks them (ECN), smoothed over rounds: DCTCP's
+// alpha (RFC 8257 section 3.3). 0 until the first mark.
 class MarkShare {
  public:
   void begin_round() { packets_ = marked_ = 0; }
   void on_acked() { ++packets_; }
-  // So many of those acknowledged.
+  // `packets`: how many of those acknowledged were marked.
   void on_marked(uint64_t packets) { marked_ += packets; }
-  // In this round.
+  // Whether there were marks in this round.
   bool any() const { return marked_ > 0; }
   void end_round() {
     if (packets_ == 0) return;
@@ -23,7 +23,7 @@ class MarkShare {
     share_ += (share_ == 0 ? 1 : kWeight) * (share - share_);
   }
   double value() const { return share_; }
-  // What a sender keeps of what it does, once for each time that it reacts.
+  // The factor by which a sender that reacts reduces what it does (RFC 8257 section 3.3).
   double kept() const { return 1 - share_ / 2; }
 
  private:

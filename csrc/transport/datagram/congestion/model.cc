@@ -6,8 +6,10 @@
 namespace rocecoll {
 namespace {
 
-constexpr uint64_t kRatePackets = 16;  // that make an average: an acknowledgement names as many
-// Of random loss, before what was in flight is taken for too much (bottleneck_test: 5 % lost).
+// The least packets that make an average: one acknowledgement names as many.
+constexpr uint64_t kRatePackets = 16;
+// Standard deviations above random loss from which on the flight counts as too large. Fewer cost a
+// path that loses 5 % at random its rate (bottleneck_test's FiveInHundredLost).
 constexpr double kBoundDeviations = 3;
 
 }  // namespace
@@ -24,7 +26,7 @@ SendStamp ModelController::take_sent(Instant now, uint64_t bytes) {
   if (gap.idle && is_long()) meter_.on_idle();
   flight_bound_.on_sent(bytes_in_flight());
   pacer().on_sent(now, bytes, gap.waited);
-  // What a flight delivered that ended while we got up late to go on with it still counts.
+  // A flight that ended while this host was late to go on with it still counts as one.
   if (bytes_in_flight() == bytes && !gap.goes_on) begin_round(now);
   return meter_.stamp();
 }
@@ -66,7 +68,7 @@ void ModelController::end_acknowledgement(Instant now, Instant arrived_at,
   }
   const bool round_trip = meter_.complete(arrived_at);
   if (!rtts_.known()) return;
-  // The end of a flight that is less than a round trip ends the round, too.
+  // A flight of less than a round trip ends the round as well.
   const bool complete = round_trip || (is_long() && bytes_in_flight() == 0 &&
                                        meter_.round().train_time >= kLeastRound);
   const bool measured = cycle_.phase() == Phase::kStartup || bytes_in_flight() == 0 ||
@@ -92,12 +94,12 @@ void ModelController::end_round(Instant arrived_at) {
                      round.limited ? round.time(arrived_at) : Duration{0});
   marks_.end_round();
   random_loss_.count_round(is_queue(round.most_rtt));
-  // What queues mark bounds the flight sooner; where packets overtake each other, loss is declared
-  // too soon at first.
+  // Marks bound the flight before it overflows. Where packets overtake each other, loss is at first
+  // declared too soon.
   if (marks_.value() > 0 || rtts_.reorders()) {
     flight_bound_.forget_held();
   } else {
-    // Less than the path holds fills a queue by its pace.
+    // A flight of less than the path holds can fill a queue only by its pace.
     const bool too_fast = told_by_trains() && flight_bound_.most() < path_bytes();
     flight_bound_.end_round(!too_fast && random_loss_.surely_overflowed(round, kBoundDeviations),
                             packet());
@@ -124,20 +126,20 @@ bool ModelController::became_longer(Instant now) {
   return longer_path_.on_round(now, round.least_rtt - rtts_.base(), round.least_rtt);
 }
 
-// Whether the sender was idle for a part of the round, but sent enough before or after.
+// Whether the sender was idle for a part of the round, but sent enough in the rest of it.
 bool ModelController::told_by_trains() const {
   const Round& round = meter_.round();
   return round.broken && round.train_acked >= kRatePackets * packet() &&
          round.train_time >= kLeastRound;
 }
 
-// Whether the round delivered what the path gives.
+// Whether the path, and not what there was to send, limited what the round delivered.
 bool ModelController::shows_rate() const {
   return meter_.round().limited && (!meter_.round().broken || told_by_trains());
 }
 
-// Of a whole round: the best of its samples would be above what the path gives, the more so the
-// fewer packets of it are ours.
+// Takes the average of the whole round. The best sample within it would be above what the path
+// gives, the more so the smaller our share of its packets is.
 void ModelController::take_rate(Instant arrived_at, bool queued, bool overflow) {
   const Round& round = meter_.round();
   const bool trains = told_by_trains();
@@ -150,16 +152,16 @@ void ModelController::take_rate(Instant arrived_at, bool queued, bool overflow) 
   }
   const bool met_queue = queued || marks_.any();
   if (met_queue) sending_.on_queue();
-  // What arrives faster than it was paced was late, and passed at once: a token bucket that rested
-  // lets its burst go at the line's rate, which is not the path's. Only from few packets at a time,
-  // as many senders on a short path have, more than was paced is how the smaller ones gain.
+  // What arrives faster than it was paced was delayed and then passed at once: a token bucket that
+  // rested lets its burst go at the line's rate, which is not the path's. Rounds of few packets are
+  // exempt: many senders on a short path have such rounds, and the smaller ones gain by them.
   const bool late = !met_queue && phase != Phase::kStartup &&
                     (sending_.rested() || round.acked > kLeastPackets * packet());
   if (late || trains) {
     average = std::min(average, std::max(pacer().rate(), last_pace_) / (1 - random_loss_.share()));
   }
   last_pace_ = pacer().rate();
-  // What was sent below the rate says nothing, unless it arrived faster than the model has it.
+  // A round sent below the rate says nothing, unless it arrived faster than the model's rate.
   if (!shows_rate() && average <= delivery_rate()) return;
   rates_.take(average);
 }

@@ -22,24 +22,26 @@
 
 namespace rocecoll {
 
-// By a model of the path, the most that it delivered lately and its empty round trip, rather than
-// by single signs (BBR: Cardwell et al., ACM Queue 2016; draft-ietf-ccwg-bbr). A host that is busy
-// for a moment delivers less and answers late in that moment; the most and the least are not moved
-// by it, nor by random loss.
+// Steers by a model of the path rather than by single signs: the most that the path delivered
+// lately, and its empty round trip (BBR: Cardwell et al., ACM Queue 2016; draft-ietf-ccwg-bbr-06,
+// "the draft" in this directory). A host that is busy for a moment delivers less and answers late
+// in that moment; neither that nor random loss changes the maximum and the minimum.
 //
-// - Startup: the rate nearly triples each round trip, until more is not delivered.
-// - Then cycles: a round trip or more above the rate (up) until a queue shows, or the path is full;
-//   below it (down) until the queue is gone; at the rate (cruise), where loss is noise.
-// - A queue beyond the hosts' jitter is drained by all who see it, to what their share needs (FAST
-//   TCP; Copa, NSDI 2018). One that stays and overflows is TCP's, and is competed with as TCP does.
-// - Probes that make a queue overflow become weaker, and the bursts smaller; whatever made it
-//   overflow, less is in flight then, and for a while.
-// - Where queues mark packets (ECN), their share bounds rate, bursts and flight (DCTCP, RFC 8257).
-// - Every few seconds the flight shrinks until the empty round trip shows again, and a round trip
-//   that has become longer for good starts all of it anew.
+// - Startup: the rate nearly triples each round trip until the path delivers no more.
+// - Then cycles: above the rate for a round trip or more, until a queue shows or the path is full
+//   (up); below it until the queue is gone (down); at the rate, where loss is noise (cruise).
+// - A queue beyond the hosts' jitter is drained by all senders that see it, each to what its share
+//   needs (FAST TCP; Copa, NSDI 2018). A queue that stays and overflows is TCP's; the sender
+//   competes with it as TCP does.
+// - Probes that make a queue overflow become weaker, and bursts smaller. After any overflow less
+//   may be in flight for a while.
+// - Where queues mark packets (ECN), the share of marked ones bounds rate, bursts and flight
+//   (DCTCP, RFC 8257).
+// - Every few seconds the flight shrinks until the empty round trip shows again. A round trip that
+//   has become longer for good restarts everything.
 //
-// model.cc takes what comes and measures rounds, model_phases.cc goes from phase to phase,
-// model_steer.cc says what that means for pace, bursts and window.
+// model.cc takes acknowledgements and measures rounds, model_phases.cc changes phases,
+// model_steer.cc derives pace, bursts and window.
 class ModelController final : public CongestionController {
  public:
   explicit ModelController(uint64_t max_window_bytes)
@@ -60,7 +62,8 @@ class ModelController final : public CongestionController {
  private:
   using Phase = Cycle::Phase;
   static constexpr Duration kLeastRound = RoundMeter::kLeastRound;
-  // Of the rate that is used between probes, so that a queue empties.
+  // The share of the rate that is used, so that a queue empties: BBR.PacingMarginPercent (the
+  // draft, section 2.5).
   static constexpr double kMargin = 0.99;
 
   SendStamp take_sent(Instant now, uint64_t bytes) override;
@@ -88,19 +91,19 @@ class ModelController final : public CongestionController {
   double up_gain() const;
   double window_of_phase(double burst) const;
 
-  // Whether a call may be less than the path holds: a shorter round trip is a small part of the
-  // least round.
+  // Whether a collective call may be less than the path holds. Where the round trip is shorter, it
+  // is a small part of the least round.
   bool is_long() const { return rtts_.known() && rtts_.base() >= kLeastRound; }
-  // Whether a round trip is longer than anything but a queue makes it.
+  // Whether only a queue explains a round trip of this length.
   bool is_queue(Duration rtt) const { return rtts_.is_queue(rtt, sending_.jitter()); }
   double rate() const;
-  // What is in flight and in no queue of ours: what others' queues do to the way back makes it
+  // What can be in flight without a queue of ours. Others' queues on the way back make the path
   // longer.
   double path_bytes() const { return delivery_rate() * Seconds(rtts_.base() + rtts_.back()); }
-  // Our share of that.
+  // This sender's share of that.
   double own_share_bytes() const { return rates_.recent() * Seconds(rtts_.base() + rtts_.back()); }
 
-  // What is known of the path.
+  // What is known of the path and of this host.
   RoundMeter meter_;
   RoundTrips rtts_;
   DeliveryRate rates_;  // of rounds that count
@@ -112,15 +115,14 @@ class ModelController final : public CongestionController {
   FlightBound flight_bound_;
   Contest contest_;
   LongerPath longer_path_;
-
   OwnSending sending_;
 
   Cycle cycle_;
   Instant look_until_{};
   double bound_ = 0;  // of the rate until the next probe; 0: none
   bool bound_by_marks_ = false;
-  double drain_window_ = 0;  // what our share of the rate needs without the queue; 0: no queue
-  double last_pace_ = 0;     // the pacer's rate at the end of the round before
+  double drain_window_ = 0;  // what our share of the rate needs without a queue; 0: no queue
+  double last_pace_ = 0;     // the pacer's rate at the end of the previous round
 };
 
 }  // namespace rocecoll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the model of a path goes from one phase to the next, and what a round of each teaches.
+// When the model of a path changes its phase, and what a round of each phase teaches.
 #include <algorithm>
 #include <chrono>
 
@@ -8,18 +8,24 @@
 namespace rocecoll {
 namespace {
 
+// Rounds of a cruise: as many as a cycle of BBR's eight round trips has at the rate (ACM Queue
+// 2016). The draft waits for seconds, which a collective call does not last.
 constexpr uint32_t kCruiseRounds = 6;
+// Rounds after which draining ends in any case (the draft, section 5.3.2).
 constexpr uint32_t kMostDown = 3;
-// Of the rate that a queue leaves.
+// The least share of the rate that a queue without overflow leaves: the gain of ProbeBW_DOWN (the
+// draft, section 5.6.1).
 constexpr double kQueueKept = 0.9;
-// Of random loss, before a probe is taken for too strong: with three, eight senders on a queue of
-// 50 us lose a fifth, with none, one that loses 5 % anyway gets half of its rate, or less
-// (bottleneck_test).
+// Standard deviations above random loss from which on a probe counts as too strong. With three,
+// eight senders on a queue of 50 us lose a fifth; with none, a sender that loses 5 % anyway gets
+// half of its rate or less (bottleneck_test: EightSenders and FiveInHundredLost).
 constexpr double kProbeDeviations = 2;
-// More than the least windows of a few senders make.
+// Longer than any queue that the least windows of a few senders make (bottleneck_test).
 constexpr Duration kLongQueue = std::chrono::milliseconds(2);
-// Between two looks at the empty round trip, and for how long, at least two round trips.
+// Between two looks at the empty round trip: BBR.ProbeRTTInterval (the draft, section 2.16.2).
 constexpr Duration kBaseAge = std::chrono::seconds(5);
+// A look lasts this long and two round trips at least. The draft's 200 ms (section 5.3.4.2) let
+// flows with many different round trips overlap; in a cluster two milliseconds do.
 constexpr Duration kLookTime = std::chrono::milliseconds(2);
 
 }  // namespace
@@ -62,8 +68,8 @@ void ModelController::end_round_of_phase(bool queued, bool overflow) {
   }
 }
 
-// A queue is drained at once, by every sender that sees it, each down to what its own share of the
-// rate needs; overflow that no probe of ours has caused bounds the rate until the next one.
+// Every sender that sees a queue drains it at once, down to what its own share of the rate needs.
+// Overflow that no probe of this sender caused bounds the rate until the next probe.
 void ModelController::end_steady_round(bool queued, bool overflow) {
   const Round& round = meter_.round();
   const bool drained = drain_window_ > 0;
@@ -80,10 +86,10 @@ void ModelController::end_steady_round(bool queued, bool overflow) {
   if (!marks_.any()) random_loss_.learn(round, cycle_.calm_rounds(), packet());
   if (cycle_.shows_slower()) random_loss_.learn_slower(round, packet());
   if (!round.limited) return;
-  // Where drained flights of ours would leave no queue, and none that is long.
+  // Whether the queue is more than drained flights of ours would leave.
   const bool beyond =
       own_share_bytes() > least_window() || round.least_rtt - rtts_.base() >= kLongQueue;
-  // After a contest any queue of a drained flight counts: late timers of ours make none.
+  // After a contest any queue that a drained flight meets counts: our late timers make none then.
   const bool still =
       queued || (contest_.window() > 0 && round.least_rtt != Duration::max() &&
                  rtts_.is_queue(round.least_rtt, sending_.burst_time() + rtts_.host_delay()));
@@ -100,8 +106,8 @@ void ModelController::end_contest_round(bool queued, bool overflow) {
   }
 }
 
-// Once a cycle, in proportion to how much is marked (RFC 8257 section 3.3). The next probe starts
-// from what that left: the fastest rounds before would soon bring the queue back.
+// Reacts in proportion to the share that is marked (RFC 8257 section 3.3). The next probe starts
+// from the rate that this leaves: the fastest rounds before it would soon bring the queue back.
 void ModelController::react_to_marks() {
   strength_.on_marks(marks_.kept());
   if (!meter_.round().limited) return;
@@ -119,7 +125,7 @@ void ModelController::advance(Instant now) {
       }
       break;
     case Phase::kUp:
-      // What the first round measures was sent before.
+      // The first round measures what was sent before the phase.
       if ((cycle_.rounds() > 0 && marks_.any()) ||
           (cycle_.rounds() > 1 &&
            (is_queue(rtts_.network()) || flight >= up_gain() * path_bytes()))) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the model of a path means for what goes out: the pace, the bursts and the window.
+// Derives the pace, the bursts and the window from the model of a path.
 #include <algorithm>
 #include <cmath>
 
@@ -8,16 +8,25 @@
 namespace rocecoll {
 namespace {
 
-// draft-ietf-ccwg-bbr section 2: gains of the pacing rate, and of the window over what the path
-// holds.
+// Gains of the pacing rate. The draft: sections 2.5, 5.3.2 and 5.6.1; kDownGain is that of ACM
+// Queue 2016.
 constexpr double kStartupGain = 2.77;
 constexpr double kDrainGain = 0.5;
 constexpr double kUpGain = 1.25;
 constexpr double kDownGain = 0.75;
+// Of the window over what the path holds: BBR.DefaultCwndGain (the draft, section 2.6). In startup
+// it is kStartupGain.
 constexpr double kWindowGain = 2;
-// A path that holds fewer packets of ours is probed in proportion.
+// The window while the sender looks at the empty round trip: BBR.ProbeRTTCwndGain (the draft,
+// section 2.16.2).
+constexpr double kLookGain = 0.5;
+// A probe has its whole strength from the start where the path holds up to this many packets, and
+// less in proportion to the root where it holds more (bottleneck_test's least_jain).
 constexpr double kWholePackets = 16;
-// That the window takes beyond the path's: acknowledgements come in bursts, too.
+// Rounds after which such a probe has surely reached its whole strength: the doublings stop there.
+constexpr uint32_t kMostDoublings = 8;
+// Bursts in the window beyond what the path holds, since acknowledgements come in bursts, too
+// (bottleneck_test). Where everything is marked, one is left.
 constexpr double kBurstsAhead = 4;
 
 }  // namespace
@@ -27,12 +36,12 @@ double ModelController::rate() const {
   return bound_ > 0 ? std::min(best, bound_) : best;
 }
 
-// Less than in proportion, so that the smaller of two senders gains on the larger; in proportion
-// where more and more is delivered.
+// The larger of two senders probes with a smaller gain, so that the smaller one catches up. The
+// gain doubles each round as long as the path delivers more and more.
 double ModelController::up_gain() const {
   const double packets = std::max(path_bytes() / static_cast<double>(packet()), 1.0);
   const double share =
-      std::sqrt(kWholePackets / packets) * std::pow(2.0, std::min(cycle_.rounds(), 8u));
+      std::sqrt(kWholePackets / packets) * std::pow(2.0, std::min(cycle_.rounds(), kMostDoublings));
   return 1 + (kUpGain - 1) * strength_.probes() * std::min(share, 1.0);
 }
 
@@ -60,7 +69,7 @@ void ModelController::steer(Instant now) {
   double paced = gain() * rate() * kMargin;
   double least = least_window();
   if (cycle_.phase() == Phase::kStartup) {
-    // What little there was to send says nothing of what the path takes.
+    // A program that has sent little has not measured what the path takes.
     least = std::max(least, static_cast<double>(kInitialWindow));
     paced = std::max(paced, kStartupGain * least / Seconds(rtts_.base()));
   }
@@ -78,7 +87,7 @@ double ModelController::window_of_phase(double burst) const {
   const double path = std::min(path_bytes(), flight_bound_.tried());
   switch (cycle_.phase()) {
     case Phase::kLookAtBase:
-      return path / 2;
+      return kLookGain * path;
     case Phase::kContest:
       return contest_.window();
     case Phase::kDown:
@@ -90,9 +99,9 @@ double ModelController::window_of_phase(double burst) const {
     case Phase::kUp:
       break;
   }
-  // Beyond what the path holds the less, the more is marked: with many senders on a short path it
-  // is the windows that fill the queue. What waits at the peer's host for its process is in no
-  // queue; its receive window bounds it.
+  // The more is marked, the less the window has beyond what the path holds: with many senders on a
+  // short path it is the windows that fill the queue. What waits at the peer's host for its process
+  // is in no queue; the peer's receive window bounds it.
   const double whole = cycle_.phase() == Phase::kStartup ? kStartupGain : kWindowGain;
   const double of_hosts = rate() * Seconds(rtts_.host_delay() + 2 * rtts_.busy_time()) +
                           (kBurstsAhead - (kBurstsAhead - 1) * marks_.value()) * burst;

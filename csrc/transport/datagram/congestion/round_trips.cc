@@ -10,7 +10,8 @@
 namespace rocecoll {
 namespace {
 
-// What queueing is told from, beside the jitter of the hosts and the own bursts.
+// The shortest queue beyond jitter and own bursts, and the most jitter that is believed: more would
+// hide the queues of fast networks (bottleneck_test; model_test: LateTimersAreNoQueue).
 constexpr Duration kLeastQueue = std::chrono::microseconds(25);
 constexpr Duration kMostJitter = std::chrono::microseconds(200);
 
@@ -18,7 +19,7 @@ constexpr Duration kMostJitter = std::chrono::microseconds(200);
 
 void RoundTrips::take(Instant now, const CongestionController::Timing& timing) {
   if (!known()) network_ = timing.network;
-  // Near the base is at the base: a path that is often empty needs no look.
+  // Nearly the base counts as the base, so that a path that is often empty needs no look.
   if (!known() || timing.network <= base_ + base_ / 8) base_seen_at_ = now;
   base_ = std::min(base_, timing.network);
   const Duration step = timing.network - std::exchange(latest_, timing.network);
@@ -40,8 +41,9 @@ void RoundTrips::take_calm_round() {
   jitter_ += (std::min(network_ - base_, kMostJitter) - jitter_) / 8;
 }
 
-// No queue reorders. Where each way takes up to a time longer, two round trips differ by nearly
-// half of that, and the average is longer by twice that.
+// A queue does not reorder. Where each way takes up to some time longer at random, two round trips
+// differ by nearly half of that time on average, and the average round trip is longer by twice that
+// difference (shaper_test: Jitter).
 bool RoundTrips::is_queue(Duration rtt, Duration own) const {
   const Duration allowed = own + kLeastQueue + 2 * jitter_ + 3 * shuffle_;
   return rtt - base_ > std::max<Duration>(allowed, base_ / 8);

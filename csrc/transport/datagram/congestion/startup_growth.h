@@ -5,12 +5,12 @@
 
 namespace rocecoll {
 
-// Startup is over when the rate has grown by less than a quarter for three round trips
-// (BBR: draft-ietf-ccwg-bbr), or sooner where more meets a full queue. So is a probe of a path that
-// there is too little to send to fill.
+// Startup is over when the rate has grown by less than a quarter for three rounds
+// (draft-ietf-ccwg-bbr-06 section 5.3.1.2), or sooner if more meets a full queue. A probe ends in
+// the same way where there is too little to send to fill the path.
 class StartupGrowth {
  public:
-  // After each round, at whose end so much was delivered per second.
+  // After each round. `rate`: the delivered bytes per second at its end.
   bool over(double rate, bool limited, bool queue) {
     if (rate >= full_rate_ * kGrowth) {
       full_rate_ = rate;
