@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a process can be reached, and which process that is. Opaque above the port that made it:
-// copied into the Store's record, handed back to the same kind of port at the other end.
+// Where a process can be reached, and which process that is. Opaque to everything but the port that
+// made it: it is copied into the Store's record and handed to the same kind of port at the other
+// end.
 #pragma once
 
 #include <array>
@@ -13,8 +14,8 @@
 
 namespace rocecoll {
 
-// What is known of the process at an address: whether RoCE may carry what goes there. Where that is
-// not known the two ends find out by an attempt; what is known, both know.
+// Whether RoCE may carry what goes to the process at an address. If this is unknown, the two ends
+// find out by an attempt; if it is known, both ends know it.
 enum class Roce : uint8_t { kUnknown, kUsable, kNone };
 
 class Address {
@@ -32,8 +33,8 @@ class Address {
   std::span<const std::byte> bytes() const { return {bytes_.data(), size_}; }
   const std::string& text() const { return text_; }
   bool empty() const { return size_ == 0; }
-  // A random number of the process that told this address, or 0 where nobody knows: another process
-  // may have the address by now. Equal addresses may be of different processes.
+  // The random number of the process that announced this address, or 0 if that is unknown. Another
+  // process may have the address by now: equal addresses may belong to different processes.
   uint64_t process() const { return process_; }
   Address of_process(uint64_t process) const {
     Address address = *this;
@@ -46,7 +47,7 @@ class Address {
     address.roce_ = roce;
     return address;
   }
-  // Of the place alone.
+  // Compares only where the process is reached.
   friend bool operator==(const Address& a, const Address& b) {
     return a.size_ == b.size_ && a.bytes_ == b.bytes_;
   }

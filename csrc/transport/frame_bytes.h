@@ -9,8 +9,8 @@
 
 namespace rocecoll {
 
-// The bytes of a frame, `head` and then `body`, lent for the length of a call: its sender does not
-// put them together, whoever keeps them does.
+// The bytes of a frame: `head`, then `body`, both lent for the duration of a call. The sender need
+// not join them; a callee that keeps them does.
 struct FrameBytes {
   FrameBytes() = default;
   FrameBytes(std::span<const std::byte> first, std::span<const std::byte> rest)
@@ -26,7 +26,7 @@ struct FrameBytes {
     if (!head.empty()) std::memcpy(to, head.data(), head.size());
     if (!body.empty()) std::memcpy(to + head.size(), body.data(), body.size());
   }
-  // Behind what is there.
+  // Appends both to `to`.
   void append_to(std::vector<std::byte>& to) const {
     to.insert(to.end(), head.begin(), head.end());
     to.insert(to.end(), body.begin(), body.end());

@@ -8,8 +8,8 @@
 
 namespace rocecoll {
 
-// What all ranks of a group agree on and nobody else knows. Never reused, also not by the group's
-// next incarnation.
+// A secret that all ranks of a group share and no other process knows. Never reused, not even by
+// the group's next incarnation.
 struct GroupKey {
   static constexpr size_t kWireBytes = 16;
   uint64_t high = 0;

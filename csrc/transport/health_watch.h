@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When to ask a device for its health, which costs a system call, and whether that has changed.
+// Decides when to ask a device for its health, which costs a system call, and tells whether the
+// health has changed.
 #pragma once
 
 #include <utility>
@@ -13,12 +14,12 @@ class HealthWatch {
  public:
   explicit HealthWatch(Duration interval) : interval_(interval) {}
 
-  // As of the last look; ok before the first.
+  // The result of the last look; ok before the first.
   const Status& health() const { return health_; }
   bool due(Instant now) const { return now >= next_at_; }
-  // Be due at once: something has happened while nobody looked.
+  // Makes the next look due at once: something has happened since the last one.
   void hurry() { next_at_ = {}; }
-  // True if what worked does not, or the other way round.
+  // True if the device has stopped or started to work.
   bool look(Instant now, Status health) {
     next_at_ = now + interval_;
     const bool changed = health.ok() != health_.ok();

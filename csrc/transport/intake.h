@@ -6,12 +6,13 @@
 
 namespace rocecoll {
 
-// Takes what is written into an exposed slice in place of the slice's memory.
+// Takes bytes that are written into an exposed slice, in place of the slice's memory.
 //
-// A way that has the bytes at hand in their order may give them to this and spare the copy into the
-// slice: from the first on, each once, in multiples of kPieceBytes until the last ones. It may stop
-// at any time, for good. When the slice has landed, what has not been taken lies in it, at its
-// place; the memory of what has been taken, or is about to be, was the way's to use.
+// A path that has the bytes at hand in order may pass them to the intake and save the copy into the
+// slice. It passes them from the first byte on, each once, in pieces whose sizes are multiples of
+// kPieceBytes except for the last. It may stop at any time, but then for good. When the slice has
+// landed, the bytes that were not taken lie in the slice at their place. The part of the slice
+// whose bytes were taken, or are about to be, is scratch memory for the path.
 class Intake {
  public:
   static constexpr size_t kPieceBytes = 64;

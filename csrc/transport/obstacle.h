@@ -6,13 +6,13 @@
 
 namespace rocecoll {
 
-// What the network, or this host, said when a datagram could not be delivered. Anybody may forge
-// it. Only kPortRefused tells of the process; the others are soft errors (RFC 1122, section
+// What the network, or this host, reported when a datagram could not be delivered. Such reports can
+// be forged. Only kPortRefused is about the process; the others are soft errors (RFC 1122, section
 // 4.2.3.9), which a flapping link or a late ARP answer causes and which pass.
 enum class Obstacle : uint8_t {
   kNone,
   kPortRefused,         // ECONNREFUSED: ICMP port unreachable
-  kHostUnreachable,     // EHOSTUNREACH, EHOSTDOWN: no answer to ARP, a router's or firewall's word
+  kHostUnreachable,     // EHOSTUNREACH, EHOSTDOWN: no answer to ARP; a router or firewall said so
   kNetworkUnreachable,  // ENETUNREACH, ENETDOWN: no route
   kProhibited,          // EACCES: a firewall on the way (ICMPv6)
   kProhibitedHere,      // EPERM: this host's own firewall

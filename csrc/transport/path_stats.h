@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has gone over one way to one peer, for people.
+// Statistics of one path to one peer, for people to read.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace rocecoll {
 
-// As TransportStats counts, but for shared memory, where a packet is a message.
+// Counted as in TransportStats, except that a packet of shared memory is a message.
 struct Traffic {
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
@@ -30,10 +30,10 @@ struct Traffic {
 };
 
 struct PathStats {
-  std::string_view path;  // a constant: what carries it as options call that, udp or shm
-  bool in_use = false;    // it carries what is sent now
-  Traffic traffic;        // of the link, since it was opened
-  // Of all links to the peer's process; none where the path measures no such thing.
+  std::string_view path;  // a constant: the transport's name in options, udp, or shm
+  bool in_use = false;    // carries what is sent now
+  Traffic traffic;        // of this link, since it was opened
+  // Of all links to the peer's process; absent where the path does not measure them.
   std::optional<Duration> rtt;  // smoothed
   std::optional<uint64_t> congestion_window_bytes;
 };

@@ -34,8 +34,8 @@ struct PeerHandle {
   uint32_t index = 0;
 };
 
-// One packet to send: header then payload. The header is copied before send() returns; the payload
-// is lent until flush() or until send() of a port without asynchronous completions returns.
+// One packet to send: the header, then the payload. The header is copied before send() returns. The
+// payload is lent until flush(), or until send() returns if the port completes synchronously.
 struct TxDatagram {
   PeerHandle to;
   std::span<const std::byte> header;
@@ -48,8 +48,8 @@ struct TxDatagram {
   bool payload_is_queued = false;
 };
 
-// One received packet, written whole by receive(). `bytes` and `from` are lent until release().
-// `from` of a peer that was added is the address it was added with.
+// One received packet; receive() sets every member. `bytes` and `from` are lent until release().
+// If the sender was added as a peer, `from` is the address that it was added with.
 struct RxDatagram {
   std::span<const std::byte> bytes;
   const Address* from = nullptr;
@@ -61,8 +61,8 @@ struct RxDatagram {
   bool marked = false;
 };
 
-// The network said that `peer` cannot be reached, and how (e.g. ICMP port unreachable). A hint,
-// forgeable, never a verdict: the owner probes the peer.
+// The network reported that `peer` cannot be reached, and why (e.g. ICMP port unreachable). This is
+// a hint that can be forged, never a verdict: the owner of the port probes the peer.
 struct UnreachableHint {
   PeerHandle peer;
   Obstacle obstacle = Obstacle::kPortRefused;
@@ -73,14 +73,14 @@ class DatagramPort {
   virtual ~DatagramPort() = default;
 
   virtual PortLimits limits() const = 0;
-  // Where peers reach this port. Stable for the port's life.
+  // Where peers reach this port. Does not change during the port's life.
   virtual Address address() const = 0;
   // Idempotent: the same address yields the same handle. kInvalidArgument for a foreign address.
   virtual Result<PeerHandle> add_peer(const Address& address) = 0;
   // Ends the use of the handle, which may become another peer's. Only while nothing is lent.
   virtual void remove_peer(PeerHandle peer) = 0;
-  // Largest datagram that this host knows the path to this peer to take (the MTU of its route,
-  // what routers reported), capped by limits(). An upper bound. May change.
+  // The largest datagram that the path to this peer may carry, as far as this host knows (the MTU
+  // of the route, what routers reported), capped by limits(). An upper bound that may change.
   virtual size_t peer_limit(PeerHandle peer) const = 0;
   // Brings peer_limit() up to date from the system's routes.
   virtual void look_at_route(PeerHandle /*peer*/) {}
@@ -89,14 +89,14 @@ class DatagramPort {
   virtual void renew_way(PeerHandle /*peer*/) {}
   // The system is still looking, perhaps for seconds. Without a known address datagrams are lost.
   virtual bool seeks_way(PeerHandle /*peer*/) const { return false; }
-  // No network lies between us and this peer: only its receive buffer limits what may be in flight.
+  // Whether the peer is on this host, so that only its receive buffer limits what may be in flight.
   virtual bool on_this_host(PeerHandle /*peer*/) const { return false; }
   // What carries packets to this peer now protects them from changes better than UDP's 16-bit sum:
   // there is only memory in between, or RoCE's invariant CRC of 32 bits over everything that
   // switches leave as it is (InfiniBand specification, annex A17). May change; a packet that relies
   // on it and then goes another way is checked there all the same.
   virtual bool checks_payload(PeerHandle peer) const { return on_this_host(peer); }
-  // What carries packets to this peer now, as PathStats calls it.
+  // The current path to this peer, by its name in PathStats.
   virtual std::string_view carrier(PeerHandle /*peer*/) const { return "udp"; }
   // limits().guaranteed_datagram_bytes, or more for a peer that is reached in another way.
   virtual size_t guaranteed_bytes(const Address& /*peer*/) const {
@@ -111,22 +111,23 @@ class DatagramPort {
   // Sends one datagram to an address that need not be a peer's, and remembers nothing of it. False
   // if the port's own buffers are full; any other error loses the datagram.
   virtual bool send_to(const Address& address, std::span<const std::byte> datagram) = 0;
-  // Fills a prefix of `batch` and returns its length; 0 when nothing waits.
+  // Fills a prefix of `batch` and returns its length; 0 if nothing has arrived.
   virtual size_t receive(std::span<RxDatagram> batch) = 0;
   // The current time; `told` where no time passes during a call, as in a simulation.
   virtual Instant clock(Instant told) const { return told; }
   virtual void release(std::span<const RxDatagram> batch) = 0;
-  // True and fills `hint` while unread hints are queued (bounded, oldest dropped).
+  // Takes the oldest unread hint; false if there is none. The queue is bounded and drops its
+  // oldest.
   virtual bool poll_unreachable(UnreachableHint& hint) = 0;
-  // On return every lent payload slice is the caller's again.
+  // When this returns, no payload is lent any more.
   virtual void flush() = 0;
   virtual WaitHandle wait_handle() = 0;
-  // Call before sleeping on the handle. False: datagrams may wait already, receive() first.
+  // Call before sleeping on the handle. False: datagrams may have arrived already; receive() first.
   virtual bool arm() { return true; }
   // Not ok, with the reason, while nothing can be sent or received, e.g. the device's port is down.
   virtual Status health() { return {}; }
-  // When receive() must be called next even if the wait handle stays quiet: for ports that hold
-  // datagrams back themselves.
+  // When receive() must be called next even if the wait handle stays quiet. For ports that delay
+  // datagrams themselves.
   virtual Instant next_deadline() const { return kNever; }
 };
 

@@ -23,7 +23,7 @@ namespace rocecoll {
 
 struct RdmaLimits {
   size_t mtu_bytes = 0;         // active MTU of the port, capped by the options
-  size_t max_inline_bytes = 0;  // payload that a send request can carry in itself
+  size_t max_inline_bytes = 0;  // largest payload that a send request can contain
   size_t max_message_bytes = 0;
   uint64_t max_region_bytes = UINT64_MAX;      // of one registration
   uint64_t max_registered_bytes = UINT64_MAX;  // of all, as far as is known
@@ -53,11 +53,11 @@ struct SendRequest {
   Kind kind = Kind::kSend;
   // Copies the payload while posting (at most max_inline_bytes); local_key is ignored.
   bool inlined = false;
-  // Asks for a completion when successful. A failed or flushed request always completes.
+  // Requests a completion on success. A failed or flushed request always completes.
   bool signaled = false;
   uint32_t local_key = 0;
-  uint64_t id = 0;                     // comes back in the completion
-  std::span<const std::byte> payload;  // lent until a completion of this or of a later request
+  uint64_t id = 0;                     // returned in the completion
+  std::span<const std::byte> payload;  // lent until this or a later request has completed
   uint64_t remote_address = 0;         // of writes
   uint32_t remote_key = 0;
   uint32_t immediate = 0;  // takes one receive request of the peer, as kSend does
@@ -93,11 +93,12 @@ struct WorkCompletion {
   uint32_t bytes = 0;  // received
   uint32_t immediate = 0;
   uint64_t id = 0;
-  const char* text = "";  // the status in words: static, or of kConnect the queue pair's
+  const char* text = "";  // the status in words: static, or owned by the queue pair (kConnect)
 };
 
-// One end of a reliable connection. After a failed completion, or fail(), it is in the error state:
-// all that is outstanding completes as kFlushed, nothing more arrives, nothing of the peer lands.
+// One end of a reliable connection. After a failed completion or fail() it is in the error state:
+// everything outstanding completes as kFlushed, nothing more arrives, and no write of the peer
+// lands.
 class RdmaQueuePair {
  public:
   // Afterwards the device touches no memory any more. Receives that have completed are still
@@ -141,9 +142,9 @@ class RdmaDevice {
   virtual Result<std::unique_ptr<RdmaQueuePair>> create_queue_pair() = 0;
   // Into the shared receive queue, if any. Returns the length of the accepted prefix.
   virtual size_t post_receives(std::span<const ReceiveRequest> batch) = 0;
-  // Completions of all queue pairs, oldest first; those of one queue pair are in order.
+  // Takes completions of all queue pairs, oldest first; those of one queue pair are in order.
   virtual size_t poll(std::span<WorkCompletion> completions) = 0;
-  // Call before sleeping on the handle. False: something may wait already, poll() first.
+  // Call before sleeping on the handle. False: completions may be there already; poll() first.
   virtual bool arm() = 0;
   virtual WaitHandle wait_handle() = 0;
   // Not ok while the port is down or once the device is gone; names the event that reported it.

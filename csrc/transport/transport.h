@@ -28,8 +28,8 @@
 
 namespace rocecoll {
 
-// Names one link at both of its ends: within the group whose 128-bit key both hold, `local` talks
-// to `remote`. The peer's id for the same link is mirrored(). A key is never reused.
+// Names a link at one of its ends: within the group whose 128-bit key both ends hold, `local` talks
+// to `remote`. The peer's id of the same link is mirrored(). A key is never reused.
 struct LinkId {
   GroupKey group;
   Rank local = 0;
@@ -48,19 +48,19 @@ struct LinkIdHash {
 using RegistrationId = uint32_t;
 inline constexpr RegistrationId kUnregistered = 0;
 
-// Memory of this process that is lent to a link. `registration` is what MemoryDomain gave for the
-// memory around it; transports that need none ignore it.
+// Memory of this process that is lent to a link. `registration` is what MemoryDomain returned for
+// the memory around it; transports that do not register memory ignore it.
 struct LocalSlice {
   std::byte* data = nullptr;
   size_t size = 0;
   RegistrationId registration = kUnregistered;
-  Intake* intake = nullptr;  // may take what is written into it; lent like the memory
+  Intake* intake = nullptr;  // may take what is written into the slice; lent like the memory
 };
 
-// Memory of the peer that it has exposed. Opaque to all but the transport that made it; travels in
+// Memory that the peer has exposed. Opaque to everything but the transport that made it; travels in
 // a frame (kWireBytes, little endian).
 struct RemoteSlice {
-  static constexpr size_t kMaxPorts = 4;  // of a process that it has keys for
+  static constexpr size_t kMaxPorts = 4;  // ports of a process that it can have keys for
   static constexpr size_t kMoreKeys = kMaxPorts - 1;
   static constexpr size_t kWireBytes = 24 + kMoreKeys * sizeof(uint32_t);
   uint64_t base = 0;                            // address, or region id
@@ -86,7 +86,7 @@ struct RemoteSlice {
 
 // What is known of the process at the other end, for messages to people.
 struct LinkContact {
-  Instant heard_at{};  // or when the link was opened, if that was later
+  Instant heard_at{};  // when the peer was last heard, or when the link was opened, if later
   bool ever_heard = false;
   bool established = false;             // the peer has opened its side, too
   Obstacle obstacle = Obstacle::kNone;  // since it was last heard
@@ -99,27 +99,28 @@ class Link {
   virtual ~Link() = default;
 
   virtual LinkId id() const = 0;
-  // Copies the frame (1 .. max_frame_bytes) into a bounded queue; the peer gets frames in
-  // order, each once. False: no room now, try again after the next poll(). Allowed before the peer
-  // has answered, and a no-op returning true once the link is down.
+  // Copies the frame (1 .. max_frame_bytes) into a bounded queue. The peer gets each frame once, in
+  // order. False: no room now; try again after the next poll(). Allowed before the peer has
+  // answered. Once the link is down, it does nothing and returns true.
   virtual bool send_frame(const FrameBytes& frame) = 0;
   // How many frames, at most, would be lost if this process ended now and the network lost nothing:
   // accepted but not yet sent, or only in this process's memory. Once a link is down: as of then.
   virtual uint64_t unsent_frames() const = 0;
-  // Writes all of `from` into `to` (equal sizes, at least 1 byte). `from` is lent, and only read,
-  // until Written{token} or close(). False: the bounded queue of writes is full.
+  // Writes all of `from` into `to` (equal sizes, at least 1 byte). `from` is lent until
+  // Written{token} or close(), and only read. False: the bounded queue of writes is full.
   virtual bool write(const RemoteSlice& to, LocalSlice from, uint32_t token) = 0;
-  // Lets the peer write `into` once, whole. Lent until Landed{token}, unexpose() or close().
+  // Lets the peer write `into` once, as a whole. Lent until Landed{token}, unexpose() or close().
   virtual RemoteSlice expose(LocalSlice into, uint32_t token) = 0;
   // Takes an exposed slice back before anything was written through it (checked).
   virtual void unexpose(const RemoteSlice& slice) = 0;
-  // On return nothing more lands in lent memory or is read from it, and no event of this link will
-  // be polled. An ok status closes in good order: frames already accepted are still delivered in
-  // the background, then the peer sees kPeerLeft. Otherwise the peer sees `why` as the report of
-  // why.reporter(), or else of this end. The link must not be used afterwards.
+  // When this returns, lent memory is neither written nor read any more, and no event of this link
+  // will be polled. With an ok status the link closes in good order: frames already accepted are
+  // still delivered in the background, then the peer sees kPeerLeft. With any other status the peer
+  // sees `why` as reported by why.reporter(), or by this end if there is none. The link must not be
+  // used afterwards.
   virtual void close(const Status& why) = 0;
-  // ok until Down was polled; then why: with a reporter if the peer has closed its end because of
-  // an error, in that rank's words.
+  // ok until Down was polled, then the reason. If the peer has closed its end because of an error,
+  // the status has a reporter and that rank's text.
   virtual const Status& status() const = 0;
   // The peer's process has shown itself alive in a way that this link does not see, so it is not
   // silent. What its system or device does on its own does not count.
@@ -137,7 +138,8 @@ inline bool LeftInGoodOrder(const Status& down) {
 
 struct TransportLimits {
   size_t max_frame_bytes = 0;
-  // Writes shorter than this gain nothing over frames; the messenger's eager limit is derived.
+  // Writes shorter than this gain nothing over frames. The messenger derives its eager limit from
+  // it.
   size_t preferred_eager_bytes = 0;
   // Up to this many eager messages in place of a longer one cost less than a rendezvous. On
   // loopback two of 32 KiB took 0.6 to 0.9 of the time of one of 64 KiB; four gained nothing.
@@ -157,9 +159,9 @@ struct TransportLimits {
 struct Event {
   enum class Kind : uint8_t {
     kFrame,    // `frame` is lent until the next poll() or transmit()
-    kWritten,  // the peer has the whole write; its source is the caller's again
+    kWritten,  // the peer has the whole write; its source is no longer lent
     kLanded,   // an exposed slice has been written completely
-    kDown,     // link->status() says why; nothing else will come from this link
+    kDown,     // link->status() says why; this link has no further events
     kNotice,   // `frame` holds a notice (see Transport::notify); link is null
     // A peer opens `incoming`, which is not open here: if it is one of ours, open() it too, so that
     // the peer can deliver what it has sent and leave. Repeated while the peer asks. Link is null.
@@ -196,9 +198,9 @@ struct TransportStats {
   uint64_t packets_sent = 0;
   uint64_t packets_received = 0;
   uint64_t packets_retransmitted = 0;
-  uint64_t packets_marked = 0;           // by a queue on the way, as far as the peers told
+  uint64_t packets_marked = 0;           // by a queue on the way, as far as peers reported
   uint64_t packets_dropped_invalid = 0;  // failed CRC, malformed or unknown connection
-  uint64_t shared_bytes_sent = 0;        // through the memory of this host, not counted above
+  uint64_t shared_bytes_sent = 0;        // through memory of this host; not counted above
   uint64_t shared_bytes_received = 0;
 };
 
@@ -238,9 +240,9 @@ class Transport {
   virtual Address address() const = 0;
   virtual MemoryDomain& memory() = 0;
   virtual TransportStats stats() const = 0;
-  // Starts the link; both ends open it, in any order and at any time. Never waits: frames may be
-  // queued at once, and an unreachable peer shows as Down (kTimeout after `connect_timeout`,
-  // kNoContact or kPeerLost when its process answers nothing or the network says so). The transport
+  // Starts the link. Both ends open it, in any order and at any time. Never blocks: frames may be
+  // queued at once, and an unreachable peer shows as Down (kTimeout after `connect_timeout`;
+  // kNoContact or kPeerLost if its process does not answer or the network says so). The transport
   // owns the link until close() returns.
   virtual Result<Link*> open(const LinkId& id, const Address& peer, Duration connect_timeout,
                              Instant now) = 0;
@@ -248,17 +250,18 @@ class Transport {
   // It tells ranks to which there is no link that the group has failed.
   static constexpr size_t kMaxNoticeBytes = 512;
   virtual void notify(const Address& peer, std::span<const std::byte> notice) = 0;
-  // Moves packets and timers, then reports up to `events.size()` events, fewer when all is quiet.
+  // Moves packets and timers, then reports up to `events.size()` events; fewer mean that there are
+  // no more now.
   virtual size_t poll(Instant now, std::span<Event> events) = 0;
   // Sends what links were given since the last poll() and what peers are waiting for, as far as it
   // may be sent now. For a caller that may not poll() again soon. What is not urgent may stay.
   virtual void transmit(Instant now) = 0;
-  // True while a closed link still has frames to deliver to a peer that lives.
+  // True while a closed link still has frames to deliver to a live peer.
   virtual bool lingering() const = 0;
   // When poll() must be called next even if the wait handle stays quiet; kNever if never.
   virtual Instant next_deadline() const = 0;
   virtual WaitHandle wait_handle() = 0;
-  // Call before sleeping on the handle. False: something may have come already, poll() first.
+  // Call before sleeping on the handle. False: something may have arrived already; poll() first.
   virtual bool arm() { return true; }
 };
 

@@ -9,16 +9,16 @@
 
 namespace rocecoll {
 
-// What a thread may sleep on until a port or a transport has something to do: descriptors, one of
-// which becomes readable (level triggered) then. Without any nothing ever arrives from outside (the
-// simulator). Owned by whoever returned them.
+// The descriptors that a thread may sleep on until a port or a transport has something to do: one
+// of them becomes readable then (level triggered). If there are none, nothing ever arrives from
+// outside (the simulator). They belong to the object that returned them.
 //
-// Two paths hand out the descriptors of both, not one of an epoll over them: the kernel
-// calls that for each packet, under two locks, also while nobody sleeps (in all_reduce of 8 MiB
-// over packets of 1500 bytes it took 4 to 23 % of the time).
+// Two paths return the descriptors of both, not that of an epoll over them: the kernel calls an
+// epoll for each packet, under two locks, even while no thread sleeps (in all_reduce of 8 MiB over
+// packets of 1500 bytes that took 4 to 23 % of the time).
 class WaitHandle {
  public:
-  // UDP, UD or the devices for RDMA, shared memory; some more for a transport that is plugged in.
+  // UDP, UD or the RDMA devices, shared memory, and a few for a transport from a plug-in.
   static constexpr size_t kMostDescriptors = 8;
 
   WaitHandle() = default;
