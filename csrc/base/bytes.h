@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Little-endian fields in byte buffers, with bounds: the only way bytes from the wire are read.
+// Little-endian fields in byte buffers, with bounds checks: the only way to read bytes from the
+// wire.
 #pragma once
 
 #include <bit>
@@ -30,8 +31,8 @@ void StoreLe(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof(T));
 }
 
-// Reads fields one after the other. A read past the end yields zero and makes ok() false for good,
-// so a parser checks once at its end.
+// Reads fields one after the other. A read past the end returns zero and makes ok() false for good,
+// so that a parser checks only once, at its end.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -64,7 +65,7 @@ class ByteReader {
   bool ok_ = true;
 };
 
-// Writes fields one after the other. Writing past the end is a bug: callers ask for room first.
+// Writes fields one after the other. Writing past the end is a bug: callers check room() first.
 class ByteWriter {
  public:
   explicit ByteWriter(std::span<std::byte> bytes) : bytes_(bytes) {}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariants that stay on in release builds.
 //
-// A failed check is a bug in rocecoll, never the answer to bad input or a fault of the network. It
+// A failed check is a bug in rocecoll, never the response to bad input or a network fault. It
 // throws CheckFailure, which the few entry points of the engine (step, submit, wait) catch on the
-// same thread and turn into a kInternal status of every group: nothing crosses a thread, nothing
+// same thread and turn into a kInternal status of every group: no exception crosses a thread or
 // terminates the process.
 #pragma once
 

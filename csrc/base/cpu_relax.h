@@ -3,7 +3,7 @@
 
 namespace rocecoll {
 
-// Between two looks of a thread that spins: leaves more of the core to its other thread.
+// For a thread that spins, between two looks: leaves more of the core to its other hardware thread.
 inline void CpuRelax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Polynomials over GF(2) modulo the CRC's. A word holds one with its bits reversed: the lowest bit
-// of the first byte is the highest power.
+// Polynomials over GF(2) modulo the CRC's. A word holds a polynomial with its bits reversed: the
+// lowest bit of the first byte is the highest power.
 #include "base/crc32c.h"
 
 #include <array>
@@ -74,8 +74,8 @@ uint32_t Crc32cByTables(std::span<const std::byte> bytes, uint32_t previous) {
   return ~crc;
 }
 
-// What the CRC instructions of a processor are called. A CRC is in the lower half of its word, so
-// that no instruction has to clear the upper one. Product() is the carry-less one.
+// Names for a processor's CRC instructions. A CRC is in the lower half of its word, so that no
+// instruction has to clear the upper half. Product() is the carry-less product.
 #if defined(__x86_64__)
 #define ROCECOLL_CRC_STREAMS __attribute__((target("sse4.2,pclmul")))
 
@@ -109,7 +109,7 @@ ROCECOLL_CRC_STREAMS inline uint64_t Product(uint64_t a, uint64_t b) {
 // One pass runs three streams of at most this many words, to hide the 3-cycle latency of the CRC
 // instruction: 24 KiB.
 constexpr size_t kMaxStreamWords = 1024;
-// Below this many bytes the combination costs more than the streams gain.
+// Below this many bytes, combining the streams costs more than they gain.
 constexpr size_t kMinStreamedBytes = 192;
 
 // kShift[w] = x^(64 w - 33): the factor that moves a CRC past w words. The 33 is what the
@@ -127,7 +127,7 @@ constexpr std::array<uint32_t, 2 * kMaxStreamWords + 1> MakeShifts() {
 
 constexpr auto kShift = MakeShifts();
 
-// What is left, in one stream.
+// The remainder, in one stream.
 ROCECOLL_CRC_STREAMS inline uint32_t AdvanceRest(uint64_t crc, const std::byte* at, size_t left) {
   for (; left >= 8; at += 8, left -= 8) crc = Advance(crc, LoadWord(at));
   for (; left > 0; ++at, --left) crc = AdvanceByte(crc, *at);
@@ -162,9 +162,9 @@ ROCECOLL_CRC_STREAMS uint32_t Crc32cByStreams(std::span<const std::byte> bytes, 
 #define ROCECOLL_CRC_FOLDING __attribute__((target("avx512f,vpclmulqdq,sse4.2,pclmul")))
 
 // Folding (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
-// Instruction", Intel 2009): 16 bytes that lie `bits` before others are, modulo the polynomial, two
-// products that are added to those others. The first word is 64 powers higher; the carry-less
-// product of two reversed 64-bit words is x times their product.
+// Instruction", Intel 2009): modulo the polynomial, 16 bytes equal two products that are added to
+// the 16 bytes `bits` behind them. The first word is 64 powers higher; the carry-less product of
+// two reversed 64-bit words is x times their product.
 struct FoldFactors {
   uint64_t first;
   uint64_t second;
@@ -179,20 +179,20 @@ constexpr VectorFactors AllOver(int bits) {
 }
 
 constexpr size_t kVectorBytes = 64;
-constexpr size_t kVectors = 4;  // at once, to hide the latency of the products
+constexpr size_t kVectors = 4;  // in parallel, to hide the latency of the products
 constexpr size_t kRoundBytes = kVectors * kVectorBytes;
 constexpr VectorFactors kOverRound = AllOver(8 * kRoundBytes);
 constexpr VectorFactors kOverOne = AllOver(8 * kVectorBytes);
-// The four parts of a vector onto its last one, which stays.
+// Fold the parts of a vector onto its last one, which stays as it is.
 constexpr VectorFactors kOntoLast = {FoldOver(3 * 128), FoldOver(2 * 128), FoldOver(128), {0, 0}};
-// Below this many bytes streams are as fast.
+// Below this many bytes the streams are as fast.
 constexpr size_t kMinFoldedBytes = 512;
 static_assert(kMinFoldedBytes >= kRoundBytes);
 
 ROCECOLL_CRC_FOLDING inline __m512i LoadVector(const void* from) {
   return _mm512_loadu_si512(from);
 }
-// What `value` becomes further on, added to `there`.
+// Moves `value` forward by the factors and adds it to `there`.
 ROCECOLL_CRC_FOLDING inline __m512i Fold(__m512i value, __m512i factors, __m512i there) {
   constexpr int kXorOfThree = 0x96;
   return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(value, factors, 0x00),
@@ -223,7 +223,7 @@ ROCECOLL_CRC_FOLDING uint32_t Crc32cByFolding(std::span<const std::byte> bytes, 
   for (; static_cast<size_t>(end - at) >= kVectorBytes; at += kVectorBytes) {
     d = Fold(d, over_one, LoadVector(at));
   }
-  // The factors of the last part leave nothing of it.
+  // The factors of the last part are zero, so that it is added unchanged.
   d = Fold(d, LoadVector(kOntoLast.data()), _mm512_maskz_mov_epi64(0xc0, d));
   std::array<uint64_t, 8> words;
   _mm512_storeu_si512(words.data(), d);

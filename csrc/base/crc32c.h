@@ -9,9 +9,9 @@
 
 namespace rocecoll {
 
-// CRC32C (Castagnoli, RFC 3720 appendix B.4) of `bytes`, continuing from `previous`, the CRC of
-// the bytes before them. Every payload byte passes this twice, so it uses the CPU's instructions
-// where they exist.
+// CRC32C (Castagnoli, RFC 3720 appendix B.4) of `bytes`, continuing from `previous`, the CRC of the
+// bytes before them. Every payload byte is checked twice, so this uses the processor's CRC
+// instructions where they exist.
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t previous = 0);
 
 // One way to compute it.
@@ -20,7 +20,7 @@ struct Crc32cKernel {
   uint32_t (*function)(std::span<const std::byte> bytes, uint32_t previous);
 };
 
-// Those that this processor can run, fastest first; the last is by tables alone.
+// The kernels that this processor can run, fastest first; the last uses only tables.
 std::vector<Crc32cKernel> UsableCrc32cKernels();
 
 }  // namespace rocecoll

@@ -11,8 +11,8 @@
 
 namespace rocecoll {
 
-// All of the process. The list is locked while the process forks, so that the child finds it whole;
-// there nothing but async-signal-safe calls are made (man 2 fork, pthread_atfork).
+// All descriptors of the process. The list is locked while the process forks, so that the child
+// finds it consistent. The child makes only async-signal-safe calls (man 2 fork, pthread_atfork).
 struct OpenDescriptors {
   static OpenDescriptors& instance();
 
@@ -45,8 +45,8 @@ struct OpenDescriptors {
   IntrusiveList<Descriptor, &Descriptor::open_> list;
 };
 
-// Made when the library is loaded: one thread at its first use would hold up a child that another
-// forks meanwhile. Outlives the descriptors of static objects.
+// Created when the library is loaded. With creation at first use, a child forked by another thread
+// at that moment would wait for ever. Outlives the descriptors of static objects.
 static OpenDescriptors& all_open = *new OpenDescriptors;
 
 OpenDescriptors& OpenDescriptors::instance() { return all_open; }

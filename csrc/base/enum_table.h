@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables with a row for each enumerator of an enum that counts from 0, checked while compiling: a
-// row that is missing, twice or out of order is an error, and nobody counts by hand. Nor where a
-// number from the wire becomes an enumerator.
+// Tables with a row for each enumerator of an enum that counts from 0, checked at compile time: a
+// missing, duplicate or misplaced row is an error, and the number of enumerators is never written
+// by hand. The same count checks numbers from the wire that become enumerators.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace rocecoll {
 
-// g++ and clang++ spell a value that has a name "Color::kRed", any other "(Color)3", so that a
-// digit follows the last parenthesis.
+// g++ and clang++ spell a named value "Color::kRed" and any other "(Color)3", so that a digit
+// follows the last parenthesis.
 template <auto kValue>
 consteval bool IsEnumerator() {
   const std::string_view signature = __PRETTY_FUNCTION__;
@@ -23,7 +23,7 @@ consteval bool IsEnumerator() {
   return next == ' ' || next == ':';
 }
 
-// One more than the last of the enumerators that follow each other from `kFrom`.
+// One more than the last enumerator of the consecutive ones from `kFrom` on.
 template <typename Enum, size_t kFrom = 0>
 consteval size_t CountEnumerators() {
   if constexpr (IsEnumerator<static_cast<Enum>(kFrom)>()) {
@@ -33,14 +33,15 @@ consteval size_t CountEnumerators() {
   }
 }
 
-// Of an enum that counts from `kFrom`; none if the number is not an enumerator's.
+// The enumerator with this number, of an enum that counts from `kFrom`; none if there is no such
+// one.
 template <typename Enum, size_t kFrom = 0>
 constexpr std::optional<Enum> EnumeratorOf(std::underlying_type_t<Enum> number) {
   if (number < kFrom || number >= CountEnumerators<Enum, kFrom>()) return std::nullopt;
   return static_cast<Enum>(number);
 }
 
-// For a static_assert beside the table. `key` is the enumerator that a row is about.
+// For a static_assert next to the table. `key` is the member that holds a row's enumerator.
 template <typename Row, size_t kRows, typename Enum>
 consteval bool HasRowForEach(const std::array<Row, kRows>& table, Enum Row::* key) {
   for (size_t i = 0; i < kRows; ++i) {

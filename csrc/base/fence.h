@@ -5,9 +5,9 @@
 
 namespace rocecoll {
 
-// Keeps what this thread does next behind what it has done, also where the one is atomic and the
-// other is not. ThreadSanitizer knows no fences, which GCC warns of; the other sides of ours are in
-// other processes, where it does not look.
+// Orders this thread's later memory accesses after its earlier ones, including atomic against plain
+// ones. GCC warns that ThreadSanitizer does not know fences; the other sides of ours are in other
+// processes, where ThreadSanitizer does not look.
 inline void FullFence() {
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hash that goes over the wire, so every rank must have the same one.
+// A hash that goes over the wire, so that every rank must compute the same one.
 #pragma once
 
 #include <cstdint>

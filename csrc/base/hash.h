@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hash of small keys, for tables in memory only; not for keys that an enemy chooses.
+// A hash of small keys for tables in memory. Not for keys that an attacker chooses.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace rocecoll {
 
-// Multiplicative mixing with SplitMix64's odd constant, folded so that neighbours in every word
-// differ in the low bits, too.
+// Multiplicative mixing with SplitMix64's odd constant, folded so that neighbouring values of any
+// word differ in the low bits, too.
 constexpr uint64_t HashWords(std::initializer_list<uint64_t> words) {
   uint64_t hash = 0;
   for (const uint64_t word : words) {

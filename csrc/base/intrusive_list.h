@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// First-in first-out lists through hooks inside their items: no allocation, and any item can be
-// taken out at once. An item is in at most one list of a hook at a time.
+// First-in first-out lists whose links are hooks inside the items: no allocation, and any item can
+// be removed in constant time. An item is in at most one list per hook at a time.
 #pragma once
 
 #include "base/check.h"
@@ -29,7 +29,7 @@ class IntrusiveList {
     (last_ == nullptr ? first_ : (last_->*Hook).next) = &item;
     last_ = &item;
   }
-  // Does nothing for an item that is in no list. One that is must be in this list.
+  // Does nothing for an item that is in no list. An item that is in a list must be in this one.
   void erase(T& item) {
     ListHook<T>& hook = item.*Hook;
     if (!hook.linked) return;

@@ -28,7 +28,7 @@ LastingMemory::Owner LastingMemory::Allocate(size_t bytes) {
   if (whole < bytes || posix_memalign(&data, large ? kHugePageBytes : page, whole) != 0) {
     return nullptr;
   }
-  // Only advice: a kernel without huge pages refuses it.
+  // This is advice only: a kernel without huge pages refuses it.
   if (large) madvise(data, bytes / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
   const auto first = static_cast<std::byte*>(data);
   auto block = std::make_shared<Block>(std::span(first, whole));
@@ -52,7 +52,7 @@ void LastingMemory::Free(void* data) {
       memory.frees_.fetch_add(1, std::memory_order_acq_rel);
     }
   }
-  if (block == nullptr) std::free(data);  // a forked child's copy of what its parent knows
+  if (block == nullptr) std::free(data);  // allocated by the parent of this forked child
 }
 
 LastingMemory::Holder LastingMemory::Find(std::span<const std::byte> memory) {

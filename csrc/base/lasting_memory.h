@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is allocated here for whoever communicates, so that its end is seen: what a device
-// was told of its pages may be kept from one operation to the next. Of other memory nobody tells
-// when it is unmapped, and its addresses are something else's.
+// Memory that is allocated here for communication, so that its release is seen: a device's
+// registration of its pages may be kept from one operation to the next. Other memory may be
+// unmapped, and its addresses reused, without notice.
 #pragma once
 
 #include <atomic>
@@ -25,9 +25,9 @@ class LastingMemory {
     Block& operator=(const Block&) = delete;
 
     const std::span<std::byte> bytes;
-    std::atomic<bool> freed{false};  // by its user: only who holds it still has it
+    std::atomic<bool> freed{false};  // by its user: only holders still have it
   };
-  // Its pages stay what they are meanwhile, also when the user has freed the block.
+  // Keeps the pages of a block mapped, even after the user has freed the block.
   using Holder = std::shared_ptr<const Block>;
 
   struct Freer {
@@ -35,13 +35,14 @@ class LastingMemory {
   };
   using Owner = std::unique_ptr<std::byte, Freer>;
 
-  // Whole pages, huge ones where the kernel has some. Null if there is no memory.
+  // Allocates whole pages, huge ones where available. Null if there is not enough memory.
   static Owner Allocate(size_t bytes);
-  // Of an owner that has released it, here or before this process was forked. Null: does nothing.
+  // Frees memory that an Owner has released, here or before this process was forked. Does nothing
+  // for null.
   static void Free(void* data);
-  // The block that all of this lies in; null if it is in none.
+  // The block that contains all of `memory`; null if there is none.
   static Holder Find(std::span<const std::byte> memory);
-  // Of blocks, ever: who holds some looks at them again when it has grown.
+  // How many blocks were ever freed. Holders check theirs when this has grown.
   static uint64_t Frees();
 
  private:
@@ -50,7 +51,7 @@ class LastingMemory {
   static LastingMemory& instance() { return PerProcess<LastingMemory>::instance(); }
 
   std::mutex mutex_;
-  std::map<const std::byte*, std::shared_ptr<Block>> blocks_;  // by where they begin
+  std::map<const std::byte*, std::shared_ptr<Block>> blocks_;  // by their first byte
   std::atomic<uint64_t> frees_{0};
 };
 

@@ -12,7 +12,7 @@
 namespace rocecoll {
 namespace {
 
-// Waits end early rather than past the clock's last instant.
+// Bounds waits, so that their end is an instant that the clock can represent.
 constexpr Duration kLongestWait = std::chrono::hours(24);
 
 struct Queue {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words to people about what is not an error of an operation: which network carries a pair of
-// ranks, that a port went down. Python hands them to its logging. Thread safe; never blocks. A
-// forked child begins with an empty queue: what waits is the parent's to tell.
+// Messages to people about anything that is not an error of an operation: which network carries a
+// pair of ranks, that a port went down. Python passes them to its logging. Thread safe; never
+// blocks. A forked child begins with an empty queue: waiting entries are for the parent to report.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct LogEntry {
 // Queues the entry; drops it when kMaxLogEntries wait.
 inline constexpr size_t kMaxLogEntries = 256;
 void Log(Severity severity, std::string text);
-// The oldest entry; waits for one for at most `timeout`, or until StopLogWaits().
+// Takes the oldest entry. Waits for one until `timeout` has passed or StopLogWaits() is called.
 std::optional<LogEntry> TakeLogEntry(Duration timeout);
-// Every waiting and later TakeLogEntry() returns at once, with an entry while there are some.
+// Makes every waiting and later TakeLogEntry() return at once, with an entry while there are any.
 void StopLogWaits();
 
 }  // namespace rocecoll

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the progress thread and the ports; everything between is told the time (base/time.h).
+// For the progress thread and the ports only; everything between them is told the time
+// (base/time.h).
 #pragma once
 
 #include <chrono>

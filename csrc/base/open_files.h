@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limit of open files (RLIMIT_NOFILE), which a process meets where it opens one too many.
+// The limit of open files (RLIMIT_NOFILE).
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,12 @@
 
 namespace rocecoll {
 
-// What to say of EMFILE: the limit, about how high it has to be (some to spare, so that it needs to
-// be raised but once), and how. `missing` are known to be needed beyond the limit.
+// The message for EMFILE: the limit, about how high it has to be (with a reserve, so that it needs
+// to be raised only once), and how to raise it. `missing`: how many files beyond the limit are
+// known to be needed.
 std::string TooManyOpenFiles(size_t missing);
-// kNetwork unless this process can open `count` more now. To be asked before anything is opened:
-// some of what may be missing would not fail, but make everything slower.
+// kNetwork unless this process can open `count` more files now. Call before anything is opened:
+// some missing files would not cause an error, but make everything slower.
 Status RequireOpenFiles(size_t count);
 
 }  // namespace rocecoll

@@ -9,13 +9,14 @@
 
 namespace rocecoll {
 
-// The process's one T, for what threads share with locks and condition variables. Never destroyed:
-// threads may use it while the process exits. A forked child begins with a new one, as in its copy
-// a lock may be held, and a condition variable count waiters, for threads that did not come along:
-// to notify such a variable can block for ever (glibc before 2.41 waits until counted ones left).
-// For the same reason it is made when its library is loaded, not when first used: a thread may just
-// be at that while another forks, and the child would wait for it. T befriends this where its
-// constructor is private.
+// The process's only T, for what threads share with locks and condition variables.
+//
+// It is never destroyed, since threads may use it while the process exits. A forked child begins
+// with a new one: in the copy a lock may be held, or a condition variable count waiters, for
+// threads that the child does not have. Notifying such a variable can block for ever (glibc
+// before 2.41 waits until the counted waiters have left). For the same reason it is created when
+// its library is loaded, not at first use: another thread may fork during that, and the child would
+// wait for ever. T befriends this class if its constructor is private.
 template <typename T>
 class PerProcess {
  public:

@@ -9,7 +9,7 @@
 
 namespace rocecoll {
 
-// Deterministic generator for simulation, fault injection and jitter: SplitMix64 (Steele, Lea,
+// A deterministic generator for simulation, fault injection and jitter: SplitMix64 (Steele, Lea,
 // Flood, OOPSLA 2014). The same seed yields the same sequence everywhere. Never for secrets.
 class Random {
  public:
@@ -33,7 +33,8 @@ class Random {
   uint64_t state_;
 };
 
-// 64 bits from the operating system's entropy source, for ids that nobody may guess. Not zero.
+// 64 bits from the operating system's entropy source, for ids that must not be guessable. Never
+// zero.
 inline uint64_t EntropyId() {
   uint64_t id = 0;
   while (id == 0) {

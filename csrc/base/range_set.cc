@@ -15,8 +15,8 @@ size_t RangeSet::first_reaching(uint64_t value) const {
 uint64_t RangeSet::insert(uint64_t begin, uint64_t end) {
   ROCECOLL_CHECK(begin <= end);
   if (begin == end) return 0;
-  // A last range that starts at `begin` may have a neighbour that ends there too only if they
-  // touched, which they never do: so the first range reaching `begin` is the first to merge.
+  // Ranges never touch, so that no range ends where another begins: the first range that reaches
+  // `begin` is the first one to merge.
   const size_t first = first_reaching(begin);
   if (first == ranges_.size() || ranges_[first].begin > end) {
     ranges_.insert(ranges_.begin() + static_cast<ptrdiff_t>(first), Range{begin, end});

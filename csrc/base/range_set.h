@@ -11,9 +11,9 @@
 
 namespace rocecoll {
 
-// A set of integers as sorted ranges that neither touch nor overlap. Appending at the high end,
-// the usual case for bytes and packets that arrive in order, takes constant time; anything else is
-// linear in the number of ranges, which is the number of holes. Its memory is kept when cleared.
+// A set of integers as sorted ranges that neither touch nor overlap. Appending at the high end, the
+// usual case for bytes and packets that arrive in order, takes constant time; anything else is
+// linear in the number of ranges, which is the number of holes. clear() keeps the memory.
 class RangeSet {
  public:
   struct Range {

@@ -10,10 +10,10 @@
 
 namespace rocecoll {
 
-// A queue whose elements keep their index for life: the first element pushed has a given number, 0
-// as a rule, the next one the number behind it, and they keep them. Elements leave at the front.
-// Grows by doubling and keeps its memory, so that a steady state allocates nothing; the owner
-// bounds its size.
+// A queue whose elements keep their index for life: the first element pushed has a given index,
+// usually 0, and each further one the next index. Elements leave at the front. The buffer grows by
+// doubling and keeps its memory, so that a steady state allocates nothing; the owner bounds its
+// size.
 template <typename T>
 class RingBuffer {
  public:
@@ -36,7 +36,7 @@ class RingBuffer {
   T& front() { return (*this)[begin_]; }
   T& back() { return (*this)[end_ - 1]; }
 
-  // A slot may hold what an earlier element left there, so that its memory is used again.
+  // The slot may still hold an earlier element, whose memory can be used again.
   T& push_slot() {
     if (size() == slots_.size()) grow();
     return slots_[end_++ & (slots_.size() - 1)];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A vector that does not change and whose copies share one memory: for tables with an entry for
-// each of many ranks.
+// An immutable vector whose copies share their memory, for tables with an entry for each of many
+// ranks.
 #pragma once
 
 #include <cstddef>

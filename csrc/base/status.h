@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors as values. Status says what happened; Result<T> is a value or the Status why not.
+// Errors as values. A Status says what happened; a Result<T> is a value, or the Status that says
+// why there is none.
 #pragma once
 
 #include <array>
@@ -16,7 +17,7 @@
 
 namespace rocecoll {
 
-// The numbers go over the wire.
+// The numbers are sent over the wire.
 enum class StatusCode : uint8_t {
   kOk = 0,
   kInvalidArgument,  // refused before anything was sent
@@ -58,16 +59,17 @@ constexpr std::string_view ToString(StatusCode code) { return RowOf(kStatusCodeT
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  // Cold: whatever leads to an error is laid out apart from the code that runs.
+  // Cold, so that the compiler moves code that leads to an error out of the hot path.
   [[gnu::cold]] Status(StatusCode code, std::string message)
       : code_(code), message_(std::move(message)) {}
 
   bool ok() const { return code_ == StatusCode::kOk; }
   StatusCode code() const { return code_; }
   const std::string& message() const { return message_; }
-  // The rank of the group that found this and told this process; none of what was found here.
+  // The rank of the group that found this and reported it to this process; none if it was found
+  // here.
   const std::optional<Rank>& reporter() const { return reporter_; }
-  // The same as found by `rank`, unless it was found by another one.
+  // This status with `rank` as its reporter, unless it has one already.
   Status reported_by(Rank rank) const {
     Status report = *this;
     if (!ok() && !reporter_) report.reporter_ = rank;

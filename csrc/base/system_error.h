@@ -10,12 +10,12 @@
 
 namespace rocecoll {
 
-// An error number in words, with the cure where one number has one cause.
+// An error number in words, with a remedy where the number has a single cause.
 inline std::string SystemErrorText(int error) {
   return error == EMFILE ? TooManyOpenFiles(1) : std::strerror(error);
 }
 
-// kNetwork: what the system refused, and its reason, as a rule the last call's.
+// A kNetwork status: what the system refused, and why: by default the error of the last call.
 inline Status SystemError(const std::string& what, int error = errno) {
   return Status(StatusCode::kNetwork, what + ": " + SystemErrorText(error));
 }

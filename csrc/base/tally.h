@@ -10,22 +10,23 @@
 
 namespace rocecoll {
 
-// Which of many like events people are told of, so that what comes and goes all day does not fill
-// their log: the 1st, 2nd, 4th, 8th and so on, and one after ten minutes without a word.
+// Decides which of many similar events are reported, so that what comes and goes all day does not
+// fill the log: the 1st, 2nd, 4th, 8th and so on, and any that follows ten minutes without a
+// report.
 class Tally {
  public:
   static constexpr Duration kLongestSilence = std::chrono::minutes(10);
 
-  // Counts an event. True: tell of it.
+  // Counts an event. True if it should be reported.
   bool count(Instant now) {
     ++count_;
     told_ = std::has_single_bit(count_) || now - told_at_ >= kLongestSilence;
     if (told_) told_at_ = now;
     return told_;
   }
-  // Of the last event: its end is worth a word, too.
+  // Whether the last event was reported, so that its end should be, too.
   bool told() const { return told_; }
-  // How many, where there was more than one: " (8 times so far)".
+  // The number of events if there was more than one, e.g. " (8 times so far)".
   std::string text() const {
     return count_ < 2 ? "" : " (" + std::to_string(count_) + " times so far)";
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that came from other processes or the environment, or goes there.
+// Helpers for text that comes from, or goes to, other processes or the environment.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace rocecoll {
 
-// The first characters of UTF-8 text, in at most `max_bytes`.
+// The longest prefix of UTF-8 text in at most `max_bytes` that cuts no character.
 constexpr std::string_view CutText(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
   constexpr auto continues = [](char byte) { return (static_cast<unsigned char>(byte) >> 6) == 2; };
@@ -16,7 +16,7 @@ constexpr std::string_view CutText(std::string_view text, size_t max_bytes) {
   return text.substr(0, max_bytes);
 }
 
-// Without spaces around it.
+// Without leading and trailing whitespace.
 constexpr std::string_view Trimmed(std::string_view text) {
   constexpr std::string_view kSpaces = " \t\n\r\f\v";
   const size_t first = text.find_first_not_of(kSpaces);
@@ -24,7 +24,7 @@ constexpr std::string_view Trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
 }
 
-// For words that count in any case; letters of ASCII only.
+// For words that are compared without regard to case; ASCII letters only.
 inline std::string LowerCase(std::string_view text) {
   std::string lower(text);
   for (char& letter : lower) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time as a value. Everything below the progress thread and the ports is told the time as an
-// argument and never asks a clock, so that tests and the simulator own it.
+// Time as a value. Everything between the progress thread and the ports is told the time as an
+// argument and never reads a clock, so that tests and the simulator control it.
 #pragma once
 
 #include <chrono>
@@ -20,13 +20,13 @@ using Instant = std::chrono::time_point<MonotonicTag, Duration>;
 
 inline constexpr Instant kNever = Instant::max();
 
-// Never, where the sum is beyond all time.
+// kNever if the sum would overflow.
 constexpr Instant After(Instant now, Duration duration) {
   return duration >= kNever - now ? kNever : now + duration;
 }
 
-// The nearest to it that there is: the longest stands for what is longer (292 years), and none for
-// what is not a number.
+// Converts with saturation: the longest Duration (292 years) stands for anything longer, and zero
+// for what is not a number.
 template <typename Count, typename Unit>
 constexpr Duration Saturated(std::chrono::duration<Count, Unit> time) {
   constexpr auto kMost =

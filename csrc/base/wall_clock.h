@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When something happened, in words that people can compare between the logs of several hosts. The
-// only use of a clock that is not handed in, as nothing ever depends on it.
+// When something happened, in text that people can compare between the logs of several hosts. It
+// reads a clock by itself, since no behaviour ever depends on it.
 #pragma once
 
 #include <array>
