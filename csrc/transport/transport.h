@@ -141,8 +141,9 @@ struct TransportLimits {
   // Writes shorter than this gain nothing over frames. The messenger derives its eager limit from
   // it.
   size_t preferred_eager_bytes = 0;
-  // Up to this many eager messages in place of a longer one cost less than a rendezvous. On
-  // loopback two of 32 KiB took 0.6 to 0.9 of the time of one of 64 KiB; four gained nothing.
+  // Up to this many eager messages in place of a longer one cost less than waiting for a
+  // clear-to-send. On loopback two of 32 KiB took 0.6 to 0.9 of the time of one of 64 KiB; four
+  // gained nothing.
   uint32_t eager_pieces = 2;
   // Longer messages take several writes, so that one message ties up the memory of only a few of
   // them: a device must have it registered, and longer writes would hold up everything behind them.
