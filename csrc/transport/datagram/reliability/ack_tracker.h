@@ -13,14 +13,16 @@
 
 namespace rocecoll {
 
-// Which packets arrived, and when to say so. Only packets that were processed are told to it.
+// Which packets arrived, and when to acknowledge them. The owner reports only packets that it has
+// processed.
 class AckTracker {
  public:
-  // An acknowledgement costs both ends about 1 us; one per 48 KiB is a few percent of moving them.
+  // An acknowledgement costs both ends about 1 us; one per 48 KiB is a few percent of the cost of
+  // moving these.
   static constexpr uint64_t kBytesPerAck = 48 * 1024;
   static constexpr uint32_t kPacketsPerAck = 16;
-  // Holes older than this many ranges or packets are forgotten: what arrives there is taken for a
-  // duplicate and comes again in a new packet, since it is not acknowledged.
+  // Holes beyond this many ranges or packets are forgotten. A packet that arrives there counts as a
+  // duplicate; since it is not acknowledged, its content comes again in a new packet.
   static constexpr size_t kMaxRanges = 256;
   static constexpr uint64_t kMaxSpan = 1u << 20;
 
@@ -28,11 +30,12 @@ class AckTracker {
       : max_ack_delay_(max_ack_delay), marked_packets_(first_mark) {}
 
   bool is_duplicate(uint64_t number) const { return number < floor_ || received_.contains(number); }
-  // `arrived_at` may lie before what has been built in the meantime: the process was busy.
+  // `arrived_at` may lie before acknowledgements that have been built since, if the process was
+  // busy.
   void on_received(Instant arrived_at, uint64_t number, size_t bytes, bool eliciting,
                    bool at_once) {
     ROCECOLL_CHECK(!is_duplicate(number));
-    // Out of order: a packet is late or missing, which the peer should know (RFC 9000, 13.2.1).
+    // Out of order, a packet is late or missing; the peer should know (RFC 9000 section 13.2.1).
     const bool in_order = received_.empty() || number == received_.back().end;
     if (received_.empty() || number >= received_.back().end) largest_at_ = arrived_at;
     received_.insert(number, number + 1);
@@ -50,9 +53,10 @@ class AckTracker {
     }
   }
 
-  // Whether a packet that asks for an acknowledgement, before on_received(), was marked. True if
-  // marks begin with it: the sender should know (RFC 8257 section 3.2; RFC 9000, 13.2.1), while of
-  // every further one, and of their end, it learns soon enough.
+  // For each packet that asks for an acknowledgement, before on_received(): whether it was marked.
+  // True if it is the first of a run of marks, which the sender should know at once (RFC 8257
+  // section 3.2; RFC 9000 section 13.2.1). It learns soon enough of the further ones and of their
+  // end.
   bool on_mark(bool marked) {
     const bool begins = marked && !latest_marked_;
     latest_marked_ = marked;
@@ -60,18 +64,18 @@ class AckTracker {
     return begins;
   }
 
-  // The peer awaits no acknowledgement of packets below `number`: their holes need no more room.
+  // The peer awaits no acknowledgement of packets below `number`: their holes can be forgotten.
   void on_settled(uint64_t number) { raise_floor(number); }
 
   // Something arrived that the peer wants acknowledged.
   bool pending() const { return unacknowledged_packets_ > 0; }
   bool due(Instant now) const { return pending() && now >= deadline_; }
-  // The peer goes on, or should go on in another way, once it hears of it.
+  // The peer waits for the acknowledgement, or should change what it does when it gets it.
   bool awaited() const { return awaited_; }
   Instant deadline() const { return pending() ? deadline_ : kNever; }
-  // Whether anything arrived at all, so that an acknowledgement can be built.
+  // Whether anything has arrived at all, so that an acknowledgement can be built.
   bool any() const { return !received_.empty(); }
-  // The newest ranges, at most `max_ranges`.
+  // Builds an acknowledgement of the newest ranges, at most `max_ranges`.
   void build(Instant now, size_t max_ranges, AckFrame& ack) const {
     ROCECOLL_CHECK(any());
     ROCECOLL_CHECK(max_ranges >= 1 && max_ranges <= kMaxAckRanges);

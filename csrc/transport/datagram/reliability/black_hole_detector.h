@@ -10,17 +10,18 @@
 
 namespace rocecoll {
 
-// Tells a path that swallows all packets above some size from one that loses packets (RFC 8899
-// section 4.3): of several rounds of large packets none is acknowledged, while smaller ones sent
-// meanwhile are. A full queue, a bad cable and a blackout let some large one through, or no small.
+// Tells a path that drops all packets above some size from one that loses packets (RFC 8899 section
+// 4.3): no packet of several rounds of large ones is acknowledged, while smaller ones sent
+// meanwhile are. With a full queue or a bad cable some large packet gets through; in a blackout no
+// small one does.
 class BlackHoleDetector {
  public:
-  // Of large packets, each sent a round trip after the one before or later. Being wrong costs a
-  // round trip at the base size, so it need not be certain.
+  // Rounds of large packets, each sent at least a round trip after the previous one. A wrong
+  // verdict costs a round trip at the base size, so it need not be certain.
   static constexpr uint32_t kRounds = 3;
-  // Where no packet of the size ever got through: the first flight and its probe.
+  // If no packet of the size ever got through: the first flight and its probe.
   static constexpr uint32_t kUnprovenRounds = 2;
-  // What is lost so long after has another cause, such as an outage.
+  // A loss that comes this much later has another cause, such as an outage.
   static constexpr Duration kForgottenAfter = std::chrono::seconds(2);
 
   // Packets up to `small_bytes` are never suspected.
@@ -42,7 +43,7 @@ class BlackHoleDetector {
   void on_lost(size_t bytes, Instant sent_at, Duration round_trip) {
     if (bytes <= small_bytes_) return;
     if (bytes <= passed_bytes_ && sent_at <= large_passed_) return;
-    // Whoever finds a path that takes no large packets tries again and again.
+    // A sender on a path that takes no large packets tries again and again.
     if (rounds_ > 0 && sent_at > last_lost_ + kForgottenAfter + 8 * round_trip) rounds_ = 0;
     if (rounds_ == 0) {
       rounds_ = 1;
@@ -61,12 +62,12 @@ class BlackHoleDetector {
   bool detected(uint32_t rounds = kRounds) const {
     return rounds_ >= rounds && small_passed_ > first_lost_;
   }
-  // Detected, and large packets were sent in vain over this long, and lately, while small ones got
-  // through: what is lost before the first of them may be lost in an outage.
+  // Detected, and for `patience`, until lately, large packets were lost while small ones got
+  // through. Losses before the first small one do not count: they may be those of an outage.
   bool lasts(Instant now, Duration patience) const {
     return detected() && last_lost_ - small_since_ >= patience && now - last_lost_ < patience;
   }
-  // When the last of those lost was sent. Valid while detected().
+  // When the last of the lost packets was sent. Valid while detected().
   Instant last_lost() const { return last_lost_; }
   void reset() {
     rounds_ = 0;
@@ -80,11 +81,11 @@ class BlackHoleDetector {
   Instant first_lost_{};
   Instant last_round_{};
   Instant last_lost_{};
-  // The largest packet that got through, and when such a one was last sent.
+  // The size of the largest packet that got through, and when one of that size was last sent.
   size_t passed_bytes_ = 0;
   Instant large_passed_{};
   Instant small_passed_{};
-  Instant small_since_ = kNever;  // the first since first_lost_
+  Instant small_since_ = kNever;  // the first small packet after first_lost_
 };
 
 }  // namespace rocecoll

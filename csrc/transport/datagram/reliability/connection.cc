@@ -13,14 +13,14 @@ namespace {
 
 // The smallest datagram that leaves room for every control sub-frame (frame_wire.h).
 constexpr size_t kMinDatagramBytes = 512;
-// Room that a packet with a piece of full size keeps for an acknowledgement.
+// A packet with a piece of full size keeps room for an acknowledgement of this many ranges.
 constexpr size_t kAckRangesBesidePiece = 8;
 
 size_t BaseBytes(const ConnectionOptions& options) {
   return options.min_datagram_bytes == 0 ? options.max_datagram_bytes : options.min_datagram_bytes;
 }
 
-// Of a frame that goes in datagrams of at most this size.
+// The largest piece of a frame in datagrams of at most this size.
 size_t MaxPieceBytes(size_t datagram_bytes) {
   ROCECOLL_CHECK(datagram_bytes >= kMinDatagramBytes);
   const size_t overhead = kPacketHeaderBytes + AckBytes(kAckRangesBesidePiece) + kPingBytes +
@@ -89,7 +89,7 @@ void Connection::Impl::release_lent_memory() {
   ROCECOLL_CHECK(writes.empty());
 }
 
-// The end of everything but acknowledging: see lost_contact().
+// Ends everything but acknowledging: see lost_contact().
 void Connection::Impl::set_down(Status why) {
   ROCECOLL_CHECK(!down && !why.ok());
   down = true;
@@ -104,7 +104,7 @@ void Connection::Impl::set_down(Status why) {
   if (!closing.closed) events.push_back({Event::Kind::kDown, 0, {}, {}});
 }
 
-// Down without a CLOSE of the peer, or no matter any more whether it gets our answer.
+// Down without a CLOSE of the peer, or it no longer matters whether the peer gets our answer.
 void Connection::Impl::lose_contact(Status why) {
   set_down(std::move(why));
   if (closing.closed) finish();
@@ -136,7 +136,7 @@ void Connection::Impl::close(Instant now, const Status& why) {
   ROCECOLL_CHECK(writes.empty() && events.empty());
 }
 
-// An outage that the peer survives must not cost it what was accepted for it, nor hide from it why
+// A peer that survives an outage must not lose frames that were accepted for it, and must learn why
 // this end gave up: a RESET would later name this process as the one that is gone.
 Instant Connection::Impl::linger_until() const {
   const bool tells_why = !down && !closing.why.ok();
@@ -203,19 +203,19 @@ void Connection::Impl::on_lost(Instant now, const SentPacket& packet) {
   if (packet.close && !closing.close_acknowledged) closing.close_due = true;
 }
 
-// Packets that ask for no acknowledgement are settled once everything before them is: an end that
-// only acknowledges sends any number of them, and nothing of its own is ever acknowledged.
+// Packets that ask for no acknowledgement are settled once everything before them is. An end that
+// only acknowledges sends any number of them, and none of its packets is ever acknowledged.
 void Connection::Impl::forget_settled(Instant now) {
-  // An acknowledgement of a packet called lost comes within a round trip of the verdict or two.
+  // A late acknowledgement of a packet declared lost comes within a round trip or two.
   if (sent.trim(now - 4 * path.rtt.smoothed() - options.max_ack_delay)) settled_due = true;
 }
 
 // Sends something that must be acknowledged at once: new content if there is any, else the oldest
-// that is in flight once more.
+// content in flight once more.
 void Connection::Impl::fire_probe(Instant now) {
   ROCECOLL_CHECK(sent.any_in_flight());
   probe_timeout.on_fired(now);
-  // Where no large packet ever got through, the first silence may mean that none does.
+  // If no large packet ever got through, the first silence may mean that none can.
   small_probe = probe_timeout.in_vain() || !path.mtu.carries(datagram_limit());
   probes_due = small_probe ? 2 : 1;
   ping_due = true;
@@ -249,7 +249,7 @@ Status Connection::Impl::silent_status() const {
   return {path.ever_heard() ? StatusCode::kPeerLost : StatusCode::kNoContact, std::move(text)};
 }
 
-// Of a process that was never heard nobody can tell whether it died or a firewall rejects for it.
+// If a process was never heard, it may have died, or a firewall may reject packets on its behalf.
 Status Connection::Impl::refused_status() const {
   if (path.ever_heard()) {
     return {StatusCode::kPeerLost, "no process listens at its address any more"};

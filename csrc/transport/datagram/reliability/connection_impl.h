@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a Connection and how they are glued: connection.cc has the commands and timers,
-// connection_receive.cc what a datagram does, connection_transmit.cc how one is built.
+// The parts of a Connection and how they work together: connection.cc has the commands and timers,
+// connection_receive.cc processes datagrams, connection_transmit.cc builds them.
 #pragma once
 
 #include <string>
@@ -23,10 +23,10 @@
 
 namespace rocecoll {
 
-// What the owner's close() left to do. `closed` never goes back.
+// What remains to be done after the owner's close(). `closed` is never reset.
 struct Closing {
   bool closed = false;
-  bool close_due = false;  // CLOSE must be sent, again if it was lost
+  bool close_due = false;  // CLOSE has to be sent, again if it was lost
   bool close_acknowledged = false;
   Status why;
   uint64_t final_sequence = 0;
@@ -35,14 +35,14 @@ struct Closing {
   std::string_view message() const { return CutText(why.message(), kMaxCloseMessageBytes); }
 };
 
-// What the peer's CLOSE said. It takes effect once all frames before it have been passed on.
+// The content of the peer's CLOSE. It takes effect once all frames before it have been passed on.
 struct PeerClose {
   bool received = false;
   Status status;
   uint64_t final_sequence = 0;
 };
 
-// Until the owner or the peer says otherwise.
+// Used until the owner or the peer sets another one.
 constexpr uint64_t kInitialReceiveWindow = 512 * 1024;
 
 struct Connection::Impl {
@@ -63,8 +63,8 @@ struct Connection::Impl {
   void release_lent_memory();
   void finish();
   void fire_probe(Instant now);
-  // `seen_at`: when what says so came. A process that gets up late finds several answers, each of
-  // which may name what the one before has left out.
+  // `seen_at`: when the evidence arrived. A process that wakes up late finds several
+  // acknowledgements, each of which may name packets that the previous one has left out.
   void declare_losses(Instant now, Instant seen_at);
   void on_lost(Instant now, const SentPacket& packet);
   void forget_in_flight();
@@ -116,7 +116,7 @@ struct Connection::Impl {
   size_t largest_datagram() const { return std::max(path.mtu.limit(), guaranteed_datagram); }
 
   const ConnectionOptions options;
-  const size_t guaranteed_datagram;  // for a single piece that needs more than the path's size
+  const size_t guaranteed_datagram;  // the limit of a piece that needs more than the path's size
   const LinkId link;
   const uint64_t local_id;
   Path& path;
@@ -143,17 +143,17 @@ struct Connection::Impl {
   Closing closing;
   PeerClose peer_close;
 
-  Instant shown_at{};  // the peer's latest packet, which shows that it knows this connection
+  Instant shown_at{};  // of the peer's latest packet, which shows that it knows this connection
   bool ping_due = false;
   uint64_t bytes_since_ping = 0;
-  size_t run_bytes = 0;      // of the packet before, if it ends with a frame that goes on; else 0
-  bool settled_due = false;  // holes that the peer may forget
+  size_t run_bytes = 0;      // of the previous packet, if its last frame continues; else 0
+  bool settled_due = false;  // there are holes that the peer may forget
   uint32_t probes_due = 0;   // packets that may exceed the windows
-  bool small_probe = false;  // the last of them has at most the base size
+  bool small_probe = false;  // the last of these has at most the base size
   uint64_t receive_window = kInitialReceiveWindow;
   uint64_t peer_window = kInitialReceiveWindow;
-  uint32_t peer_marked;             // of our packets, as the peer has counted
-  uint64_t peer_window_number = 0;  // packet that told it, and the marks
+  uint32_t peer_marked;             // of our packets, by the peer's count
+  uint64_t peer_window_number = 0;  // the packet that reported the window and the marks
   bool mtu_probe_in_flight = false;
 
   uint64_t lost_packets = 0;

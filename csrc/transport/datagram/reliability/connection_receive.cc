@@ -38,7 +38,7 @@ void Connection::Impl::on_init(Instant now, Instant arrived_at, const PacketHead
   const bool was_confirmed = handshake.confirmed();
   const auto verdict = handshake.on_init(now, *init);
   if (verdict == Handshake::Verdict::kIgnored) return;
-  // No packet number is used twice: a duplicate may be a dead peer's, sent again by somebody.
+  // No packet number is used twice: a duplicate may be a dead peer's packet that was replayed.
   if (!ack_tracker.is_duplicate(header.packet_number)) {
     heard(now);
     ack_tracker.on_received(arrived_at, header.packet_number, bytes.size(), false, false);
@@ -50,7 +50,7 @@ void Connection::Impl::on_init(Instant now, Instant arrived_at, const PacketHead
     peer_window_number = header.packet_number;
     path.mtu.set_peer_limit(parameters->max_datagram_bytes);
   }
-  // The opening measures the path before anything of ours stands in a queue.
+  // The handshake measures the path before anything of ours stands in a queue.
   if (verdict == Handshake::Verdict::kConfirm && !was_confirmed) {
     if (const auto round_trip = handshake.round_trip(arrived_at)) {
       path.rtt.on_sample(now, *round_trip, Duration{0}, true);
@@ -63,7 +63,7 @@ void Connection::Impl::on_init(Instant now, Instant arrived_at, const PacketHead
 bool Connection::Impl::is_valid_body(uint64_t number, const PacketBody& read) const {
   if (read.settled && *read.settled > number) return false;
   if (read.has_ack && read.ack.largest() >= sent.next_number()) return false;
-  // Once down or closed all regions are gone and DATA is ignored unread.
+  // Once down or closed, there are no regions, and DATA is ignored unread.
   if (read.data && !down && !closing.closed) return regions.is_valid(*read.data);
   return true;
 }
@@ -78,7 +78,7 @@ void Connection::Impl::on_packet(Instant now, Instant arrived_at, const PacketHe
     ++invalid_packets;
     return;
   }
-  // Not acknowledged, so it comes again.
+  // The packet is not acknowledged, so that its content comes again.
   if (!down && !closing.closed && !reassembly.has_room(body.frames)) return;
   handshake.on_packet();
   if (body.settled) ack_tracker.on_settled(*body.settled);
@@ -124,7 +124,7 @@ void Connection::Impl::on_ack(Instant now, Instant arrived_at, uint64_t number,
                      });
   }
   if (acknowledged_packets == 0) return;
-  // No peer makes more of it than it acknowledges.
+  // A peer cannot report more marks than packets that it acknowledges.
   const uint64_t marked = std::min<uint64_t>(newly_marked, acknowledged_packets);
   marked_packets += marked;
   path.congestion->on_marked(marked);
@@ -185,7 +185,7 @@ void Connection::Impl::on_peer_close(const CloseField& close) {
   ROCECOLL_CHECK(!peer_close.status.ok());
 }
 
-// Once all frames before the peer's CLOSE were passed on, or the owner wants none any more.
+// Call once all frames before the peer's CLOSE were passed on, or the owner wants no more of them.
 void Connection::Impl::complete_peer_close() {
   if (!peer_close.received || down || finished) return;
   const bool all_passed_on = reassembly.next_sequence() >= peer_close.final_sequence;

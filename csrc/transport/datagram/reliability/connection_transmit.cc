@@ -8,26 +8,27 @@
 namespace rocecoll {
 namespace {
 
-// A packet is filled up with DATA only from this room on: smaller pieces cost more than they carry.
+// The least room in a packet that is filled with DATA: smaller parts cost more than they carry.
 constexpr size_t kMinDataBytes = 128;
-// A frame that ends its packet is sent from the queue from this size on: below it a copy costs less
-// than a further slice of memory.
+// From this size on a frame that ends its packet is sent out of the queue; below it a copy costs
+// less than a further slice of memory.
 constexpr size_t kLendFromBytes = 4096;
-// Acknowledgements that a full window asks for, if its size alone does not bring them: a sender
-// that hears of its window in one piece sends it in one piece (draft-ietf-quic-ack-frequency).
+// How many acknowledgements a full window asks for, if its size alone does not cause them: a sender
+// whose whole window is acknowledged at once also sends it at once (draft-ietf-quic-ack-frequency).
 constexpr uint64_t kPingsPerWindow = 4;
 constexpr uint64_t kDatagramsPerWindow = 8;
 
 }  // namespace
 
-// Of full datagrams.
+// The size of full datagrams.
 size_t Connection::Impl::datagram_limit() const {
   const uint64_t part = peer_window / kDatagramsPerWindow;
   return std::min<uint64_t>(path.mtu.size(), std::max<uint64_t>(part, kModestDatagramBytes));
 }
 
-// A connection with nothing in flight may always send one packet, whatever is advertised: the
-// answer updates the window. And two beyond the path's window, which others may have used up.
+// A connection with nothing in flight may always send one packet, whatever window is advertised:
+// the answer updates the window. It may have two in flight beyond the path's window, which other
+// connections may have used up.
 bool Connection::Impl::window_allows() const {
   const uint64_t own = sent.bytes_in_flight();
   const uint64_t size = datagram_limit();
@@ -37,14 +38,14 @@ bool Connection::Impl::window_allows() const {
   return own < 2 * size || path.congestion->has_room(size);
 }
 
-// Probes wait for nothing.
+// Windows and pacer do not hold probes back.
 bool Connection::Impl::may_send_content(Instant now) const {
   return probes_due > 0 || (path.congestion->paced(now) && window_allows());
 }
 
-// Whether the packet being built is one of the last before a window closes, so that waiting for
-// the acknowledgement's delay would stall the sender. The path's window, which stays small where
-// only small packets went, stalls nobody with less than two full datagrams in flight.
+// Whether the packet being built is one of the last before a window closes, so that the usual delay
+// of its acknowledgement would stall the sender. The path's window, which stays small as long as
+// only small packets are sent, stalls no connection with less than two full datagrams in flight.
 bool Connection::Impl::window_nearly_used() const {
   const uint64_t size = datagram_limit();
   const uint64_t own = sent.bytes_in_flight();
@@ -103,7 +104,7 @@ void Connection::Impl::build_init(Instant now, std::span<std::byte> space, TxDat
   out.alone = false;
 }
 
-// Only a path that is used is measured. No window holds a probe back: there is one at a time.
+// Only a path in use is measured. No window holds a probe back, since there is only one at a time.
 bool Connection::Impl::mtu_probe_due() const {
   const bool used = sent.any_in_flight() || has_content();
   return used && path.mtu.probe_due() > 0 && !mtu_probe_in_flight && !down && !closing.closed &&
@@ -132,7 +133,7 @@ void Connection::Impl::build_mtu_probe(Instant now, std::span<std::byte> space, 
   out.alone = true;
 }
 
-// Bytes that the content wants at least; the acknowledgement before it leaves them free.
+// The least bytes that the content needs, which the acknowledgement before it leaves free.
 size_t Connection::Impl::content_reserve() const {
   size_t reserve = kPingBytes + (settled_due ? kSettledBytes : 0);
   if (close_sendable()) reserve += kCloseHeaderBytes + closing.message().size();
@@ -151,7 +152,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   const size_t header =
       WritePacketHeader(space, {PacketType::kPacket, handshake.peer_id(), number});
   const size_t reserve = with_content ? content_reserve() : kPingBytes;
-  // A path that swallows large packets lets the second of two probes through.
+  // A path that drops large packets lets the second of two probes through.
   const bool probe = probes_due > 0;
   const bool small = probes_due == 1 && small_probe;
   const size_t size = small ? std::min(datagram_limit(), path.mtu.base()) : datagram_limit();
@@ -176,7 +177,7 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   }
   if (ping) ping_due = false;
   if (probe) --probes_due;
-  // The second probe is of use without content, too: it may get through where the first did not.
+  // The second probe is useful even without content: it may get through where the first did not.
   if (probes_due > 0 && !has_content()) ping_due = true;
   if (payload.empty()) {
     pad_to_run(packet, header, body);
@@ -202,11 +203,12 @@ void Connection::Impl::build_packet(Instant now, bool with_content, std::span<st
   out.payload_is_queued = packet.data_length == 0;
 }
 
-// Where packets get lost, the last of what there is to say does not wait to be missed.
+// Where packets get lost, the last packet asks for an immediate acknowledgement, so that its loss
+// shows sooner.
 bool Connection::Impl::asks_as_last(Instant now) const { return !has_content() && path.loses(now); }
 
-// Every packet that goes out anyway takes the acknowledgement along if there is news; probes do
-// always, since what took the news before may have been lost with all large packets.
+// Every packet that is sent anyway carries an acknowledgement if there is news. Probes always do:
+// the packet that carried the news before may have been lost with all large packets.
 void Connection::Impl::write_ack(Instant now, size_t reserve, ByteWriter& body) {
   const bool wanted = ack_tracker.pending() || closing.close_due || probes_due > 0;
   if (!wanted || !ack_tracker.any() || body.room() < AckBytes(1) + reserve) return;
@@ -218,8 +220,8 @@ void Connection::Impl::write_ack(Instant now, size_t reserve, ByteWriter& body) 
   ack_tracker.on_ack_sent();
 }
 
-// As many with successive numbers as fit. Returns the bytes of the last one if they are lent: then
-// nothing may follow, and the ping has been written.
+// Writes as many frames with successive numbers as fit. Returns the bytes of the last one if they
+// are lent; then nothing may follow, and the ping has been written.
 std::span<const std::byte> Connection::Impl::write_frames(Instant now, bool& ping, ByteWriter& body,
                                                           SentPacket& packet) {
   ROCECOLL_CHECK(send_queue.has_pending());
@@ -249,8 +251,8 @@ std::span<const std::byte> Connection::Impl::write_frames(Instant now, bool& pin
   return {};
 }
 
-// The kernel cuts a run of datagrams of one size from one message: where the first piece of a frame
-// has an acknowledgement before it, the pieces that follow have padding in its place.
+// The kernel cuts a run of datagrams of equal size from one message. If an acknowledgement precedes
+// the first piece of a frame, the following pieces have padding in its place.
 void Connection::Impl::pad_to_run(const SentPacket& packet, size_t header, ByteWriter& body) {
   const bool goes_on =
       packet.frame_count > 0 && !send_queue.ends_frame(packet.frame_first + packet.frame_count - 1);
@@ -269,8 +271,8 @@ void Connection::Impl::write_close(ByteWriter& body, SentPacket& packet) {
   packet.close = true;
 }
 
-// Fills the rest of the datagram from the next write. The ping goes before DATA, which must be
-// last, and goes with the last part of a write, so that Written does not wait.
+// Fills the rest of the datagram from the next write. A ping goes before DATA, which must be last.
+// The last part of a write carries one, so that Written does not have to wait.
 std::span<const std::byte> Connection::Impl::write_data(bool ping, ByteWriter& body,
                                                         SentPacket& packet) {
   const bool alone = packet.frame_count == 0 && !packet.close;

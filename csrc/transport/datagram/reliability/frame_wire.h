@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sub-frames in the body of a PACKET, and what follows InitBody in an INIT. docs/protocol.md
-// has the same tables in words.
+// describes the same tables in prose.
 #pragma once
 
 #include <array>
@@ -23,13 +23,13 @@ enum class SubFrameType : uint8_t {
   kPing = 2,  // acknowledge this packet at once
   kFrame = 3,
   kClose = 4,
-  kData = 5,     // the last one: its payload is the rest of the datagram
+  kData = 5,     // always last: its payload is the rest of the datagram
   kSettled = 6,  // the sender awaits no acknowledgement of packets below a number
-  kPadding = 7,  // the last one: the rest of the datagram is there for its length alone
-  kPiece = 8,    // as kFrame, but of a frame that goes on in the next number
+  kPadding = 7,  // always last: the rest of the datagram only adds to its length
+  kPiece = 8,    // as kFrame, but the frame continues in the next number
 };
 
-// A burst of a whole window with every third packet lost still fits one acknowledgement.
+// Enough for a burst of a whole window with every third packet lost.
 inline constexpr size_t kMaxAckRanges = 128;
 inline constexpr size_t kPingBytes = 1;
 inline constexpr size_t kSettledBytes = 1 + 8;
@@ -41,9 +41,9 @@ constexpr size_t AckBytes(size_t ranges) { return 34 + 8 * (ranges - 1); }
 
 struct AckFrame {
   Duration delay{0};        // since the largest packet arrived; microseconds on the wire
-  uint32_t arrived_us = 0;  // it, by the clock of its host (way_back.h)
+  uint32_t arrived_us = 0;  // its arrival by the receiving host's clock (way_back.h)
   uint64_t receive_window = 0;
-  uint32_t marked_packets = 0;  // that asked for an acknowledgement, since the opening; wraps
+  uint32_t marked_packets = 0;  // of all that asked for an acknowledgement so far; wraps
   size_t range_count = 0;
   std::array<RangeSet::Range, kMaxAckRanges> ranges;  // of packet numbers, highest first
 
@@ -53,7 +53,7 @@ struct AckFrame {
 struct FrameField {
   uint64_t sequence = 0;
   std::span<const std::byte> bytes;  // at least one
-  bool ends = true;                  // the frame
+  bool ends = true;                  // these bytes end the frame
 };
 
 struct DataField {
@@ -65,12 +65,12 @@ struct DataField {
 
 struct CloseField {
   StatusCode code = StatusCode::kOk;
-  Rank reporter = 0;            // who found it; 0 with kOk
-  uint64_t final_sequence = 0;  // frames below it come first
+  Rank reporter = 0;            // the rank that found the error; 0 with kOk
+  uint64_t final_sequence = 0;  // frames below this come before the CLOSE takes effect
   std::string_view message;
 };
 
-// The body of one PACKET. Spans lend from the datagram. Reused, so that it keeps its memory.
+// The body of one PACKET. Spans lend from the datagram. Objects are reused and keep their memory.
 struct PacketBody {
   bool has_ack = false;
   AckFrame ack;
@@ -84,7 +84,7 @@ struct PacketBody {
   bool eliciting() const { return ping || !frames.empty() || close || data; }
 };
 
-// What INIT says beyond InitBody.
+// The rest of an INIT's body, after InitBody.
 struct InitParameters {
   static constexpr size_t kWireBytes = 8 + 4 + 4;
   uint64_t receive_window = 0;
@@ -95,17 +95,17 @@ struct InitParameters {
 bool ParsePacketBody(std::span<const std::byte> body, PacketBody& out);
 std::optional<InitParameters> ParseInitParameters(std::span<const std::byte> init_datagram);
 
-// Callers ask for room first: AckBytes(ack.range_count), k...HeaderBytes plus content.
+// Callers check for room first: AckBytes(ack.range_count), or k...HeaderBytes plus content.
 void WriteAck(ByteWriter& to, const AckFrame& ack);
 void WritePing(ByteWriter& to);
 void WriteSettled(ByteWriter& to, uint64_t below);
-// The last sub-frame, of `bytes` with its type.
+// The last sub-frame; `bytes` includes its type.
 void WritePadding(ByteWriter& to, size_t bytes);
 void WriteFrame(ByteWriter& to, const FrameField& frame);
-// Its bytes are not written: they follow the header on their own.
+// Does not write the frame's bytes, which follow the header separately.
 void WriteFrameHeader(ByteWriter& to, const FrameField& frame);
 void WriteClose(ByteWriter& to, const CloseField& close);
-// The payload is not written: it follows the header on its own.
+// Does not write the payload, which follows the header separately.
 void WriteDataHeader(ByteWriter& to, const DataField& data);
 void WriteInitParameters(ByteWriter& to, const InitParameters& parameters);
 

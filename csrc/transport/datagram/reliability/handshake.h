@@ -12,13 +12,14 @@
 
 namespace rocecoll {
 
-// The symmetric opening: each end sends INIT until it knows the other's connection id and knows
-// that the other knows its own.
+// The symmetric handshake: each end sends INIT until it knows the other's connection id and knows
+// that the other end knows its own.
 class Handshake {
  public:
   static constexpr Duration kFirstRetry = std::chrono::milliseconds(1);
   static constexpr Duration kLastRetry = std::chrono::milliseconds(50);
-  // A peer that opens after a long wait is waited for by at most a sixteenth of that wait more.
+  // The cap of the retry interval grows with the wait: a peer that opens its end late is found
+  // after at most a sixteenth of the wait more.
   static constexpr int64_t kWaitShare = 16;
   static constexpr Duration kLongestRetry = std::chrono::seconds(1);
 
@@ -32,7 +33,7 @@ class Handshake {
   enum class Verdict : uint8_t {
     kIgnored,   // not for this link or from another incarnation of its peer
     kAccepted,  // an answer, if needed, is due
-    kConfirm,   // the sender wants to hear that we know its id: any PACKET tells
+    kConfirm,   // the sender needs to learn that we know its id: any PACKET tells it
   };
   Verdict on_init(Instant now, const InitBody& init) {
     ROCECOLL_CHECK(init.source_id != 0);
@@ -45,12 +46,12 @@ class Handshake {
       peer_knows_us_ = true;
       return Verdict::kConfirm;
     }
-    // The sender does not know our id yet: answer at once. Once it has shown that it does, this is
-    // a late duplicate and deadline() ignores send_at_.
+    // The sender does not know our id yet: answer at once. If it has shown before that it does,
+    // this is a late duplicate, and deadline() ignores send_at_.
     send_at_ = now;
     return Verdict::kAccepted;
   }
-  // A PACKET came to our id: whoever sent it knows it.
+  // A PACKET came to our id: its sender knows the id.
   void on_packet() { peer_knows_us_ = true; }
 
   bool init_due(Instant now) const { return now >= deadline(); }
@@ -63,8 +64,9 @@ class Handshake {
     const Duration longest = std::clamp((now - opened_at_) / kWaitShare, kLastRetry, kLongestRetry);
     retry_ = std::min(retry_ * 2, longest);
   }
-  // Since the first INIT, which an INIT that names our id has answered. No sample once it was
-  // repeated, nor if the answer is another connection's, or forged, and came before.
+  // The time since the first INIT, once an INIT that names our id has answered it. There is no
+  // sample if the INIT was repeated, or if the answer came earlier and so is forged or another
+  // connection's.
   std::optional<Duration> round_trip(Instant now) const {
     if (now < first_sent_at_ || now - first_sent_at_ >= kFirstRetry) return std::nullopt;
     return now - first_sent_at_;

@@ -12,21 +12,22 @@
 
 namespace rocecoll {
 
-// Whether the peer lives: a ping after a silence, death after a longer one, and soon when the
-// network hints that nobody listens there. Being heard on any connection of the path counts. While
-// connecting the INITs are the pings: a process that lives answers them in one way or another.
+// Decides whether the peer lives. A silence causes a ping; a longer silence means death, and a
+// short one does if the network hints that nobody listens there. Hearing the peer on any connection
+// of the path counts. During the handshake INITs are the pings: a live process answers them in some
+// way.
 class Liveness {
  public:
   struct Limits {
     Duration heartbeat_interval;
     Duration peer_timeout;
   };
-  // First contact takes at least this long: the peer's process may just have started.
+  // The least timeout for first contact: the peer's process may just have started.
   static constexpr Duration kLeastForContact = std::chrono::seconds(3);
   static constexpr uint32_t kHintProbes = 3;
   static constexpr Duration kHintProbeInterval = std::chrono::milliseconds(10);
-  // After these silences since the first hint the peer is dead. A hint may be forged or stale, so
-  // death takes another one, or a silence that no live host's scheduler explains.
+  // The silences since the first hint after which the peer is dead. A hint may be forged or stale,
+  // so that death takes a second hint, or a silence that no live host's scheduler explains.
   static constexpr Duration kRepeatedHintSilence = std::chrono::milliseconds(30);
   static constexpr Duration kSingleHintSilence = std::chrono::milliseconds(300);
 
@@ -38,7 +39,7 @@ class Liveness {
   }
   void on_hint(Instant now, const Path& path) {
     if (hinted_at_ && !hinted(path)) hinted_at_.reset();
-    // Hints before our first probe are about earlier packets and say nothing new.
+    // Hints before the first probe are about earlier packets and say nothing new.
     if (hinted_at_ && hint_probes_ > 0 && now < *hinted_at_ + kSingleHintSilence) {
       hint_repeated_ = true;
       return;
@@ -55,7 +56,7 @@ class Liveness {
   }
 
   enum class Verdict : uint8_t { kQuiet, kProbe, kSilent, kUnreachable };
-  // Advances; call at deadline(). After kProbe a probe must be sent.
+  // Changes state; call at deadline(). After kProbe a probe must be sent.
   Verdict check(Instant now, Path& path) {
     if (hinted_at_ && path.last_heard > *hinted_at_) hinted_at_.reset();
     if (hinted_at_) {
@@ -85,17 +86,17 @@ class Liveness {
     at = std::min(at, heard_at(path) + longest_silence());
     return established_ ? std::min(at, ping_at(path)) : at;
   }
-  // The peer was last heard then, on any network, or is waited for since.
+  // When the peer was last heard on any network, or when waiting for it began.
   Instant heard_at(const Path& path) const {
     return std::max(heard_here_at(path), path.vouched_at);
   }
-  // The silence that is death.
+  // The silence after which the peer counts as dead.
   Duration longest_silence() const {
     return established_ ? limits_.peer_timeout : std::max(limits_.peer_timeout, kLeastForContact);
   }
 
  private:
-  // Pings and hints are about this path's own network.
+  // Pings and hints concern only this path's own network.
   Instant heard_here_at(const Path& path) const { return std::max(path.last_heard, since_); }
   bool hinted(const Path& path) const { return hinted_at_ && path.last_heard <= *hinted_at_; }
   Instant ping_at(const Path& path) const {
@@ -107,7 +108,7 @@ class Liveness {
 
   Limits limits_;
   bool established_ = false;
-  Instant since_;  // the connection was opened, or established
+  Instant since_;  // when the connection was opened or, later, established
   std::optional<Instant> hinted_at_;
   bool hint_repeated_ = false;
   uint32_t hint_probes_ = 0;

@@ -13,21 +13,21 @@
 namespace rocecoll {
 
 // Decides from acknowledgements which packets are lost (RACK, RFC 8985): those sent long enough
-// before a packet that was acknowledged. As long as the network has kept the order, three later
-// packets acknowledged are proof enough (RFC 9002 section 6.1.1).
+// before a packet that was acknowledged. As long as the network has never reordered, three
+// acknowledged later packets are enough (RFC 9002 section 6.1.1).
 class LossDetector {
  public:
   static constexpr uint64_t kPacketThreshold = 3;
-  // Timers of a process that sleeps are not finer than this.
+  // The timers of a sleeping process are not finer than this.
   static constexpr Duration kGranularity = std::chrono::microseconds(50);
   static constexpr uint32_t kMaxWidening = 64;
   // Recoveries without a wrong verdict until the reordering window narrows again (RFC 8985 section
-  // 6.2, step 4). Not round trips: what reorders now and then, as a host does whose processes go
-  // from core to core, would find it narrow each time.
+  // 6.2, step 4). Counting round trips instead would narrow it between the rare reorderings of,
+  // say, a host whose processes move from core to core.
   static constexpr uint32_t kRecoveriesToNarrow = 16;
 
   // `number`, in flight or declared lost before, was acknowledged. Call for each newly acknowledged
-  // packet in any order, then detect().
+  // packet, in any order, then call detect().
   void on_acknowledged(Instant now, uint64_t number, const SentPacket& packet,
                        const RttEstimator& rtt) {
     ROCECOLL_CHECK(packet.sent_at <= now);
@@ -38,18 +38,18 @@ class LossDetector {
   // Marks lost packets and calls `on_lost(number, packet)` for each.
   template <typename OnLost>
   void detect(Instant now, const RttEstimator& rtt, SentPackets& sent, OnLost on_lost);
-  // When detect() may find more although no acknowledgement comes.
+  // When detect() may find more losses even without a further acknowledgement.
   Instant deadline() const { return deadline_; }
   bool reordering_seen() const { return reordering_seen_; }
   Duration reordering_window(const RttEstimator& rtt) const {
     const Duration step = std::max(rtt.min_rtt() / 4, kGranularity);
-    // RFC 8985 caps it at one round trip; ours are so short that hosts reorder by several.
+    // RFC 8985 caps it at one round trip. Ours are so short that hosts reorder by several.
     return std::min<Duration>(step * widening_, std::max(4 * rtt.smoothed(), step));
   }
 
  private:
-  // A packet called lost had only been late, which is what DSACK tells TCP (RFC 8985 section 6.2,
-  // step 4): from now on only time counts, and more of it for each round trip that shows this.
+  // A packet declared lost was only late; TCP learns this from DSACK (RFC 8985 section 6.2, step
+  // 4). From now on only time counts, and more of it for each round trip in which this happens.
   void on_spurious(Instant now, const RttEstimator& rtt) {
     reordering_seen_ = true;
     const bool new_round = now - last_widened_ >= rtt.smoothed();
@@ -58,7 +58,7 @@ class LossDetector {
     last_widened_ = now;
     recoveries_ = 0;
   }
-  // Losses of one round trip are one recovery.
+  // All losses of a round trip are one recovery.
   void on_verdict(Instant now, const RttEstimator& rtt) {
     if (now - last_recovery_ < rtt.smoothed()) return;
     last_recovery_ = now;
@@ -83,7 +83,7 @@ template <typename OnLost>
 void LossDetector::detect(Instant now, const RttEstimator& rtt, SentPackets& sent, OnLost on_lost) {
   deadline_ = kNever;
   const Duration delay = loss_delay(rtt);
-  // Send times rise with the numbers, so lost packets are a prefix of those in flight.
+  // Send times increase with the numbers, so that the lost packets are a prefix of those in flight.
   for (;;) {
     const uint64_t number = sent.oldest_in_flight();
     if (number >= acknowledged_end_) return;

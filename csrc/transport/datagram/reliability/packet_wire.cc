@@ -22,7 +22,7 @@ uint32_t PacketCrc(std::span<const std::byte> header_and_control,
   return payload.empty() ? crc : Crc32c(payload, crc);
 }
 
-// `covered` says in the header how many bytes from its start these are; 0 stands for all there are.
+// `covered` is written into the header: how many bytes from its start the CRC covers; 0 means all.
 void Seal(std::span<std::byte> header_and_control, std::span<const std::byte> payload,
           uint16_t covered) {
   ROCECOLL_CHECK(header_and_control.size() >= kPacketHeaderBytes);
@@ -33,8 +33,8 @@ void Seal(std::span<std::byte> header_and_control, std::span<const std::byte> pa
   writer.WriteBytes(std::span(kZeroIntegrity).subspan(sizeof(crc)));
 }
 
-// How many bytes of the datagram the CRC is of; nullopt if the header is not among them, or it is
-// more than there are.
+// How many bytes of the datagram the CRC covers; nullopt if that excludes a part of the header or
+// exceeds the datagram.
 std::optional<size_t> CoveredBytes(std::span<const std::byte> datagram) {
   if (datagram.size() < kPacketHeaderBytes) return std::nullopt;
   ByteReader reader(datagram.subspan(kCoveredOffset));

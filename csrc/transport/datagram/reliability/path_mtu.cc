@@ -8,10 +8,10 @@
 namespace rocecoll {
 namespace {
 
-// Payloads of Ethernet's 1500 bytes under IPv6 and IPv4: what most of the paths take that do not
-// take what their hosts do.
+// The payloads of Ethernet's 1500 bytes under IPv6 and IPv4: what most paths take that do not take
+// the MTU of their hosts.
 constexpr size_t kEthernetSizes[] = {1500 - 48, 1500 - 28};
-// A search ends when this share of the size is all that it could still win.
+// A search ends when it could gain no more than this fraction (1/kPrecision) of the size.
 constexpr size_t kPrecision = 64;
 
 }  // namespace
@@ -55,7 +55,8 @@ void PathMtu::on_acknowledged(size_t bytes, Instant sent_at) {
 }
 
 void PathMtu::on_lost(size_t bytes, Instant sent_at, Duration round_trip) {
-  // Of a size that is not used any more, or not below the base, the loss says nothing.
+  // The loss of a size that is no longer used says nothing; base_black_hole_ is about the base
+  // size.
   if (bytes <= size_) black_hole_.on_lost(bytes, sent_at, round_trip);
   if (bytes <= base_) base_black_hole_.on_lost(bytes, sent_at, round_trip);
 }
@@ -74,7 +75,7 @@ bool PathMtu::check(Instant now) {
   return true;
 }
 
-// First for the largest size, which a verdict in error or a path that has healed carries.
+// Begins with the largest size, which works if the verdict was wrong or the path has healed.
 void PathMtu::start_search() {
   too_large_ = limit() + 1;
   top_failed_ = false;
@@ -105,7 +106,7 @@ void PathMtu::on_probe_acknowledged(Instant now, size_t bytes) {
 void PathMtu::on_probe_lost(Instant now, size_t bytes) {
   if (bytes != probe_) return;
   probe_ = 0;
-  if (bytes != probe_due()) return;  // what is asked has changed since it was sent
+  if (bytes != probe_due()) return;  // the size to probe has changed since it was sent
   if (++failures_ < kMaxProbes) return;
   failures_ = 0;
   top_failed_ = true;
@@ -144,7 +145,7 @@ void PathMtu::raise(Instant now) {
 }
 
 bool PathMtu::take_news() {
-  const bool news = news_ && size_ < limit();  // or a late acknowledgement has proved it wrong
+  const bool news = news_ && size_ < limit();  // unless a late acknowledgement proved it wrong
   news_ = false;
   return news;
 }

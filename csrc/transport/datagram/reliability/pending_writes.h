@@ -12,8 +12,8 @@
 
 namespace rocecoll {
 
-// Writes from write() until every byte is acknowledged. The bytes stay where the caller has them:
-// sending them again reads them again. Lost parts go before new ones.
+// Writes from write() until every byte is acknowledged. The bytes stay in the caller's memory, from
+// which retransmissions read them again. Lost parts are sent before new ones.
 class PendingWrites {
  public:
   // One packet's part of a write.
@@ -23,7 +23,7 @@ class PendingWrites {
     uint64_t key = 0;
     uint64_t offset = 0;
     std::span<const std::byte> payload;
-    bool last = false;  // nothing of this write is left to send now
+    bool last = false;  // no further part of this write has to be sent now
   };
 
   explicit PendingWrites(uint32_t max_pending, uint64_t first_write = 0)
@@ -38,7 +38,7 @@ class PendingWrites {
   // Returns the write's token when this was its last unacknowledged part.
   std::optional<uint32_t> on_acknowledged(uint64_t write, uint64_t offset, uint64_t length);
   void on_lost(uint64_t write, uint64_t offset, uint64_t length);
-  // Gives all memory back.
+  // Ends the loan of all memory.
   void clear();
 
  private:
@@ -59,7 +59,7 @@ class PendingWrites {
   RingBuffer<Write> writes_;
   uint64_t next_new_;         // first write with bytes never sent
   uint64_t lost_writes_ = 0;  // writes whose `lost` is not empty
-  uint64_t lost_hint_ = 0;    // none of them is below
+  uint64_t lost_hint_ = 0;    // none of these is below
 };
 
 }  // namespace rocecoll

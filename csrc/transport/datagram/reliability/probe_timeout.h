@@ -11,15 +11,16 @@
 
 namespace rocecoll {
 
-// When silence after the last packet calls for a probe, so that the loss of a tail is noticed (RFC
-// 8985 section 7.2, RFC 9002 section 6.2): once an answer is overdue, then after times that double
-// up to a cap, so that a path that comes back is noticed soon. Being wrong costs a packet, being
-// late stalls whoever waits: a lost tail that is noticed after 2 ms costs as much as 500 KiB sent.
+// When silence after the last packet calls for a probe, so that the loss of the last packets is
+// noticed (RFC 8985 section 7.2, RFC 9002 section 6.2): when an answer is overdue, then at
+// intervals that double up to a cap, so that a path that comes back is noticed soon. A needless
+// probe costs one packet, while a late one stalls everything that waits: noticing a lost tail after
+// 2 ms costs as much as sending 500 KiB.
 class ProbeTimeout {
  public:
   struct Limits {
-    Duration floor;  // timers of a process that sleeps are not much finer
-    Duration cap;    // of the back-off; a round trip that is longer counts all the same
+    Duration floor;  // the timers of a sleeping process are not much finer
+    Duration cap;    // of the back-off; a longer round trip still counts in full
     Duration max_ack_delay;
   };
 
@@ -28,14 +29,14 @@ class ProbeTimeout {
     ROCECOLL_CHECK(limits.cap >= limits.floor);
   }
 
-  // `asked`: the last packet asks for an acknowledgement at once, as all probes do.
+  // `asked`: the last packet asked for an immediate acknowledgement, as all probes do.
   Duration period(const RttEstimator& rtt, bool asked) const {
     const Duration wait = asked || fired_ > 0 ? Duration{0} : limits_.max_ack_delay;
     const Duration base = std::max(rtt.answer_timeout(), limits_.floor) + wait;
     return std::min(base * (int64_t{1} << std::min(fired_, kMaxDoublings)),
                     std::max(limits_.cap, base));
   }
-  // `last_sent`: of the packets in flight.
+  // `last_sent`: when the newest packet in flight was sent.
   Instant deadline(Instant last_sent, const RttEstimator& rtt, bool asked) const {
     return std::max(last_sent, last_fired_) + period(rtt, asked);
   }
@@ -44,7 +45,7 @@ class ProbeTimeout {
     last_fired_ = now;
     ++fired_;
   }
-  // The tail-loss probe has been in vain. A second one beside the first is worth it: under heavy
+  // Whether the tail-loss probe had no effect. It is then worth sending two at once: under heavy
   // loss both are rarely lost.
   bool in_vain() const { return fired_ > 1; }
   void on_progress() { fired_ = 0; }

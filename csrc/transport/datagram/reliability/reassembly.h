@@ -15,17 +15,17 @@
 
 namespace rocecoll {
 
-// Puts frames back in order and together, each once. A whole frame in order is passed on where it
-// lies in the datagram; only pieces, and what comes after a hole, are copied.
+// Reassembles frames and delivers each of them once, in order. A whole frame that arrives in order
+// is passed on in place, in its datagram; only pieces, and frames after a hole, are copied.
 class Reassembly {
  public:
-  // More than a peer's whole queue of frames (ConnectionOptions::frame_queue_bytes) by default.
+  // More than the default queue of a peer's frames (ConnectionOptions::frame_queue_bytes).
   static constexpr size_t kMaxStoredBytes = 1024 * 1024;
   static constexpr uint64_t kMaxAhead = 1u << 16;
 
   explicit Reassembly(uint64_t first_sequence = 0) : next_(first_sequence) {}
 
-  // False: these frames cannot all be kept now; drop their packet without acknowledging it.
+  // False: not all of these frames can be kept now. Drop their packet without acknowledging it.
   bool has_room(std::span<const FrameField> frames) const {
     uint64_t in_order = next_;
     size_t to_store = 0;
@@ -39,8 +39,8 @@ class Reassembly {
     }
     return stored_bytes_ + to_store <= kMaxStoredBytes;
   }
-  // Appends a kFrame event for every frame that is now complete and in order. False: one is longer
-  // than any may be, and nothing after it can be read. Checked: has_room().
+  // Appends a kFrame event for every frame that is now complete and in order. False: a frame
+  // exceeds the largest allowed size, and nothing after it can be read. Checked: has_room().
   bool accept(const FrameField& frame, ConnectionEvents& events) {
     ROCECOLL_CHECK(!frame.bytes.empty());
     if (frame.sequence < next_) return true;
@@ -57,7 +57,7 @@ class Reassembly {
     } else if (!take(frame.bytes, frame.ends, events)) {
       return false;
     }
-    // A copy of this very frame cannot be stored: what is stored was ahead of next_ then and now.
+    // This frame itself cannot be among the stored ones: these were, and are, ahead of next_.
     while (!stored_.empty() && stored_.begin()->first == next_) {
       const Stored stored = std::move(stored_.begin()->second);
       stored_.erase(stored_.begin());
@@ -67,7 +67,7 @@ class Reassembly {
     }
     return true;
   }
-  // All frames below it have been passed on.
+  // All frames below this have been passed on.
   uint64_t next_sequence() const { return next_; }
   size_t stored_bytes() const { return stored_bytes_; }
   void clear() {
@@ -82,7 +82,7 @@ class Reassembly {
     bool ends = true;
   };
 
-  // The next one, copied.
+  // Takes a copy of the next piece.
   bool take(std::span<const std::byte> bytes, bool ends, ConnectionEvents& events) {
     if (assembled_.size() + bytes.size() > Connection::kMaxFrameBytes) return false;
     assembled_.insert(assembled_.end(), bytes.begin(), bytes.end());
@@ -94,8 +94,8 @@ class Reassembly {
   }
 
   uint64_t next_;
-  std::map<uint64_t, Stored> stored_;  // pieces too are stored under their numbers
-  std::vector<std::byte> assembled_;   // of the frame of which the last piece is still to come
+  std::map<uint64_t, Stored> stored_;  // by sequence number; pieces have their own numbers
+  std::vector<std::byte> assembled_;   // the beginning of a frame whose last piece is missing
   size_t stored_bytes_ = 0;
 };
 

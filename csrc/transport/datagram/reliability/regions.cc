@@ -20,8 +20,8 @@ void Copy(const LocalSlice& into, size_t at, std::span<const std::byte> bytes) {
   std::memcpy(into.data + at, bytes.data(), bytes.size());
 }
 
-// Into a slice with an intake, once all before `at` has come. It gets whole pieces: what is left of
-// one waits in the slice, as does what has come too early.
+// Copies into a slice with an intake, once everything before `at` has arrived. The intake gets
+// whole pieces: the rest of a piece waits in the slice, as do bytes that came too early.
 void HandOver(const LocalSlice& into, size_t at, std::span<const std::byte> bytes) {
   constexpr size_t kPiece = Intake::kPieceBytes;
   Intake& intake = *into.intake;
@@ -32,7 +32,7 @@ void HandOver(const LocalSlice& into, size_t at, std::span<const std::byte> byte
     at += count;
     bytes = bytes.subspan(count);
   };
-  if (taken > at) {  // by another way, which has failed since
+  if (taken > at) {  // over another path, which has failed since
     copy(std::min(taken - at, bytes.size()));
   } else if (taken < at) {
     copy(std::min(RoundUp(at, kPiece) - at, bytes.size()));
@@ -80,7 +80,7 @@ bool Regions::is_valid(const DataField& data) const {
   const Slot& slot = slots_[index];
   const uint64_t generation = GenerationOf(data.region);
   if (generation == 0 || generation > slot.generation) return false;
-  if (generation < slot.generation) return true;  // of an earlier tenant: to be ignored
+  if (generation < slot.generation) return true;  // of an earlier region in the slot: ignored
   return slot.exposed && data.key == slot.key && data.payload.size() <= slot.into.size &&
          data.offset <= slot.into.size - data.payload.size();
 }

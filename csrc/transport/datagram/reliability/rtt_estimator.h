@@ -10,25 +10,26 @@
 
 namespace rocecoll {
 
-// Smoothed round-trip time (RFC 6298 section 2 with the acknowledgement delay of RFC 9002 section
-// 5.3), for what tells loss; how long answers take that are asked for at once, for timers; and the
-// network's part of the round trip, for what judges queues: the latest, and the smallest of the
-// last 5 to 10 seconds.
+// Estimates three things: the smoothed round-trip time (RFC 6298 section 2 with the acknowledgement
+// delay of RFC 9002 section 5.3), for loss detection; how long answers take that are requested at
+// once, for timers; and the network's part of the round trip, for judging queues: the latest, and
+// the smallest of the last 5 to 10 seconds.
 class RttEstimator {
  public:
-  // Before the first sample: what a cluster's network is about, rather than the Internet's 333 ms.
+  // Before the first sample: typical of a cluster's network, unlike the 333 ms of RFC 9002.
   static constexpr Duration kInitialRtt = std::chrono::milliseconds(1);
   static constexpr Duration kMinRttWindow = std::chrono::seconds(5);
 
-  // `sample`: from sending until this host got the acknowledgement. `ack_delay`: of that, what
-  // passed on the peer's host, from the arrival of the packet to the acknowledgement. `asked`: the
-  // packet asked for it at once, so that what passed there is its process waiting for a core.
+  // `sample`: from sending until this host received the acknowledgement. `ack_delay`: the part of
+  // it that passed on the peer's host, from the arrival of the packet to the acknowledgement.
+  // `asked`: the packet asked for an immediate acknowledgement, so that this part is the time that
+  // the peer's process waited for a core.
   void on_sample(Instant now, Duration sample, Duration ack_delay, bool asked) {
     ROCECOLL_CHECK(sample >= Duration{0});
     ROCECOLL_CHECK(ack_delay >= Duration{0});
-    // Two clocks' granularity may make it zero; a zero round trip would zero every timer.
+    // The clocks' granularity may make it zero; a round trip of zero would make every timer zero.
     sample = std::max(sample, Duration{1000});
-    if (ack_delay >= sample) ack_delay = Duration{0};  // no clock says that
+    if (ack_delay >= sample) ack_delay = Duration{0};  // impossible: not believed
     network_ = sample - ack_delay;
     update_min(now, network_);
     latest_ = sample - std::min(ack_delay, CongestionController::kMostIntended);
@@ -42,8 +43,8 @@ class RttEstimator {
   Duration latest() const { return latest_; }
   Duration network() const { return network_; }
   Duration min_rtt() const { return std::min(min_previous_, min_current_); }
-  // After which an answer that was asked for at once is overdue: twice what one takes (RFC 8985
-  // section 7.2), or what varies counts (RFC 6298).
+  // How long to wait until an immediate answer is overdue: twice its usual time (RFC 8985 section
+  // 7.2), or more if that varies (RFC 6298).
   Duration answer_timeout() const { return answer_ + std::max(answer_, 4 * answer_variation_); }
 
  private:
@@ -58,7 +59,7 @@ class RttEstimator {
     answer_variation_ = (answer_variation_ * 3 + error) / 4;
     answer_ = (answer_ * 7 + sample) / 8;
   }
-  // The smallest of the current window and of the one before it.
+  // The minimum of the current window and of the previous one.
   void update_min(Instant now, Duration sample) {
     if (!has_sample_ || now - window_start_ >= kMinRttWindow) {
       min_previous_ = has_sample_ ? min_current_ : sample;

@@ -12,7 +12,7 @@ namespace rocecoll {
 namespace {
 
 constexpr size_t kFirstStorageBytes = 2048;
-// Pieces of one byte must not pile up without bound in the index either.
+// Bounds the index, too: pieces of one byte must not pile up in it.
 constexpr size_t kMinBytesPerPiece = 16;
 
 }  // namespace
@@ -31,7 +31,7 @@ bool SendQueue::push(const FrameBytes& frame, size_t max_piece_bytes) {
     if (frame.size() <= storage_bytes_) {
       const uint64_t oldest = pieces_.empty() ? end_position_ : pieces_.front().position;
       const uint64_t position = place(frame.size());
-      // An empty ring may start anywhere: padding before its first frame is nobody's.
+      // An empty ring may start anywhere: padding before its first frame is unused.
       const uint64_t used_from = pieces_.empty() ? position : oldest;
       if (position + frame.size() - used_from <= storage_bytes_) {
         frame.copy_to(&storage_[position & (storage_bytes_ - 1)]);
@@ -98,7 +98,7 @@ void SendQueue::on_acknowledged(uint64_t first, uint64_t count) {
   if (pieces_.empty()) shrink();
 }
 
-// A link that has sent large frames once does not hold their memory for its life.
+// Keeps a link that has once sent large frames from holding their memory for life.
 void SendQueue::shrink() {
   if (storage_bytes_ <= kFirstStorageBytes) return;
   storage_.reset();

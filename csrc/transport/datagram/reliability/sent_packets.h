@@ -10,20 +10,20 @@
 
 namespace rocecoll {
 
-// One packet that was sent: when, and what to send again should it be lost.
+// A packet that was sent: when, and what has to be sent again if it is lost.
 struct SentPacket {
   enum class State : uint8_t {
     kInFlight,
     kAcknowledged,
-    kLost,        // declared lost; an acknowledgement may still come and prove that wrong
+    kLost,        // declared lost; a late acknowledgement may still prove that wrong
     kNotTracked,  // asks for no acknowledgement
   };
   Instant sent_at{};
   uint32_t bytes = 0;
   State state = State::kNotTracked;
   bool close = false;
-  bool mtu_probe = false;     // carries nothing but its size
-  bool asks_at_once = false;  // for its acknowledgement
+  bool mtu_probe = false;     // has no content: only its size matters
+  bool asks_at_once = false;  // asks for an immediate acknowledgement
   uint16_t frame_count = 0;
   uint32_t data_length = 0;  // zero: no DATA
   uint64_t frame_first = 0;
@@ -32,12 +32,12 @@ struct SentPacket {
   SendStamp stamp{};
 };
 
-// The packets between the oldest that still matters and the newest, by packet number.
+// The packets from the oldest that still matters to the newest, by packet number.
 class SentPackets {
  public:
-  // Bounds the memory, about 5 MiB, whatever windows are configured.
+  // Bounds the memory to about 5 MiB, whatever windows are configured.
   static constexpr size_t kMaxPackets = 1u << 16;
-  // Of these, kept for probes and acknowledgements when content has used up the rest.
+  // The part of these that is reserved for probes and acknowledgements.
   static constexpr size_t kReserved = 1u << 12;
 
   explicit SentPackets(uint64_t first_number = 0) : packets_(first_number) {}
@@ -47,27 +47,27 @@ class SentPackets {
   bool has_room_for_content() const { return packets_.size() < kMaxPackets - kReserved; }
   uint64_t bytes_in_flight() const { return bytes_in_flight_; }
   bool any_in_flight() const { return bytes_in_flight_ > 0; }
-  // Of the newest packet that asks for an acknowledgement.
+  // These are about the newest packet that asks for an acknowledgement.
   Instant last_tracked_at() const { return last_tracked_at_; }
   bool last_asks_at_once() const { return last_asks_at_once_; }
 
-  // Appends under next_number().
+  // Adds the packet with number next_number().
   void add(const SentPacket& packet);
   bool contains(uint64_t number) const { return packets_.contains(number); }
   const SentPacket& operator[](uint64_t number) const { return packets_[number]; }
-  // For every packet in [begin, end) that is acknowledged for the first time calls
-  // `visit(number, packet)`, with its state still kInFlight or kLost.
+  // Calls `visit(number, packet)` for every packet in [begin, end) that is acknowledged for the
+  // first time. The packet's state is still kInFlight or kLost in this call.
   template <typename Visit>
   void acknowledge(uint64_t begin, uint64_t end, Visit visit);
   void mark_lost(uint64_t number);
-  // Lowest number in flight, or next_number().
+  // The lowest number in flight, or next_number() if there is none.
   uint64_t oldest_in_flight();
-  // Forgets what needs no answer, and lost packets that were sent before `horizon`.
-  // True if there were lost ones among them.
+  // Forgets packets that need no answer, and lost ones that were sent before `horizon`. True if
+  // lost packets were among them.
   bool trim(Instant horizon);
-  // Nothing below needs an answer any more.
+  // No packet below this needs an answer any more.
   uint64_t settled_below() const { return packets_.begin_index(); }
-  // Nothing is in flight afterwards; numbers go on.
+  // Afterwards nothing is in flight; the numbers continue.
   void clear();
 
  private:
