@@ -8,11 +8,11 @@
 
 namespace rocecoll {
 
-// How many answers to packets that anybody may have sent, with a forged address too, may go out: a
-// token bucket.
+// A token bucket that bounds answers to packets which any host may have sent, even with a forged
+// address.
 class AnswerLimiter {
  public:
-  // `interval`: per answer, beyond bursts.
+  // `interval`: the time per answer beyond bursts.
   AnswerLimiter(int64_t burst, Duration interval)
       : burst_(burst), interval_(interval), tokens_(burst) {}
 

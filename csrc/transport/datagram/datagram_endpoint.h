@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of a datagram transport: one Endpoint per connection, one PeerPath per peer process.
+// The records of a datagram transport: an Endpoint per connection, a PeerPath per peer process.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct Endpoint {
 
   PeerPath& path;
   Connection connection;
-  uint64_t process = 0;  // the peer's, as its address says
-  // Null once the owner has closed it. The connection goes on until it has nothing more to say.
+  uint64_t process = 0;  // the peer's Address::process()
+  // Null once the owner has closed it. The connection goes on until it has nothing left to send.
   std::unique_ptr<DatagramLink> link;
-  uint64_t peer_id = 0;           // the peer's connection id, zero until established
-  uint64_t advertised_bytes = 0;  // receive window it tells
-  Traffic traffic;                // but for what the connection counts
+  uint64_t peer_id = 0;           // the peer's connection id; zero until established
+  uint64_t advertised_bytes = 0;  // the receive window that the connection advertises
+  Traffic traffic;                // except for what the connection counts
   bool sends_bulk = false;        // counted by ReceiveShares
   Instant bulk_heard{};
   DeadlineHook deadline;
@@ -46,7 +46,7 @@ using ClosingList = IntrusiveList<Endpoint, &Endpoint::closing_hook>;
 using FinishedList = IntrusiveList<Endpoint, &Endpoint::finished_hook>;
 using PathList = IntrusiveList<Endpoint, &Endpoint::path_hook>;
 
-// Outlives its endpoints, within bounds: see EndpointTable.
+// A path outlives its endpoints, within bounds: see EndpointTable.
 struct PeerPath {
   PeerPath(PeerHandle peer, uint64_t max_window_bytes, CongestionControl control)
       : peer(peer), path(max_window_bytes, control) {}
@@ -55,10 +55,10 @@ struct PeerPath {
   std::string name;  // the peer's address
   Path path;
   PathList endpoints;
-  // Those that may be waiting for room in the window that they share.
+  // Endpoints that may be waiting for room in the window that they share.
   WaitList waiting;
-  uint32_t bulk_senders = 0;  // of its endpoints, by ReceiveShares
-  Instant confirmed_at{};     // when its connections were asked about last
+  uint32_t bulk_senders = 0;  // among its endpoints, by ReceiveShares
+  Instant confirmed_at{};     // when confirm() was last called for its connections
   ListHook<PeerPath> idle_hook;
 };
 

@@ -14,7 +14,7 @@ bool DatagramLink::send_frame(const FrameBytes& frame) {
   return true;
 }
 
-// What the port has not taken yet may be this link's.
+// Datagrams that the port has not taken yet may be this link's.
 uint64_t DatagramLink::unsent_frames() const {
   return endpoint_.connection.unsent_frames() + (transport_.batch_.blocked() ? 1 : 0);
 }

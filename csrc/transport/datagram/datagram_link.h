@@ -10,7 +10,7 @@ namespace rocecoll {
 class DatagramTransport;
 struct Endpoint;
 
-// The owner's handle of a connection over datagrams.
+// The owner's handle for a connection over datagrams.
 class DatagramLink final : public Link {
  public:
   DatagramLink(DatagramTransport& transport, Endpoint& endpoint)

@@ -24,7 +24,7 @@ void DatagramTransport::receive() {
   ROCECOLL_CHECK(received_count_ == 0);
   received_count_ = port_->receive(received_);
   tell_time();  // after what was received
-  // The port may hold more that its wait handle does not tell of.
+  // The port may hold more without its wait handle being ready.
   more_to_receive_ = received_count_ == kReceiveBatch;
   for (const RxDatagram& datagram : std::span(received_).first(received_count_)) {
     ++stats_.packets_received;
@@ -85,8 +85,9 @@ void DatagramTransport::feed(Endpoint& endpoint, const RxDatagram& datagram) {
   touch(endpoint);
 }
 
-// An INIT for a link that is not open here: the owner is told and may open it, now or at any time,
-// and the sender repeats it. Meanwhile it learns that this process lives.
+// Processes an INIT. For a link that is not open here the owner is told; it may open the link now
+// or at any time, and the sender repeats the INIT. Meanwhile the sender learns that this process
+// lives.
 void DatagramTransport::on_init(const RxDatagram& datagram) {
   const auto init = ParseInitBody(datagram.bytes);
   if (!init) {
@@ -110,8 +111,9 @@ void DatagramTransport::on_init(const RxDatagram& datagram) {
   }
 }
 
-// From the process that told its address to whoever opened the link, it means that the link will be
-// opened there when its program gets so far. Another process will never open it.
+// NOT_OPEN from the process whose address was used to open the link means that the link will be
+// opened there once its program gets so far. From another process it means that this will never
+// happen.
 void DatagramTransport::on_not_open(const RxDatagram& datagram, uint64_t connection_id) {
   const auto body = ParseNotOpenBody(datagram.bytes);
   Endpoint* endpoint = table_.find(connection_id);
@@ -126,8 +128,8 @@ void DatagramTransport::on_not_open(const RxDatagram& datagram, uint64_t connect
   }
 }
 
-// A process that was started anew at the old address keeps the path alive, on which connections to
-// its predecessor may be idle: nothing else would tell their owners.
+// A process that was restarted at an old address keeps the path alive. Connections to its
+// predecessor may be idle on that path, and nothing else would tell their owners.
 void DatagramTransport::confirm_others(const Endpoint& opened) {
   PeerPath& path = opened.path;
   if (now_ < path.confirmed_at + kConfirmInterval) return;
@@ -143,7 +145,7 @@ void DatagramTransport::on_unknown(const RxDatagram& datagram, uint64_t connecti
   answer(*datagram.from, PacketType::kReset, connection_id, {});
 }
 
-// Remembers nothing of the sender, who may be anybody.
+// Keeps no state for the sender, which may be any host.
 void DatagramTransport::answer(const Address& to, PacketType type, uint64_t connection_id,
                                std::span<const std::byte> body) {
   std::array<std::byte, kPacketHeaderBytes + NotOpenBody::kWireBytes> space;
@@ -152,7 +154,7 @@ void DatagramTransport::answer(const Address& to, PacketType type, uint64_t conn
   WritePacketHeader(packet, {type, connection_id, 0});
   std::copy(body.begin(), body.end(), packet.begin() + kPacketHeaderBytes);
   SealPacket(packet, {});
-  if (!port_->send_to(to, packet)) return;  // the sender will repeat itself
+  if (!port_->send_to(to, packet)) return;  // the sender repeats its packet
   ++stats_.packets_sent;
   stats_.bytes_sent += packet.size();
 }

@@ -13,16 +13,16 @@
 namespace rocecoll {
 namespace {
 
-// Batches that one poll sends before it looks at what has arrived: about the window of one path.
+// The batches that one poll sends before it looks at what has arrived: about the window of a path.
 constexpr int kMaxBatches = 4;
-// Longest connect timeout, so that adding it to an instant cannot overflow.
+// The longest connect timeout, so that adding it to an instant cannot overflow.
 constexpr Duration kMaxTimeout = std::chrono::hours(24 * 365);
-// Copying a frame twice costs less than the round trip of a placed write, on loopback also beyond
-// this size: it bounds what waits for receives that are not posted yet. Where frames of it come in
-// pieces of a packet each, this is about where both cost the same if the way is short.
+// Copying a frame twice costs less than the round trip of a placed write; on loopback also beyond
+// this size, which bounds what waits for receives that are not yet posted. Where such frames come
+// in pieces of one packet each, both cost about the same at this size on a short path.
 constexpr size_t kPreferredEagerBytes = 32 * 1024;
 
-// What a connection counts itself, for as long as it lives.
+// Adds what a connection counts itself during its life.
 void AddCounts(TransportStats& total, const Connection& connection) {
   total.packets_retransmitted += connection.retransmitted_packets();
   total.packets_marked += connection.marked_packets();
@@ -56,8 +56,8 @@ TransportLimits DatagramTransport::limits_towards(std::span<const Address> peers
   limits.preferred_eager_bytes = kPreferredEagerBytes;
   if (whole) return limits;
   limits.eager_pieces = 1;
-  // Between hosts what many lanes have under way may be little of what the path holds: over 50 ms
-  // each way an all_reduce of 4 MiB, nine lanes, took 0.77 of the time, over 10 ms 0.87.
+  // Between hosts even many lanes may have little of what the path holds in flight: with 50 ms each
+  // way an all_reduce of 4 MiB in nine lanes took 0.77 of the time, with 10 ms 0.87.
   limits.overlapping_lanes = UINT32_MAX;
   return limits;
 }
@@ -112,8 +112,8 @@ size_t DatagramTransport::poll(Instant now, std::span<Event> events) {
   notice_pause();
   closed_links_.clear();
   transmit(Urgency::kMayJoin);
-  // What the last batch caused and the caller had no room for comes first: it may lend from the
-  // batch, which therefore stays.
+  // Events of the last batch for which the caller had no room come first. They may lend from the
+  // batch, which is therefore kept.
   if (all_events_taken()) {
     release_leases();
     forget_idle_paths();
@@ -124,7 +124,7 @@ size_t DatagramTransport::poll(Instant now, std::span<Event> events) {
   take_hints();
   run_timers();
   const size_t count = take_events(events);
-  // What the caller makes of events is the next content, which takes the rest along.
+  // The caller's reaction to events is the next content, which carries the rest along.
   transmit(count > 0 ? Urgency::kContent : Urgency::kMayJoin);
   reap();
   pauses_.expect(now_, next_deadline());
@@ -139,15 +139,15 @@ void DatagramTransport::transmit(Instant now) {
   pauses_.expect(now_, next_deadline());
 }
 
-// Within poll() or transmit().
+// Call within poll() or transmit().
 void DatagramTransport::tell_time() {
   now_ = std::max(now_, port_->clock(now_));
   notice_pause();
 }
 
-// What peers said in a pause of this process lies in the socket's buffer, and whoever was paused
-// with it said nothing: only from now on may silence be counted again. Within poll(), at any move
-// of the time: a process is stopped anywhere.
+// What peers sent during a pause of this process lies in the socket's buffer, and processes that
+// were paused with it sent nothing: silence may be counted again only from now on. Called within
+// poll() whenever the time advances, since a process may be stopped anywhere.
 void DatagramTransport::notice_pause() {
   const Duration pause = pauses_.on_call(now_);
   pauses_.expect(now_, now_);
@@ -171,8 +171,8 @@ void DatagramTransport::touch(Endpoint& endpoint) {
   note_finished(endpoint);
 }
 
-// Whatever happened to one connection may have made room in the window that its path shares.
-// The first in line goes last the next time, as it may take all the room.
+// Anything that happens to a connection may make room in the window that its path's connections
+// share. The first in line goes last the next time, since it may take all the room.
 void DatagramTransport::wake_waiting(PeerPath& path) {
   if (Endpoint* first = path.waiting.front()) {
     path.waiting.erase(*first);
@@ -194,9 +194,9 @@ void DatagramTransport::run_timers() {
   }
 }
 
-// For a connection that has yet to be asked what it sends, which may take long while the port is
-// full: its deadline may be to send something, so it has passed and stays so. Its other timers go
-// on, and all such connections' on one tick.
+// For a connection that is still to be asked what it sends, which may take long while the port is
+// full. Its deadline may be that of something to send, which has passed and stays so. Its other
+// timers go on: those of all such connections at the same tick.
 void DatagramTransport::keep_timers(Endpoint& endpoint) {
   const Instant tick = Instant((now_.time_since_epoch() / SendRetry::kMost + 1) * SendRetry::kMost);
   deadlines_.set(endpoint, std::max(endpoint.connection.next_deadline(), tick));
@@ -217,7 +217,8 @@ void DatagramTransport::send_waiting() {
   }
 }
 
-// Round robin over the connections, a batch each. What is less urgent stays for the next call.
+// Sends a batch of each connection in turn. Anything less urgent than `least` stays for a later
+// call.
 void DatagramTransport::transmit(Urgency least) {
   if (batch_.blocked() || !outgoing_notices_.empty()) send_waiting();
   TransmitList later;
@@ -244,7 +245,7 @@ void DatagramTransport::transmit(Urgency least) {
 // False if the connection has nothing more to send now, true if the batch is full.
 bool DatagramTransport::transmit_from(Endpoint& endpoint) {
   TxDatagram datagram;
-  tell_time();  // round trips begin now, not when this poll did
+  tell_time();  // round trips begin now, not when this poll began
   update_path(endpoint.path);
   const size_t largest = endpoint.connection.largest_datagram();
   while (batch_.has_room(largest)) {
@@ -282,7 +283,8 @@ void DatagramTransport::tell_of_loss(PeerPath& path) {
           "or a port on the way drops packets (tc -s qdisc, ethtool -S), or a link is broken");
 }
 
-// The connection has sent all it may: what happens next is a datagram, a command, or its deadline.
+// The connection has sent everything that it may: the next thing to happen is a datagram, a command
+// or its deadline.
 void DatagramTransport::settle(Endpoint& endpoint) {
   deadlines_.set(endpoint, endpoint.connection.next_deadline());
   if (!endpoint.connection.idle() && !WaitList::linked(endpoint)) {
@@ -291,7 +293,7 @@ void DatagramTransport::settle(Endpoint& endpoint) {
   note_finished(endpoint);
 }
 
-// After anything that may have been the last that a closed connection waited for.
+// Call after anything that may have been the last thing that a closed connection waited for.
 void DatagramTransport::note_finished(Endpoint& endpoint) {
   if (!ClosingList::linked(endpoint) || FinishedList::linked(endpoint)) return;
   if (endpoint.connection.finished()) finished_.push_back(endpoint);
@@ -311,7 +313,7 @@ size_t DatagramTransport::take_events(std::span<Event> events) {
       Event& event = events[count++];
       ROCECOLL_CHECK(endpoint->link != nullptr);  // a closed connection has no events
       event.link = endpoint->link.get();
-      // The write's source is about to be the caller's again.
+      // The write's source is about to be lent no longer.
       if (event.kind == Event::Kind::kWritten) batch_.drop_lent(endpoint);
       if (event.kind == Event::Kind::kDown) endpoint->link->status_ = endpoint->connection.status();
     }
@@ -349,10 +351,10 @@ void DatagramTransport::reap() {
   }
 }
 
-// What peers left behind when they went, all but what their next group may have use for.
+// Forgets the paths of peers that are gone, except for those that their next group may use.
 void DatagramTransport::forget_idle_paths() {
   while (const PeerPath* path = table_.surplus_path()) {
-    // Its last datagrams, or the count of those that send, still name it.
+    // The path's last datagrams, or the count of bulk senders, still refer to it.
     if (batch_.size() > 0) return;
     const PeerHandle peer = path->peer;
     table_.remove_path(peer);

@@ -30,9 +30,10 @@ namespace rocecoll {
 
 class DatagramTransport final : public Transport {
  public:
-  static constexpr int64_t kResetBurst = 32;  // RESETs sent at once; then one a millisecond
-  // `options` but for the sizes of datagrams, which each peer's route decides, and the timeout of
-  // peers that may be reached over RoCE, too, if one is given.
+  static constexpr int64_t kResetBurst = 32;  // RESETs sent at once; then one per millisecond
+  // Uses `options` except for the sizes of datagrams, which each peer's route decides.
+  // `roce_peer_timeout`, if given, replaces the timeout of peers that may also be reached over
+  // RoCE.
   DatagramTransport(std::unique_ptr<DatagramPort> port, const ConnectionOptions& options,
                     std::optional<Duration> roce_peer_timeout = std::nullopt);
   ~DatagramTransport() override;
@@ -58,7 +59,7 @@ class DatagramTransport final : public Transport {
   friend class DatagramLink;
   using Urgency = Connection::Urgency;
   static constexpr size_t kReceiveBatch = 128;
-  // No process dies and is started anew in less, and many groups may be opened at once.
+  // No process dies and is restarted in less time, and many groups may be opened at once.
   static constexpr Duration kConfirmInterval = std::chrono::seconds(1);
 
   // -- for links
@@ -109,33 +110,33 @@ class DatagramTransport final : public Transport {
   const PortLimits port_limits_;
   const uint64_t process_ = EntropyId();
   PlainMemoryDomain memory_;
-  TransportStats stats_;  // but for what connections count
-  Instant now_{};         // of the latest call that told the time
+  TransportStats stats_;  // except for what connections count
+  Instant now_{};         // the latest time that a call passed or read
   PauseDetector pauses_;  // between calls of poll(), and within one
 
   EndpointTable table_;
-  DeadlineHeap<Endpoint, &Endpoint::deadline> deadlines_;    // current for all that settled
+  DeadlineHeap<Endpoint, &Endpoint::deadline> deadlines_;    // up to date for settled endpoints
   TransmitList transmit_;                                    // may have something to send
   EventList events_;                                         // may have something to report
-  ClosingList closing_;                                      // without a link
-  FinishedList finished_;                                    // of these, with nothing more to say
+  ClosingList closing_;                                      // have no link any more
+  FinishedList finished_;                                    // of these, with nothing left to send
   std::vector<std::unique_ptr<DatagramLink>> closed_links_;  // until no polled event names them
 
   NoticeQueue outgoing_notices_;
   TransmitBatch batch_;
-  SendRetry retry_;  // of both
+  SendRetry retry_;  // for both
   ReceiveShares shares_;
-  // Packets that name no connection come from peers that outlived us, or from anybody.
+  // Packets that name no known connection come from peers of a predecessor, or from any host.
   AnswerLimiter resets_{kResetBurst, std::chrono::milliseconds(1)};
-  // One answer in a peer timeout is enough for a peer that waits.
+  // A waiting peer needs only one answer per peer timeout.
   AnswerLimiter not_opens_{kResetBurst, std::chrono::milliseconds(1)};
-  // By the port, until all their events are taken.
+  // Lent by the port until all their events are taken.
   std::array<RxDatagram, kReceiveBatch> received_;
-  LentFrames lent_frames_;  // of the events taken
+  LentFrames lent_frames_;  // of the events that were taken
   size_t received_count_ = 0;
   std::vector<std::span<const std::byte>> notices_;  // within received_
   size_t next_notice_ = 0;
-  std::vector<LinkId> incoming_;  // asked for by peers in received_, not open here
+  std::vector<LinkId> incoming_;  // links that peers in received_ open, and that are not open here
   bool more_to_receive_ = false;
 };
 

@@ -11,14 +11,15 @@
 
 namespace rocecoll {
 
-// A place in a DeadlineHeap.
+// An item's position in a DeadlineHeap.
 struct DeadlineHook {
   static constexpr size_t kOut = SIZE_MAX;
   Instant at = kNever;
   size_t position = kOut;
 };
 
-// Which item is due first, when deadlines move often: a binary heap whose items know their places.
+// Tells which item is due first, for deadlines that move often: a binary heap whose items know
+// their positions.
 template <typename T, DeadlineHook T::* Hook>
 class DeadlineHeap {
  public:
@@ -26,7 +27,7 @@ class DeadlineHeap {
   T* first() const { return items_.empty() ? nullptr : items_.front(); }
   Instant next() const { return items_.empty() ? kNever : At(*items_.front()); }
 
-  // Puts the item in, moves it, or with kNever takes it out.
+  // Inserts the item, moves it, or, with kNever, removes it.
   void set(T& item, Instant at) {
     DeadlineHook& hook = item.*Hook;
     if (at == kNever) {
@@ -40,7 +41,7 @@ class DeadlineHeap {
       sink(rise(hook.position));
     }
   }
-  // Does nothing for an item that is not in.
+  // Does nothing for an item that is not in the heap.
   void erase(T& item) {
     const size_t position = (item.*Hook).position;
     if (position == DeadlineHook::kOut) return;

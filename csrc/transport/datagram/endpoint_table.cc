@@ -82,7 +82,7 @@ Endpoint* EndpointTable::find_by_peer_id(uint64_t peer_id) const {
 
 void EndpointTable::set_peer_id(Endpoint& endpoint, uint64_t peer_id) {
   ROCECOLL_CHECK(endpoint.peer_id == 0 && peer_id != 0);
-  // Two peers with one random id: the later is not found by it and will fall silent instead.
+  // If two peers have the same random id, the later one is not found by it and will seem silent.
   if (by_peer_id_.try_emplace(peer_id, &endpoint).second) endpoint.peer_id = peer_id;
 }
 

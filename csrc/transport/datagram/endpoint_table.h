@@ -15,23 +15,24 @@ namespace rocecoll {
 // Owns a transport's endpoints and paths, and finds them by what packets carry.
 class EndpointTable {
  public:
-  // What was learned of the way to a peer serves its next group. But peers that come back after a
-  // restart do so under new addresses: of those without endpoints only this many are kept.
+  // What was learned of the path to a peer serves its next group. But peers that are restarted come
+  // back with new addresses, so that only this many paths without endpoints are kept.
   static constexpr size_t kMaxIdlePaths = 1024;
 
-  // The path to the peer, made at first, with a window of at most this.
+  // The path to the peer, which is created if needed, with a window of at most `max_window_bytes`.
   PeerPath& path(PeerHandle peer, uint64_t max_window_bytes, CongestionControl control);
   // Null if there is none.
   PeerPath* find_path(PeerHandle peer) const;
 
-  // The path that has had no endpoints for longest, if there are more than kMaxIdlePaths such.
+  // The path that has had no endpoints for longest, if there are more than kMaxIdlePaths such
+  // paths.
   const PeerPath* surplus_path() const {
     return idle_count_ > kMaxIdlePaths ? idle_.front() : nullptr;
   }
   void remove_path(PeerHandle peer);
 
   Endpoint& add(const ConnectionOptions& options, const LinkId& id, PeerPath& path, Instant now);
-  // Takes it out of its path's lists as well.
+  // Removes it from its path's lists as well.
   void remove(Endpoint& endpoint);
 
   Endpoint* find(uint64_t local_id) const;

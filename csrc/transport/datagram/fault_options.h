@@ -7,8 +7,8 @@
 
 namespace rocecoll {
 
-// What the fault-injecting port does to each datagram it sends, independently. Same seed, same
-// traffic, same faults.
+// What the fault-injecting port does to each datagram that it sends, independently of others. The
+// same seed and traffic give the same faults.
 struct FaultOptions {
   double loss = 0;       // probability of dropping
   double duplicate = 0;  // probability of sending twice

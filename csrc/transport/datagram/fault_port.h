@@ -15,16 +15,16 @@
 namespace rocecoll {
 
 struct FaultCounts {
-  uint64_t datagrams = 0;  // handed in
+  uint64_t datagrams = 0;  // passed to the port
   uint64_t lost = 0;       // on purpose
   uint64_t duplicated = 0;
   uint64_t reordered = 0;
   uint64_t corrupted = 0;
-  uint64_t overflowed = 0;  // lost for want of room among the delayed
+  uint64_t overflowed = 0;  // lost because too many are delayed
 };
 
-// Does to each datagram that is sent through another port what FaultOptions say; leaves what is
-// received alone. Lent payloads are never altered: copies are.
+// Applies FaultOptions to each datagram that is sent through another port; received ones pass
+// unchanged. Lent payloads are never altered, only copies of them.
 class FaultPort final : public DatagramPort {
  public:
   using Clock = std::function<Instant()>;
@@ -43,9 +43,10 @@ class FaultPort final : public DatagramPort {
   size_t guaranteed_bytes(const Address& peer) const override {
     return inner_->guaranteed_bytes(peer);
   }
-  // Takes the whole batch: what the inner port has no room for waits among the delayed.
+  // Takes the whole batch: datagrams that the inner port has no room for wait among the delayed
+  // ones.
   size_t send(std::span<const TxDatagram> batch) override;
-  // These are only lost, as often as others.
+  // Such datagrams are only lost, as often as others.
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
   Instant clock(Instant told) const override { return inner_->clock(told); }
@@ -58,7 +59,7 @@ class FaultPort final : public DatagramPort {
   Instant next_deadline() const override;
 
  private:
-  // A copy that goes out when its time has come or, if reordered, when enough others have gone.
+  // A copy that goes out at its time or, if reordered, when enough others have gone out.
   struct Held {
     PeerHandle to;
     std::vector<std::byte> bytes;
@@ -67,7 +68,7 @@ class FaultPort final : public DatagramPort {
 
   // Decides what happens to one copy of a datagram.
   void dispatch(Instant now, const TxDatagram& datagram);
-  // The copy, to be altered; null when too many are held.
+  // Holds a copy, which the caller may alter; null if too many are held.
   Held* hold(const TxDatagram& datagram, Instant due, uint64_t after_sent);
   void pass_on(Instant now);
   void send_due(Instant now);
@@ -77,7 +78,7 @@ class FaultPort final : public DatagramPort {
   const Clock clock_;
   Random random_;
   FaultCounts counts_;
-  std::vector<TxDatagram> passing_;    // goes out unchanged within this send()
+  std::vector<TxDatagram> passing_;    // to be sent unchanged within this send()
   std::multimap<Instant, Held> held_;  // by the time they are due
   uint64_t sent_ = 0;
 };

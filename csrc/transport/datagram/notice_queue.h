@@ -13,12 +13,11 @@
 
 namespace rocecoll {
 
-// Notices on their way into the port. What it has no room for waits: of a thousand ranks that are
-// told of a failure at once, the last ones are not forgotten every time.
+// Notices on their way into the port. Those that the port has no room for wait; otherwise, of a
+// thousand ranks that are told of a failure at once, the last ones would never be reached.
 class NoticeQueue {
  public:
-  // Four floods of a group of 1024 ranks, about 2 MiB. What comes when so many wait is lost, as
-  // notices may be.
+  // Four floods of a group of 1024 ranks, about 2 MiB. Further notices are lost, as notices may be.
   static constexpr size_t kMaxWaiting = 4096;
 
   NoticeQueue(DatagramPort& port, TransportStats& stats) : port_(port), stats_(stats) {}
@@ -33,7 +32,7 @@ class NoticeQueue {
     added.packet.assign(header.begin(), header.end());
     added.packet.insert(added.packet.end(), notice.begin(), notice.end());
   }
-  // True if everything has gone.
+  // True if everything has been sent.
   bool send() {
     while (!waiting_.empty()) {
       const Waiting& next = waiting_.front();

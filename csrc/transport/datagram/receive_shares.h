@@ -11,16 +11,16 @@
 
 namespace rocecoll {
 
-// Shares the port's receive buffer among the peers that send bulk at the moment, and each share
-// among that peer's connections, so that what all of them may have in flight fits: the overflow of
-// this buffer is the main loss within a host and under incast.
+// Shares the port's receive buffer among the peers that currently send bulk, and each peer's share
+// among its connections, so that what they may have in flight together fits: the overflow of this
+// buffer is the main cause of loss within a host and under incast.
 class ReceiveShares {
  public:
-  // Shorter datagrams are acknowledgements and heartbeats, which fill no buffer.
+  // Shorter datagrams are acknowledgements and heartbeats, which do not fill a buffer.
   static constexpr size_t kBulkBytes = 512;
   static constexpr Duration kActiveFor = std::chrono::milliseconds(50);
   static constexpr Duration kRecount = std::chrono::milliseconds(10);
-  // Longer than a driver that is awake takes from one look at the socket to the next.
+  // Longer than a driver that is awake takes between two looks at the socket.
   static constexpr Duration kLookInterval = std::chrono::milliseconds(5);
   static constexpr uint64_t kMostLooks = 64;
 
@@ -37,8 +37,8 @@ class ReceiveShares {
     active_.push_back(&endpoint);
   }
   bool recount_due(Instant now) const { return !active_.empty() && now >= recount_at_; }
-  // Forgets connections that have fallen silent. The buffer may have turned out to hold another
-  // amount.
+  // Forgets connections that have fallen silent. `buffer_bytes` is the current estimate of how much
+  // the buffer holds.
   void recount(Instant now, size_t buffer_bytes) {
     recount_at_ = now + kRecount;
     buffer_bytes_ = buffer_bytes;
@@ -48,14 +48,14 @@ class ReceiveShares {
       return true;
     });
   }
-  // The endpoint is about to go.
+  // The endpoint is about to be destroyed.
   void forget(Endpoint& endpoint) {
     if (!endpoint.sends_bulk) return;
     std::erase(active_, &endpoint);
     leave(endpoint);
   }
-  // What a connection of this path may have in flight: its part of the path's share. The buffer has
-  // to hold what comes between two looks at it, not what is still on a long way.
+  // What a connection of this path may have in flight: its part of the path's share. The buffer
+  // only has to hold what arrives between two looks at it, not what is still on a long path.
   uint64_t share_bytes(const PeerPath& path) const {
     const size_t share =
         buffer_bytes_ / std::max<size_t>(active_paths_, 1) / std::max<size_t>(path.bulk_senders, 1);

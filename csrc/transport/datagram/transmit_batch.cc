@@ -11,7 +11,7 @@ namespace rocecoll {
 namespace {
 
 // Two messages of segmentation offload. The payload's checksum has just been computed when the
-// kernel copies it: as much as a core's own cache holds.
+// kernel copies it; this much still lies in the core's own cache.
 constexpr size_t kBatchBytes = 2 * 65'000;
 constexpr size_t kHeaderAlignment = 64;  // no two headers share a cache line
 
@@ -22,7 +22,7 @@ TransmitBatch::TransmitBatch(DatagramPort& port, TransportStats& stats)
       stats_(stats),
       max_datagram_bytes_(port.limits().max_datagram_bytes),
       max_datagrams_(std::max<size_t>(port.limits().max_burst, 1)),
-      // Room for a whole batch of frames, headers and payloads, and the gaps between all of them.
+      // Room for a whole batch of frames: headers, payloads and the gaps between them.
       arena_(kBatchBytes + max_datagram_bytes_ + 2 * max_datagrams_ * kHeaderAlignment) {}
 
 bool TransmitBatch::has_room(size_t datagram_bytes) const {

@@ -13,19 +13,20 @@ namespace rocecoll {
 
 struct Endpoint;
 
-// Datagrams on their way into the port: their headers live here, their payloads are lent. What the
-// port had no room for stays and goes first, so that a full socket buffer loses nothing.
+// Datagrams on their way into the port: their headers are stored here, their payloads are lent.
+// Datagrams that the port has no room for stay and go first, so that a full socket buffer loses
+// nothing.
 class TransmitBatch {
  public:
   TransmitBatch(DatagramPort& port, TransportStats& stats);
 
-  // For a datagram of at most so many bytes. False: send() first.
+  // Whether there is room for a datagram of up to `datagram_bytes`. If not, send() first.
   bool has_room(size_t datagram_bytes) const;
-  // Where the next datagram's header may be built, at least as large as the largest datagram.
+  // Space to build the next datagram's header in, at least as large as the largest datagram.
   std::span<std::byte> space();
   // `datagram.header` lies in space().
   void add(const TxDatagram& datagram, const Endpoint* owner);
-  // True if everything has gone. Otherwise nothing may be added until it has.
+  // True if everything was sent. Otherwise nothing may be added until it is.
   bool send();
   size_t size() const { return datagrams_.size() - first_; }
   bool blocked() const { return blocked_; }
@@ -44,7 +45,7 @@ class TransmitBatch {
   size_t bytes_ = 0;
   std::vector<TxDatagram> datagrams_;
   std::vector<const Endpoint*> owners_;  // of datagrams_
-  size_t first_ = 0;                     // of datagrams_ that has not gone
+  size_t first_ = 0;                     // the first of datagrams_ that is not yet sent
   bool blocked_ = false;
 };
 

@@ -32,10 +32,10 @@ inline constexpr size_t kIntegrityOffset = 24;
 inline constexpr size_t kIntegrityBytes = 16;
 
 enum class PacketType : uint8_t {
-  kInit = 1,    // opens a connection, or answers an INIT; body starts with InitBody
-  kPacket = 2,  // everything between two ends that know each other's id
-  kReset = 3,   // the sender knows no connection with this id. Only the connection's peer, and
-               // anyone who has seen its packets, can name the id
+  kInit = 1,     // opens a connection, or answers an INIT; body starts with InitBody
+  kPacket = 2,   // everything between two ends that know each other's id
+  kReset = 3,    // the sender knows no connection with this id. Only the connection's peer, and
+                 // anyone who has seen its packets, can name the id
   kNotice = 4,   // Transport::notify
   kHello = 5,    // over UDP: the address of the sender's second port, if it has one
   kProbe = 6,    // between second ports: asks whether this path works

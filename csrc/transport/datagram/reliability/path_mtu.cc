@@ -55,8 +55,7 @@ void PathMtu::on_acknowledged(size_t bytes, Instant sent_at) {
 }
 
 void PathMtu::on_lost(size_t bytes, Instant sent_at, Duration round_trip) {
-  // The loss of a size that is no longer used says nothing; base_black_hole_ is about the base
-  // size.
+  // A loss says nothing if its size is no longer used, or, to base_black_hole_, exceeds the base.
   if (bytes <= size_) black_hole_.on_lost(bytes, sent_at, round_trip);
   if (bytes <= base_) base_black_hole_.on_lost(bytes, sent_at, round_trip);
 }

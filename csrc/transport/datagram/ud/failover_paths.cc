@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HELLO and PROBE as a FailoverPort sends and takes them.
+// How a FailoverPort sends and processes HELLO and PROBE.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace rocecoll {
 
-// True if the datagram is not for the owner. Else `from` names the peer's UDP address.
+// True if the datagram is not for the owner. Otherwise sets `from` to the peer's UDP address.
 bool FailoverPort::consume(bool ud, RxDatagram& datagram) {
   if (!ud) {
     if (!IsPathPacket(datagram.bytes)) return false;
@@ -45,9 +45,10 @@ void FailoverPort::on_hello(const RxDatagram& datagram) {
   }
 }
 
-// Remembers nothing of the asker.
+// Keeps no state for the asker.
 void FailoverPort::on_hello_question(const Address& from, const PathHello& question) {
-  // By its UD address: UDP may know it under another address than its packets come from.
+  // Finds the asker by its UD address: UDP may know it by another address than its packets come
+  // from.
   const auto learned = by_ud_.find(question.address);
   const auto known = by_udp_.find(from);
   const bool knows_asker = learned != by_ud_.end();
@@ -60,7 +61,7 @@ void FailoverPort::on_hello_question(const Address& from, const PathHello& quest
   answer.mark = question.mark;
   std::array<std::byte, PathHello::kWireBytes> bytes;
   WriteHello(bytes, answer);
-  udp_->send_to(from, bytes);  // lost if it has no room: asked again
+  udp_->send_to(from, bytes);  // if this is lost, it is asked again
   if (!ud_ || (!knows_asker && known == by_udp_.end())) return;
   Peer& peer = knows_asker ? *learned->second : *known->second;
   peer.choice.on_question(now_, question.knows_receiver);
@@ -86,7 +87,7 @@ void FailoverPort::on_hello_answer(const PathHello& answer) {
   service(peer);
 }
 
-// Returns why it cannot be used, or nothing.
+// Returns why the address cannot be used; empty if it can.
 std::string FailoverPort::learn_ud_address(Peer& peer, const PathHello& answer) {
   if (answer.port == PathHello::Port::kNone) return "its process has no RoCE port";
   if (answer.datagram_bytes < kUdDatagramBytes) {
@@ -144,7 +145,7 @@ void FailoverPort::ask(Peer& peer, uint64_t nonce) {
   std::array<std::byte, PathHello::kWireBytes> bytes;
   WriteHello(bytes, question);
   const TxDatagram datagram{peer.udp, bytes, {}};
-  udp_->send({&datagram, 1});  // lost if it has no room: asked again
+  udp_->send({&datagram, 1});  // if this is lost, it is asked again
 }
 
 void FailoverPort::send_probe(Peer& peer, uint64_t nonce, bool full) {

@@ -13,10 +13,10 @@
 namespace rocecoll {
 namespace {
 
-// Rounds of one receive(): packets that only ports see could else keep it for ever.
+// Bounds the rounds of one receive(): packets for the port itself could otherwise keep it for ever.
 constexpr int kMaxRounds = 4;
 
-// RESET and NOTICE go to anybody: only a connection's packets are worth finding a path for.
+// RESET and NOTICE may go to any process: only a connection's packets are worth finding a path for.
 bool IsOfConnection(const TxDatagram& datagram) {
   if (datagram.header.size() < kPacketHeaderBytes) return false;
   const auto type = static_cast<PacketType>(datagram.header[1]);
@@ -93,7 +93,7 @@ void FailoverPort::remove_peer(PeerHandle handle) {
   udp_->remove_peer(handle);
 }
 
-// A process that is known by two UDP addresses has one UD address.
+// A process that is known by two UDP addresses has only one UD address.
 void FailoverPort::forget_ud_address(Peer& peer) {
   if (peer.ud_address.empty()) return;
   const auto other = std::ranges::find_if(peers_, [&peer](const auto& item) {
@@ -125,7 +125,7 @@ bool FailoverPort::checks_payload(PeerHandle handle) const {
 
 bool FailoverPort::uses_ud(PeerHandle handle) const { return peer(handle).choice.uses_ud(); }
 
-// With failover whatever was built for UD may have to go over UDP.
+// With failover, what was built for UD may have to go over UDP.
 size_t FailoverPort::ud_limit(const Peer& peer) const {
   const size_t bytes = peer.ud_bytes == 0 ? own_ud_bytes_ : peer.ud_bytes;
   return options_.failover ? std::min(bytes, udp_->peer_limit(peer.udp)) : bytes;
@@ -148,7 +148,7 @@ FailoverPort::Way FailoverPort::choose(const TxDatagram& datagram) {
     return options_.failover ? Way::kUdp : Way::kNowhere;
   }
   to.choice.on_traffic();
-  // Built before the pair changed over.
+  // It was built before the pair changed over.
   if (datagram.header.size() + datagram.payload.size() > to.ud_bytes) {
     return options_.failover ? Way::kUdp : Way::kNowhere;
   }
@@ -187,7 +187,8 @@ bool FailoverPort::send_to(const Address& address, std::span<const std::byte> da
   return send({&sent, 1}) == 1;
 }
 
-// What was built for UD, whose device checks what it delivers, before the pair changed over.
+// Packets that were built before the pair changed over rely on the UD device, which checks what it
+// delivers: they are sealed anew, as a whole.
 size_t FailoverPort::send_over_udp(std::span<const TxDatagram> run) {
   const auto relies_on_ud = [this](const TxDatagram& datagram) {
     return IsOfConnection(datagram) && HasSealedHeaders(datagram.header) &&
@@ -209,7 +210,7 @@ size_t FailoverPort::send_over_udp(std::span<const TxDatagram> run) {
 size_t FailoverPort::send_over_ud(std::span<const TxDatagram> run) {
   translated_.assign(run.begin(), run.end());
   for (TxDatagram& datagram : translated_) datagram.to = peer(datagram.to).ud;
-  // Of one batch UDP may take more at once than UD does.
+  // UDP may take more datagrams of a batch at once than UD does.
   size_t sent = 0;
   while (sent < translated_.size()) {
     const size_t burst = std::min(translated_.size() - sent, ud_burst_);
@@ -338,7 +339,7 @@ void FailoverPort::run_timers(bool drained) {
   due_.clear();
 }
 
-// Does what the choice asks for.
+// Does what the peer's PathChoice asks for.
 void FailoverPort::service(Peer& peer) {
   uint64_t nonce = 0;
   bool full = false;
@@ -354,7 +355,7 @@ void FailoverPort::service(Peer& peer) {
 }
 
 bool FailoverPort::poll_unreachable(UnreachableHint& hint) {
-  return udp_->poll_unreachable(hint);  // probes tell the same of UD
+  return udp_->poll_unreachable(hint);  // for UD, probes tell the same
 }
 
 void FailoverPort::flush() {
@@ -365,7 +366,7 @@ void FailoverPort::flush() {
 bool FailoverPort::arm() {
   const bool udp = udp_->arm();
   const bool ud = !ud_ || ud_->arm();
-  // What ends the sleep may have come over UDP.
+  // What ends the sleep may come over UDP.
   udp_at_ = {};
   udp_skipped_ = false;
   return udp && ud && !more_waits_ && starting_.empty();
@@ -376,7 +377,7 @@ Instant FailoverPort::next_deadline() const {
   Instant at = std::min(udp_->next_deadline(), deadlines_.next());
   if (!ud_) return at;
   if (udp_skipped_) at = std::min(at, udp_at_);
-  // The time of what was just sent is not known yet: looked at by then.
+  // The time of what was just sent is not known yet, but it will be looked at by then.
   if (!unheard_.empty()) at = std::min(at, now_ + PathChoice::kSilence);
   return std::min(at, ud_->next_deadline());
 }

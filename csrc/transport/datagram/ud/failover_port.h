@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One port made of two: UDP, which is always there, and the UD queue pair of a RoCE port. Peers are
-// known by their UDP addresses alone; which of them has a UD port, and whether datagrams get
-// through to it, the two FailoverPorts of a pair find out by themselves (path_choice.h).
+// One port made of two: UDP, which always exists, and the UD queue pair of a RoCE port. Peers are
+// known only by their UDP addresses; the two FailoverPorts of a pair find out between them whether
+// both have a UD port and whether datagrams get through to it (path_choice.h).
 #pragma once
 
 #include <chrono>
@@ -23,29 +23,31 @@
 namespace rocecoll {
 
 struct FailoverOptions {
-  // Pairs whose UD path does not, or no longer, work go on over UDP. Else no data takes UDP.
+  // Pairs whose UD path does not work, or no longer works, use UDP. If false, no data goes over
+  // UDP.
   bool failover = true;
-  // RoCE was asked for by name: that a pair does without it is worth a warning, not only a note.
+  // RoCE was requested by name, so that a pair without it causes a warning, not only a note.
   bool expected = true;
 };
 
 struct FailoverCounts {
-  uint64_t datagrams_over_ud = 0;   // accepted by it
+  uint64_t datagrams_over_ud = 0;   // accepted by the UD port
   uint64_t datagrams_over_udp = 0;  // while there was a UD port to choose
-  uint64_t datagrams_nowhere = 0;   // lost for want of a proven path, without failover
-  uint64_t ignored = 0;             // HELLOs, PROBEs and strangers' datagrams that say nothing
-  uint64_t proven = 0;              // pairs that went over to UD
+  uint64_t datagrams_nowhere = 0;   // lost for lack of a proven path, without failover
+  uint64_t ignored = 0;             // useless HELLOs and PROBEs, datagrams of strangers
+  uint64_t proven = 0;              // pairs that changed over to UD
   uint64_t failed = 0;              // pairs whose UD path fell silent
 };
 
 class FailoverPort final : public DatagramPort {
  public:
   using Clock = std::function<Instant()>;
-  // What any UD path carries: the active MTU of a RoCE port on an Ethernet of 1500 bytes. Ports of
-  // less are not used. Whoever may have such a peer must live with it, with or without a UD port.
+  // What every UD path carries: the active MTU of a RoCE port on an Ethernet of 1500 bytes. Ports
+  // with a smaller MTU are not used. A process that may have such a peer is limited to this size
+  // even if it has no UD port itself.
   static constexpr size_t kUdDatagramBytes = 1024;
 
-  // `ud` may be null: peers are told so and everything goes over UDP.
+  // `ud` may be null: peers are told so, and everything goes over UDP.
   static std::unique_ptr<FailoverPort> Make(std::unique_ptr<DatagramPort> udp,
                                             std::unique_ptr<DatagramPort> ud,
                                             const FailoverOptions& options, Clock clock);
@@ -61,7 +63,7 @@ class FailoverPort final : public DatagramPort {
   void remove_peer(PeerHandle peer) override;
   size_t peer_limit(PeerHandle peer) const override;
   void look_at_route(PeerHandle peer) override { udp_->look_at_route(peer); }
-  // Never with a UD port: the pair may change over to it.
+  // False with a UD port, since the pair may change over to it.
   bool on_this_host(PeerHandle peer) const override { return !ud_ && udp_->on_this_host(peer); }
   bool checks_payload(PeerHandle handle) const override;
   std::string_view carrier(PeerHandle handle) const override {
@@ -85,12 +87,12 @@ class FailoverPort final : public DatagramPort {
   struct Peer {
     Peer(PeerHandle udp, const Address& udp_address, bool failover)
         : udp(udp), udp_address(udp_address), choice(failover) {}
-    const PeerHandle udp;  // our own handle, too
+    const PeerHandle udp;  // this port's own handle, too
     const Address udp_address;
-    Address ud_address;  // empty: not known
+    Address ud_address;  // empty: unknown
     PeerHandle ud;
     size_t ud_bytes = 0;     // largest datagram over UD
-    std::string no_ud_text;  // why there is no way to it, if there is none
+    std::string no_ud_text;  // why there is no UD path to it, if there is none
     PathChoice choice;
     bool starting = false;  // is in starting_
     DeadlineHook deadline;
@@ -100,8 +102,8 @@ class FailoverPort final : public DatagramPort {
     size_t operator()(const Address& address) const;
   };
   static constexpr Duration kHealthInterval = std::chrono::milliseconds(10);
-  // A look at UDP is a system call. While UD has brought something not longer ago than the first,
-  // it is taken only once in the second, and after every sleep.
+  // Looking at UDP costs a system call. If UD has delivered something within kUdBusy, that happens
+  // only once per kUdpInterval, and after every sleep.
   static constexpr Duration kUdBusy = std::chrono::milliseconds(1);
   static constexpr Duration kUdpInterval = std::chrono::microseconds(200);
   static constexpr uint32_t kUdLease = uint32_t{1} << 31;  // marks leases of the UD port
@@ -117,7 +119,8 @@ class FailoverPort final : public DatagramPort {
   Way choose(const TxDatagram& datagram);
   size_t send_over_ud(std::span<const TxDatagram> run);
   size_t send_over_udp(std::span<const TxDatagram> run);
-  // Receives from one port; returns how many are the owner's. `more`: the port may have more.
+  // Receives from one port; returns how many datagrams are for the owner. `more`: the port may have
+  // more.
   size_t receive_from(bool ud, std::span<RxDatagram> batch, bool& more);
   void check_health();
   void take_changes();
@@ -152,14 +155,14 @@ class FailoverPort final : public DatagramPort {
   mutable Peer* last_sent_to_ = nullptr;
   Peer* last_heard_ = nullptr;
   DeadlineHeap<Peer, &Peer::deadline> deadlines_;
-  std::vector<Peer*> starting_;  // idle peers with traffic, in the next receive()
-  std::vector<Peer*> unheard_;   // that UD has just carried something to
-  // Thousands of peers may ask at once when a job starts.
+  std::vector<Peer*> starting_;  // idle peers with traffic, to be started in the next receive()
+  std::vector<Peer*> unheard_;   // peers that UD has just carried something to
+  // Bounds answers: thousands of peers may ask at once when a job starts.
   AnswerLimiter answers_{1024, std::chrono::microseconds(100)};
-  bool ud_first_ = false;               // whose turn it is
-  bool udp_more_ = true;                // UDP may have more that its descriptor does not tell of
-  Instant udp_at_{};                    // when to look at it again at the latest
-  Instant ud_heard_{};                  // when UD has brought something last
+  bool ud_first_ = false;               // which port's turn it is
+  bool udp_more_ = true;                // UDP may have more without its descriptor being readable
+  Instant udp_at_{};                    // when to look at UDP again at the latest
+  Instant ud_heard_{};                  // when UD last delivered something
   bool udp_skipped_ = false;            // by the latest receive()
   bool more_waits_ = false;             // received, but not yet handed out
   std::vector<Peer*> due_;              // within run_timers()

@@ -43,7 +43,7 @@ void PathChoice::doubt(Instant now) {
 }
 
 void PathChoice::rest(Instant now, PathNews why) {
-  // A path that worked for long gets its first chance again soon.
+  // A path that has worked for long is soon tried again.
   if (uses_ud() && now - proven_at_ > kLongestRest) rest_.reset();
   state_ = State::kResting;
   wanted_ = false;
@@ -53,7 +53,7 @@ void PathChoice::rest(Instant now, PathNews why) {
   say(why);
 }
 
-// The peer shows that something has changed there.
+// The peer has shown that something has changed at its end.
 void PathChoice::rest_less(Instant now) {
   ROCECOLL_CHECK(state_ == State::kResting);
   next_at_ = std::min(next_at_, std::max(now, rested_at_ + kShortestRest));
@@ -194,7 +194,7 @@ void PathChoice::on_doubt_timer(Instant now, bool drained) {
   }
   const bool slow = probes_ >= kDoubtProbes && (!answered_ || ud_is_dead());
   if (slow) {
-    // Whoever has nothing to say need not know.
+    // A sender without traffic does not need to know.
     if (!wanted_) {
       state_ = State::kIdle;
       return;

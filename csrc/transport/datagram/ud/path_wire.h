@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HELLO and PROBE: how two processes find out whether datagrams get through between their UD
-// ports. docs/protocol.md ("Two paths") has the layout. Both are questions and answers that echo
-// the question's random nonce, and no answer is longer than its question.
+// HELLO and PROBE, by which two processes find out whether datagrams get through between their UD
+// ports. docs/protocol.md ("Two paths") has the layout. Both are questions and answers; an answer
+// echoes the question's random nonce and is never longer than the question.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,9 @@ struct PathHello {
   PathMessage message = PathMessage::kQuestion;
   Port port = Port::kNone;      // the sender's UD port
   bool knows_receiver = false;  // the sender has the receiver's UD address
-  uint32_t datagram_bytes = 0;  // largest that the sender's UD port takes
+  uint32_t datagram_bytes = 0;  // the largest that the sender's UD port takes
   uint64_t nonce = 0;
-  uint64_t mark = 0;  // the asker's own, echoed
+  uint64_t mark = 0;  // chosen by the asker and echoed
   Address address;    // of the sender's UD port
 };
 
@@ -35,17 +35,17 @@ struct PathProbe {
   uint64_t nonce = 0;
 };
 
-// True for what may be one of these: cheap, to be asked of every datagram.
+// True for datagrams that may be one of these. Cheap, since it is called for every datagram.
 inline bool IsPathPacket(std::span<const std::byte> datagram) {
   return datagram.size() >= kPacketHeaderBytes &&
          (datagram[1] == static_cast<std::byte>(PacketType::kHello) ||
           datagram[1] == static_cast<std::byte>(PacketType::kProbe));
 }
 
-// Whole datagrams, sealed; return their size. `to` of a probe is all of it, padding included.
+// Write whole, sealed datagrams and return their size. A probe fills all of `to`, with padding.
 size_t WriteHello(std::span<std::byte> to, const PathHello& hello);
 size_t WriteProbe(std::span<std::byte> to, const PathProbe& probe);
-// Whole datagrams, verified. nullopt for anything else.
+// Verify and parse whole datagrams; nullopt for anything else.
 std::optional<PathHello> ParseHello(std::span<const std::byte> datagram);
 std::optional<PathProbe> ParseProbe(std::span<const std::byte> datagram);
 

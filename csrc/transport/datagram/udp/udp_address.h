@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses of UDP ports: opaque bytes above, socket addresses below.
+// Addresses of UDP ports: opaque bytes for the layers above, socket addresses for the system.
 //
 //   offset  size  field
 //        0     1  family: 4 or 6
@@ -20,7 +20,7 @@
 namespace rocecoll {
 
 // An IPv4 or IPv6 socket address, at most one cache line, comparable and hashable. Link-local IPv6
-// addresses are refused: they mean something only together with an interface of one host.
+// addresses are refused: they have a meaning only together with an interface of one host.
 struct UdpEndpoint {
   union {
     sockaddr generic;

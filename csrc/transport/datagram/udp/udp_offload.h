@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The socket options by which the kernel cuts and joins datagrams. <netinet/udp.h> has them from
-// glibc 2.30 on; wheels are built with glibc 2.28, and may run on a kernel that knows them.
+// The socket options by which the kernel segments and coalesces datagrams. <netinet/udp.h> has them
+// since glibc 2.30; wheels are built with glibc 2.28 and may run on a kernel that knows them.
 #pragma once
 
 #include <netinet/udp.h>

@@ -13,9 +13,9 @@ namespace rocecoll {
 namespace {
 
 constexpr size_t kMinDatagramBytes = 512;
-constexpr size_t kMaxDatagramBytes = 65'000;  // what UdpSender puts into one message
-// What every path carries: BASE_PLPMTU of RFC 8899 section 5.1.2, which fits the least IPv6 MTU
-// (RFC 8200 section 5) with headers and a little to spare for tunnels.
+constexpr size_t kMaxDatagramBytes = 65'000;  // UdpSender's largest message
+// What every path carries: BASE_PLPMTU of RFC 8899 section 5.1.2, which fits into the least MTU of
+// IPv6 (RFC 8200 section 5) with headers and a small reserve for tunnels.
 constexpr size_t kBaseDatagramBytes = 1200;
 constexpr size_t kMaxBurst = 128;  // 64 KiB of Ethernet-sized datagrams take 46
 constexpr size_t kMaxUnreachable = 64;
@@ -98,7 +98,7 @@ bool UdpPort::send_to(const Address& address, std::span<const std::byte> datagra
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     if (socket_.send_to(to.value(), datagram)) return true;
     if (errno == EAGAIN || errno == ENOMEM) return false;
-    drain_errors();  // it may have been a report about an earlier datagram
+    drain_errors();  // the error may have been a report about an earlier datagram
   }
   return true;
 }
@@ -120,13 +120,13 @@ size_t UdpPort::peer_limit(PeerHandle peer) const {
 
 void UdpPort::look_at_route(PeerHandle peer) {
   read_route(peer);
-  peers_[peer.index].destination.segments = true;  // the way may be another one now
+  peers_[peer.index].destination.segments = true;  // the route may be a different one now
 }
 
 void UdpPort::read_route(PeerHandle peer) {
   UdpDestination& to = peers_[peer.index].destination;
   const size_t route = UdpSocket::RoutePayloadBytes(to.endpoint);
-  if (route == 0 && to.max_datagram_bytes > 0) return;  // none at the moment
+  if (route == 0 && to.max_datagram_bytes > 0) return;  // there is no route at the moment
   const size_t limit = std::clamp(route, min_datagram_bytes_, max_datagram_bytes_);
   if (limit != to.max_datagram_bytes) to.segments = true;
   to.max_datagram_bytes = limit;
@@ -137,13 +137,14 @@ bool UdpPort::on_this_host(PeerHandle peer) const {
   return peers_[peer.index].destination.endpoint.is_loopback();
 }
 
-// Ranks of one host reach each other over loopback whatever address others are told.
+// Ranks of one host reach each other over loopback, whatever address other hosts use.
 size_t UdpPort::guaranteed_bytes(const Address& peer) const {
   const Result<UdpEndpoint> endpoint = ToUdpEndpoint(peer);
   return endpoint.ok() ? guaranteed_towards(endpoint.value()) : min_datagram_bytes_;
 }
 
-// What loopback's MTU lets through whole. Where that shrinks later fragments get through, too.
+// On loopback, what its MTU carries unfragmented. If that MTU shrinks later, fragments still get
+// through.
 size_t UdpPort::guaranteed_towards(const UdpEndpoint& endpoint) const {
   if (!endpoint.is_loopback()) return min_datagram_bytes_;
   return std::clamp(UdpSocket::RoutePayloadBytes(endpoint), min_datagram_bytes_,

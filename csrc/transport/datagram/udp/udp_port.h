@@ -58,9 +58,10 @@ class UdpPort final : public DatagramPort {
   const size_t min_datagram_bytes_;
   const size_t guaranteed_datagram_bytes_;
   const Address address_;
-  std::deque<Peer> peers_;  // a deque: elements stay where they are as it grows
+  std::deque<Peer> peers_;  // a deque, whose elements do not move as it grows
   std::unordered_map<UdpEndpoint, uint32_t, UdpEndpointHash> peer_of_;
-  // Places in peers_ for others. The receiver may still name a removed one's address.
+  // Entries of peers_ that may be reused; those in removed_ only once the receiver, which may still
+  // name their addresses, is idle.
   std::vector<uint32_t> removed_;
   std::vector<uint32_t> free_;
   std::deque<UdpObstacle> unreachable_;

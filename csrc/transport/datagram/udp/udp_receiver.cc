@@ -16,12 +16,12 @@
 namespace rocecoll {
 namespace {
 
-// When a call brought large or coalesced datagrams, receive() returns, and the next call asks for
-// this many buffers only, so that what is copied stays in the cache until it is placed.
+// After a call that delivered large or coalesced datagrams, receive() returns, and the next call
+// asks for only this many buffers, so that what is copied stays in the cache until it is placed.
 constexpr size_t kCoalescedMessages = 4;
 constexpr size_t kCoalescedBytes = 32 * 1024;
 
-constexpr int kEcnBits = 3;  // of the traffic class: Congestion Experienced if both are set
+constexpr int kEcnBits = 3;  // of the traffic class; both set mean Congestion Experienced
 
 // One byte with IPv4, an int with IPv6 (ip(7), RFC 3542 section 6.5).
 bool IsMarked(cmsghdr& item) {
@@ -45,7 +45,7 @@ Duration StampClock() {
   return ToDuration(now);
 }
 
-// Memory of what waits in the socket; 0 where the kernel does not say.
+// The memory charged for what waits in the socket; 0 if the kernel does not tell.
 size_t ChargedBytes(int fd) {
   std::array<uint32_t, SK_MEMINFO_VARS> memory{};
   socklen_t size = sizeof(memory);
@@ -79,12 +79,12 @@ bool UdpReceiver::fetch() {
   first_arrival_ = end_arrival_ = 0;
   size_t asked = 0;
   while (asked < messages_per_call_ && prepare_message(asked)) ++asked;
-  if (asked == 0) return false;  // all buffers are lent; the socket's buffer holds the rest
+  if (asked == 0) return false;  // all buffers are lent; the rest waits in the socket's buffer
   const size_t charged = memory_.sample_due() ? ChargedBytes(fd_) : 0;
   const int received = fetch_messages(asked);
   const size_t filled = received > 0 ? static_cast<size_t>(received) : 0;
-  // In this order, so that being interrupted in between makes what came look later, not earlier:
-  // one long round trip does no harm, one that is too short would be the shortest for seconds.
+  // In this order, so that an interruption in between makes arrivals look later, not earlier: one
+  // long round trip does no harm, while one that is too short would be the minimum for seconds.
   if (filled > 0) stamp_clock_ = StampClock();
   fetched_at_ = MonotonicNow();
   size_t bytes = 0;
@@ -108,7 +108,8 @@ int UdpReceiver::fetch_messages(size_t count) {
   return 0;
 }
 
-// False if there is no buffer for it. What the kernel has not filled stays prepared.
+// False if there is no buffer for the message. A message that the kernel has not filled stays
+// prepared.
 bool UdpReceiver::prepare_message(size_t index) {
   if (prepared_[index]) return true;
   if (free_.empty()) return false;
@@ -145,8 +146,8 @@ void UdpReceiver::take_message(size_t index) {
   }
   size_t segment = size;
   Instant arrived = fetched_at_;
-  // Linux does not join datagrams that differ in it. It did so over UDP before commit 5babae777c61
-  // of 2024: the first one's then counts for all.
+  // Linux does not coalesce datagrams that differ in the mark. Before commit 5babae777c61 of 2024
+  // it did so over UDP; the first datagram's mark then counts for all.
   bool marked = false;
   for (cmsghdr* item = CMSG_FIRSTHDR(&header); item; item = CMSG_NXTHDR(&header, item)) {
     if (item->cmsg_level == IPPROTO_UDP && item->cmsg_type == UDP_GRO) {
@@ -171,8 +172,8 @@ void UdpReceiver::take_message(size_t index) {
   arrivals_[end_arrival_++] = {number, 0, size, segment, from, arrived, marked};
 }
 
-// The stamp says how long ago, unless its clock was set in between: no longer than since the socket
-// was empty.
+// The stamp tells how long ago the datagram arrived. Its clock may have been set in between, so the
+// result is never before the socket was last empty.
 Instant UdpReceiver::received_at(const timespec& stamp) const {
   const Duration ago = stamp_clock_ - ToDuration(stamp);
   return std::max(fetched_at_ - std::max(ago, Duration{0}), emptied_at_);

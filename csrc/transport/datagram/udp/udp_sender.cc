@@ -37,8 +37,8 @@ size_t UdpSender::send(std::span<const TxDatagram> batch) {
     if (sent > 0) {
       attempts = 0;
       for (int i = 0; i < sent; ++i) done += datagrams_[static_cast<size_t>(i)];
-      // The kernel keeps the error that stopped it to itself. If it was a report about an earlier
-      // datagram, nothing else would tell that the error queue holds one.
+      // The kernel does not return the error that stopped it. If that was a report about an earlier
+      // datagram, nothing else shows that the error queue holds one.
       if (static_cast<size_t>(sent) < planned) drain_errors_();
       continue;
     }
@@ -66,7 +66,7 @@ UdpSender::Verdict UdpSender::judge(int error, int attempts, const TxDatagram& f
     case EAGAIN:  // the socket's buffer is full
     case ENOMEM:
       return Verdict::kLater;
-    case ENOBUFS:  // the device's queue on the way to this peer was full, and has dropped it
+    case ENOBUFS:  // the device's queue towards this peer was full and dropped the datagram
       return Verdict::kLost;
     case EINTR:
       return Verdict::kRetry;
@@ -77,26 +77,27 @@ UdpSender::Verdict UdpSender::judge(int error, int attempts, const TxDatagram& f
     case EOPNOTSUPP:
       drain_errors_();
       if (is_too_large(first)) {
-        if (segmented) return Verdict::kRetry;  // one by one they may be cut into fragments
+        if (segmented) return Verdict::kRetry;  // single datagrams may go in fragments
         if (destination_of_(first.to).endpoint.is_loopback()) return send_in_fragments(first);
       }
       if (error == EMSGSIZE) break;
-      // What lies on this way does not segment. Unless it takes not even a single datagram, e.g.
-      // because this host has lost the address that they are to leave from.
+      // The device of this route does not segment, unless it refuses even single datagrams, e.g.
+      // because this host has lost the source address.
       destination_of_(first.to).segments = !segmented;
       if (segmented) return Verdict::kRetry;
       break;
     default:
       break;
   }
-  // A report about an earlier datagram, of any peer, or a refusal of this one: the error number
-  // does not tell, trying again does.
+  // This is either a report about an earlier datagram to any peer, or a refusal of this one. The
+  // error number does not tell which; another attempt does.
   drain_errors_();
   return attempts < kMaxAttempts ? Verdict::kRetry : Verdict::kLost;
 }
 
-// The first message, of one datagram: a frame that was not cut when loopback's MTU was larger. Its
-// socket forbids fragments for the sake of other ways, so it permits them for this call.
+// Sends the first message, which is a single datagram: a frame that was not cut into pieces when
+// loopback's MTU was larger. The socket forbids fragments because of other routes, so this permits
+// them for the duration of the call.
 UdpSender::Verdict UdpSender::send_in_fragments(const TxDatagram& datagram) {
   const int family = destination_of_(datagram.to).endpoint.family();
   UdpSocket::SetFragments(fd_, family, true);
@@ -107,7 +108,8 @@ UdpSender::Verdict UdpSender::send_in_fragments(const TxDatagram& datagram) {
   return error == EAGAIN || error == ENOMEM ? Verdict::kLater : Verdict::kLost;
 }
 
-// For the route as it is now: Linux refuses segments above its MTU with EINVAL, or EMSGSIZE.
+// Whether the datagram is too large for the current route: Linux refuses segments above the route's
+// MTU with EINVAL or EMSGSIZE.
 bool UdpSender::is_too_large(const TxDatagram& datagram) {
   const UdpDestination& to = destination_of_(datagram.to);
   if (Size(datagram) <= to.max_datagram_bytes) look_at_route_(datagram.to);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a batch of datagrams to as few system calls as the kernel allows: a run of equal-sized
-// datagrams to one peer is one message with UDP_SEGMENT, several messages are one sendmmsg.
+// Sends a batch of datagrams with as few system calls as the kernel allows: a run of equal-sized
+// datagrams to one peer is one message with UDP_SEGMENT, and several messages are one sendmmsg.
 #pragma once
 
 #include <netinet/in.h>
@@ -17,26 +17,26 @@
 
 namespace rocecoll {
 
-// Where datagrams to one peer go, and what the way there takes.
+// Where datagrams to one peer go, and what the route there takes.
 struct UdpDestination {
   UdpEndpoint endpoint;
-  std::span<const std::byte> source;  // control message for the address to leave from, or none
-  size_t max_datagram_bytes = 0;      // of the route, when last looked at
-  bool segments = true;               // until the kernel refuses to segment on this way
+  std::span<const std::byte> source;  // control message with the source address, or empty
+  size_t max_datagram_bytes = 0;      // of the route, as last read
+  bool segments = true;               // false once the kernel has refused to segment on this route
 };
 
 class UdpSender {
  public:
   using DestinationOf = std::function<UdpDestination&(PeerHandle)>;
-  // `destination_of` finds a peer's destination, which stays where it is. `drain_errors` empties
-  // the socket's error queue: a report about one peer otherwise fails the next send to any other.
-  // `refused` is told the error number of a datagram that this host will not send. `look_at_route`
-  // brings a destination up to date.
+  // `destination_of` finds a peer's destination, whose address in memory is stable. `drain_errors`
+  // empties the socket's error queue: a report about one peer otherwise fails the next send to any
+  // other. `refused` is called with the error number of a datagram that this host does not send.
+  // `look_at_route` updates a destination.
   UdpSender(int fd, bool offload, DestinationOf destination_of, std::function<void()> drain_errors,
             std::function<void(PeerHandle, int)> refused,
             std::function<void(PeerHandle)> look_at_route);
 
-  // As DatagramPort::send; lends nothing beyond the call.
+  // As DatagramPort::send(). The payload is lent only during the call.
   size_t send(std::span<const TxDatagram> batch);
 
  private:
@@ -48,11 +48,11 @@ class UdpSender {
     std::byte bytes[CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof(uint16_t))];
   };
 
-  // Lays a prefix of `batch` out as messages; returns how many.
+  // Arranges a prefix of `batch` as messages; returns the number of messages.
   size_t plan(std::span<const TxDatagram> batch);
   size_t run_length(std::span<const TxDatagram> batch) const;
   void add_message(size_t index, std::span<const TxDatagram> run);
-  // What to do about the refusal of the first message, which begins with `first`.
+  // Decides what to do after the kernel has refused the first message, which begins with `first`.
   enum class Verdict { kRetry, kLater, kLost, kSent };
   Verdict judge(int error, int attempts, const TxDatagram& first);
   bool is_too_large(const TxDatagram& datagram);

@@ -16,8 +16,8 @@ namespace rocecoll {
 namespace {
 
 constexpr int kMaxErrorsPerDrain = 256;
-// ECT(0). ECT(1) promises more than the reaction to marks (RFC 9331 section 4), among it to fall
-// back where a queue marks as it would drop.
+// ECT(0). ECT(1) promises more than a reaction to marks (RFC 9331 section 4), such as to fall back
+// where a queue marks as it would drop.
 constexpr int kEcnCapable = 2;
 
 bool SetOption(int fd, int level, int name, int value) {
@@ -30,13 +30,13 @@ int GetOption(int fd, int level, int name) {
   return getsockopt(fd, level, name, &value, &size) == 0 ? value : -1;
 }
 
-// The privileged option ignores the system's limit; without the privilege the limit holds.
+// The privileged option ignores the system's limit; without the privilege the limit applies.
 void SetBuffer(int fd, int forced, int ordinary, size_t bytes) {
   const int value = static_cast<int>(std::min<size_t>(bytes, 1u << 30));
   if (!SetOption(fd, SOL_SOCKET, forced, value)) SetOption(fd, SOL_SOCKET, ordinary, value);
 }
 
-// What the kernel reports is twice what it takes for asked (socket(7)).
+// The kernel reports twice the size that was requested (socket(7)).
 std::string BufferText(int fd, int option, const char* limit, size_t asked_bytes) {
   const size_t bytes = static_cast<size_t>(std::max(GetOption(fd, SOL_SOCKET, option), 0)) / 2;
   if (bytes >= asked_bytes) return std::to_string(bytes) + " bytes";
@@ -45,7 +45,7 @@ std::string BufferText(int fd, int option, const char* limit, size_t asked_bytes
          limit + "=" + asked + " allows them)";
 }
 
-// Of the last port that was tried.
+// `error` is that of the last port that was tried.
 Status NoPort(const UdpPortOptions& options, int error) {
   if (options.port_high == 0) return SystemError("no free UDP port on this host", error);
   const std::string range = "ROCECOLL_PORT_RANGE=" + std::to_string(options.port_low) + "-" +
@@ -98,15 +98,15 @@ Status UdpSocket::configure(const UdpPortOptions& options, int family) {
                                                   SetOption(fd_, IPPROTO_IPV6, IPV6_V6ONLY, 1)
                                             : SetOption(fd_, IPPROTO_IP, IP_RECVERR, 1);
   if (!errors_on) return SystemError("cannot ask for the network's error reports");
-  // Without it the time in the socket's buffer would count as the network's.
+  // Without the stamps, time in the socket's buffer would count as the network's.
   SetOption(fd_, SOL_SOCKET, SO_TIMESTAMPNS, 1);
-  // Linux otherwise lets routers fragment what it segments: slow, and it hides the path's MTU.
+  // Otherwise Linux lets routers fragment what it segments, which is slow and hides the path's MTU.
   // On loopback the kernel may fragment.
   const bool whole = endpoint_.is_loopback() || SetFragments(fd_, family, false);
   if (!whole) return SystemError("cannot forbid the fragmentation of datagrams");
   if (options.segmentation_offload) {
     send_offload_ = GetOption(fd_, IPPROTO_UDP, UDP_SEGMENT) >= 0;
-    // A kernel without UDP_GRO delivers datagrams one by one, which the receiver takes as well.
+    // A kernel without UDP_GRO delivers datagrams one by one, which the receiver handles, too.
     receive_offload_ = SetOption(fd_, IPPROTO_UDP, UDP_GRO, 1);
   }
   return set_traffic_class(options, family);
@@ -120,7 +120,7 @@ std::string UdpSocket::description() const {
          BufferText(fd_, SO_RCVBUF, "rmem_max", asked_buffer_bytes_);
 }
 
-// A system that has no ECN sends and gets packets without it.
+// A system without ECN sends and receives packets without it.
 Status UdpSocket::set_traffic_class(const UdpPortOptions& options, int family) const {
   const bool v6 = family == AF_INET6;
   v6 ? SetOption(fd_, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) : SetOption(fd_, IPPROTO_IP, IP_RECVTOS, 1);
@@ -238,7 +238,7 @@ void UdpSocket::drain_errors(std::deque<UdpObstacle>& unreachable,
       std::memcpy(&error, CMSG_DATA(item), sizeof(error));
       const Obstacle obstacle = ObstacleOf(error.ee_errno);
       if (obstacle != Obstacle::kNone) unreachable.push_back({destination, obstacle});
-      // The kernel has noted for its route what the router said, as far as it believed it.
+      // The kernel has stored in its route what the router reported, if it believed it.
       if (error.ee_errno == EMSGSIZE) too_large.push_back(destination);
     }
   }

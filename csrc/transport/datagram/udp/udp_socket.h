@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One unconnected, non-blocking UDP socket and what must be said to the kernel about it.
+// An unconnected, non-blocking UDP socket and its configuration.
 #pragma once
 
 #include <netinet/in.h>
@@ -20,21 +20,23 @@
 
 namespace rocecoll {
 
-// At a system call that fails with reports about datagrams sent before. A message refused this
-// often although the error queue was emptied in between is the network's last word on it.
+// The most attempts of a system call that fails with reports about earlier datagrams. If a message
+// is refused this often, although the error queue was emptied in between, the refusal is about the
+// message itself.
 inline constexpr int kMaxAttempts = 4;
 
 struct UdpPortOptions {
-  // Numeric address that peers use. The socket binds to all, since peers on this host use loopback.
+  // The numeric address that peers use. The socket binds to all addresses, since peers on this host
+  // use loopback.
   std::string host = "127.0.0.1";
   uint16_t port_low = 0;  // 0, 0: any port
   uint16_t port_high = 0;
-  uint32_t local_ranks = 0;            // processes of this host that need a port; 0: not known
-  size_t max_datagram_bytes = 65'000;  // cap; the route's MTU may be less
+  uint32_t local_ranks = 0;            // processes of this host that need a port; 0: unknown
+  size_t max_datagram_bytes = 65'000;  // upper bound; the route's MTU may be smaller
   size_t socket_buffer_bytes = 4 * 1024 * 1024;
   bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
   uint8_t dscp = 0;                  // differentiated services code point (RFC 2474), 6 bits
-  bool ecn = true;                   // packets say that queues may mark them (RFC 3168)
+  bool ecn = true;                   // declare packets ECN-capable (RFC 3168)
 };
 
 struct UdpObstacle {
@@ -49,34 +51,35 @@ class UdpSocket {
   UdpSocket& operator=(UdpSocket&&) = delete;
 
   int fd() const { return fd_; }
-  // The advertised host with the port that was bound.
+  // The advertised host, with the port that was bound.
   const UdpEndpoint& endpoint() const { return endpoint_; }
-  // SO_RCVBUF as the kernel reports it: it bounds the memory that waiting packets occupy, their
-  // bookkeeping included.
+  // SO_RCVBUF as the kernel reports it: the bound of the memory that waiting packets occupy,
+  // including the kernel's own structures.
   size_t receive_memory_bytes() const { return receive_memory_bytes_; }
   bool send_offload() const { return send_offload_; }  // the kernel knows UDP_SEGMENT
-  // For people: what was asked for and what the kernel gave.
+  // For people: what was requested, and what the kernel granted.
   std::string description() const;
 
-  // Largest UDP payload that the route to `endpoint` carries unfragmented; 0 without a route.
+  // The largest UDP payload that the route to `endpoint` carries unfragmented; 0 without a route.
   static size_t RoutePayloadBytes(const UdpEndpoint& endpoint);
-  // Whether datagrams of the socket above a way's MTU go in fragments, or not at all.
+  // Sets whether datagrams above a route's MTU are sent in fragments or not at all.
   static bool SetFragments(int fd, int family, bool permitted);
 
-  // The control message that makes datagrams for `to` leave from the advertised host, whatever the
-  // route's own choice would be: a peer, or a firewall, takes others for a stranger's. Empty where
-  // the kernel is to choose: within this host, or if the host is no address of this machine.
+  // The control message that sets the source address of datagrams for `to` to the advertised host,
+  // whatever the route would choose: with another one, a peer or a firewall takes them for a
+  // stranger's. Empty if the kernel is to choose: within this host, or if the host is not an
+  // address of this machine.
   std::span<const std::byte> source_for(const UdpEndpoint& to) const;
 
-  // Hands one datagram to the kernel; false with errno if that refuses it.
+  // Passes one datagram to the kernel; false, with errno, if the kernel refuses it.
   bool send_to(const UdpEndpoint& to, std::span<const std::byte> datagram) const;
 
-  // Takes the errors that the network reported for earlier datagrams off the socket's error queue,
-  // and appends the endpoints they say cannot be reached, and those whose route has turned out to
-  // take less than was sent. Bounded per call.
+  // Takes the network's reports about earlier datagrams off the socket's error queue. Appends the
+  // endpoints that cannot be reached, and those whose route has turned out to take less than was
+  // sent. The work per call is bounded.
   void drain_errors(std::deque<UdpObstacle>& unreachable,
                     std::vector<UdpEndpoint>& too_large) const;
-  // What an error number says of a datagram's destination; kNone if nothing.
+  // What an error number says about a datagram's destination; kNone if nothing.
   static Obstacle ObstacleOf(uint32_t error);
 
  private:
