@@ -15,8 +15,8 @@ namespace rocecoll {
 // others and itself; the breaker has it send less than what arrived until nearly everything
 // arrives. An outage loses a single flight, however long it lasts, and breaks nothing.
 //
-// RFC 8084 leaves the numbers to the transport; circuit_breaker_test, policer_test and shaper_test
-// fix these.
+// RFC 8084 leaves the numbers to the transport. These were chosen with circuit_breaker_test,
+// policer_test and shaper_test.
 class CircuitBreaker {
  public:
   static constexpr Duration kInterval = std::chrono::seconds(1);

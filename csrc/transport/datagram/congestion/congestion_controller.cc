@@ -9,7 +9,8 @@ namespace rocecoll {
 namespace {
 
 // A burst is what goes out in this time, between two packets and a message of segmentation offload:
-// C.send_quantum (draft-ietf-ccwg-bbr-06 section 5.6.3), whose 1 ms fills the queue of a switch.
+// C.send_quantum (draft-ietf-ccwg-bbr-06 section 5.6.3), with 50 us in place of 1 ms
+// (bottleneck_test).
 constexpr Duration kBurstTime = std::chrono::microseconds(50);
 constexpr double kBurstPackets = 2;
 

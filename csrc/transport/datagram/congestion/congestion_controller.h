@@ -124,7 +124,7 @@ class CongestionController {
   Pacer& pacer() { return pacer_; }
 
  private:
-  // Bytes per second: a packet every few milliseconds, so that no connection seems to stall.
+  // Bytes per second, so that no timer of the pacer stands still.
   static constexpr double kLeastRate = 100'000;
 
   // The bytes of take_sent() are in bytes_in_flight() already; those of the other two have left it.

@@ -14,8 +14,9 @@ namespace rocecoll {
 // each overflow.
 //
 // Rounds count for and against a contest, since even a queue that others keep runs empty now and
-// then, when hosts at either end are busy for a moment. The tests BesideTcp of bottleneck_test fix
-// the numbers: what one and eight senders get beside one and eight TCP flows.
+// then, when hosts at either end are busy for a moment. The numbers were chosen with
+// bottleneck_test's BesideTcp: the shares of one and of eight senders beside one and eight TCP
+// flows.
 class Contest {
  public:
   // After each round outside a contest in which the window or the pacer held something back:

@@ -42,7 +42,7 @@ class Cycle {
   // One doubtful cruise in this many goes slower, which costs 1 % of the rate (policer_test, and
   // bottleneck_test's FiveInHundredLost).
   static constexpr uint32_t kCruisesToSlower = 8;
-  // Rounds of such a cruise at the full rate, so that the losses of the probe before it have shown.
+  // The first rounds of such a cruise are still at the full rate (policer_test).
   static constexpr uint32_t kSlowerFrom = 2;
 
   Phase phase_ = Phase::kStartup;

@@ -14,8 +14,8 @@ namespace rocecoll {
 // bucket's rate.
 class DeliveryRate {
  public:
-  // As in ACM Queue 2016. A cycle of the congestion control is shorter, so that the rate which a
-  // probe has found is still there at the next one.
+  // ACM Queue 2016 has six to ten. A cycle of the congestion control is shorter, so that the rate
+  // which a probe has found is still there at the next one.
   static constexpr size_t kRounds = 10;
 
   void take(double average) { rounds_.push(average); }
@@ -32,7 +32,7 @@ class DeliveryRate {
   double recent() const { return rounds_.most(kRecentRounds); }
 
  private:
-  // A probe and the two rounds after it: less is a moment, more is the past (bottleneck_test).
+  // Chosen with bottleneck_test.
   static constexpr size_t kRecentRounds = 3;
   class Rounds {
    public:

@@ -58,6 +58,7 @@ class FlightBound {
 
  private:
   static constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  // The share of the bound that counts as reaching it (shaper_test).
   static constexpr double kReached = 0.9;
   static constexpr double kLeastPackets = 4;
 

@@ -13,7 +13,8 @@ namespace rocecoll {
 // the hundredth, while a queue that others fill grows and shrinks, and one of ours is drained. A
 // full queue stays the same, too, but loses packets; a queue made of many least windows is short.
 //
-// The LongerPath tests of model_parts_test and changing_path_test fix the numbers.
+// The numbers were chosen with the LongerPath tests of model_parts_test and with
+// changing_path_test.
 class LongerPath {
  public:
   // After each round that lost nothing. `queue`: the length of the queue that the round seemed to

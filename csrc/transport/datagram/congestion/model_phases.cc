@@ -8,8 +8,9 @@
 namespace rocecoll {
 namespace {
 
-// Rounds of a cruise: as many as a cycle of BBR's eight round trips has at the rate (ACM Queue
-// 2016). The draft waits for seconds, which a collective call does not last.
+// Rounds of a cruise: those of BBR's eight round trips that are at the rate (ACM Queue 2016). The
+// draft (section 5.3.3.8.3) cruises for two seconds or more, longer than most collective calls
+// take.
 constexpr uint32_t kCruiseRounds = 6;
 // Rounds after which draining ends in any case (the draft, section 5.3.2).
 constexpr uint32_t kMostDown = 3;
@@ -25,7 +26,8 @@ constexpr Duration kLongQueue = std::chrono::milliseconds(2);
 // Between two looks at the empty round trip: BBR.ProbeRTTInterval (the draft, section 2.16.2).
 constexpr Duration kBaseAge = std::chrono::seconds(5);
 // A look lasts this long and two round trips at least. The draft's 200 ms (section 5.3.4.2) let
-// flows with many different round trips overlap; in a cluster two milliseconds do.
+// flows with different round trips overlap, which in a cluster hardly differ (model_test:
+// TheEmptyRoundTripIsLookedForEveryFewSeconds).
 constexpr Duration kLookTime = std::chrono::milliseconds(2);
 
 }  // namespace

@@ -21,9 +21,9 @@ constexpr double kWindowGain = 2;
 // section 2.16.2).
 constexpr double kLookGain = 0.5;
 // A probe has its whole strength from the start where the path holds up to this many packets, and
-// less in proportion to the root where it holds more (bottleneck_test's least_jain).
+// less where it holds more, by the square root (bottleneck_test).
 constexpr double kWholePackets = 16;
-// Rounds after which such a probe has surely reached its whole strength: the doublings stop there.
+// Rounds in which such a probe doubles: enough for a path that holds a million packets.
 constexpr uint32_t kMostDoublings = 8;
 // Bursts in the window beyond what the path holds, since acknowledgements come in bursts, too
 // (bottleneck_test). Where everything is marked, one is left.

@@ -8,8 +8,7 @@
 namespace rocecoll {
 
 // How strong probes and bursts may be, from 1 down to a sixteenth: as strong as the queue of a path
-// can take. bottleneck_test fixes the growth: slower, and the queue of a path that has become free
-// stays unused; faster, and eight senders overflow it again at each probe.
+// can take. The numbers were chosen with bottleneck_test.
 class ProbeStrength {
  public:
   double probes() const { return probes_; }

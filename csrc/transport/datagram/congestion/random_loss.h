@@ -16,8 +16,8 @@ namespace rocecoll {
 // less is sent. So now and then some rounds go slower, and what they lose bounds the share
 // (cycle.h).
 //
-// bottleneck_test's FiveInHundredLost, shaper_test and policer_test fix the numbers whose source is
-// not named.
+// Where no source is named, the numbers were chosen with bottleneck_test's FiveInHundredLost,
+// shaper_test and policer_test.
 class RandomLoss {
  public:
   static constexpr double kTolerable = 0.02;  // BBR.LossThresh, draft-ietf-ccwg-bbr-06 section 2.8
@@ -69,7 +69,7 @@ class RandomLoss {
 
   // An overflow loses more than this much of the usual share, beyond kTolerable.
   static constexpr double kScale = 1.5;
-  static constexpr double kMost = 0.25;        // that counts as random: as CircuitBreaker's kBreaks
+  static constexpr double kMost = 0.25;        // of the loss may count as random
   static constexpr double kPackets = 256;      // that the share is learned from
   static constexpr uint32_t kLeastLosses = 3;  // that prove anything
   static constexpr double kDoubtful = 0.01;

@@ -10,8 +10,8 @@
 namespace rocecoll {
 namespace {
 
-// The shortest queue beyond jitter and own bursts, and the most jitter that is believed: more would
-// hide the queues of fast networks (bottleneck_test; model_test: LateTimersAreNoQueue).
+// The shortest queue beyond jitter and own bursts, and the most jitter that is believed
+// (bottleneck_test; model_test: LateTimersAreNoQueue).
 constexpr Duration kLeastQueue = std::chrono::microseconds(25);
 constexpr Duration kMostJitter = std::chrono::microseconds(200);
 
