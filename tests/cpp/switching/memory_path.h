@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "transport/fast_path.h"
+#include "transport/fast_paths/switching/kept_messages.h"
 #include "transport/sim/event_queue.h"
 
 namespace rocecoll {
@@ -104,7 +105,8 @@ class MemoryPath final : public FastPath {
     destroy();
     end_ = fabric_.next_end++;
     fabric_.ends[end_] = this;
-    peer_ = sent_ = 0;
+    peer_ = 0;
+    messages_.rewind();
     proved_ = started_ = failed_ = false;
     return {};
   }
@@ -141,8 +143,8 @@ class MemoryPath final : public FastPath {
     for (Message& message : messages_) {
       if (!message.write) frames.push_back(std::move(message.frame));
     }
-    messages_.clear();
-    first_ = received_ = 0;
+    messages_ = KeptMessages<Message>(0);
+    received_ = 0;
     forget_lent();
     return frames;
   }
@@ -152,29 +154,27 @@ class MemoryPath final : public FastPath {
 
   Counts received() const override { return {received_}; }
   bool acknowledge(const Counts& received) override {
-    if (received[0] < first_ || received[0] > pushed()) return false;
-    while (first_ < received[0]) acknowledge_one();
-    return true;
+    return messages_.acknowledge(received[0], [this](Message& message) { settle(message); });
   }
-  uint64_t pushed() const override { return first_ + messages_.size(); }
-  uint64_t unsent() const override { return messages_.size() - sent_; }
+  uint64_t pushed() const override { return messages_.pushed(); }
+  uint64_t unsent() const override { return messages_.unsent().size(); }
   bool empty() const override { return messages_.empty(); }
   void request_acknowledgement() override {}
   bool push_frame(const FrameBytes& frame) override {
     if (messages_.size() >= 64) return false;
-    frame.append_to(messages_.emplace_back().frame);
+    frame.append_to(messages_.push({}).frame);
     return true;
   }
   void push_write(uint32_t number, const RemoteSlice& to, LocalSlice from) override {
-    messages_.push_back({{}, Write{number, to, from}});
+    messages_.push({{}, Write{number, to, from}});
   }
   Status pump() override {
-    for (; started_ && !failed_ && sent_ < messages_.size(); ++sent_) {
-      traffic_.sent(messages_[sent_].size());
-      send([number = first_ + sent_, from = this](MemoryPath& peer) { peer.take(number, *from); },
+    for (; started_ && !failed_ && !messages_.all_sent(); messages_.on_sent()) {
+      traffic_.sent(messages_.to_send().size());
+      send([number = messages_.next(), from = this](MemoryPath& peer) { peer.take(number, *from); },
            [](MemoryPath& self) {
-             self.acknowledge_one();
-             --self.sent_;
+             self.settle(self.messages_.front());
+             self.messages_.pop_front();
            });
     }
     return {};
@@ -272,10 +272,8 @@ class MemoryPath final : public FastPath {
       std::memset(into.data, 0, half);
     }
   }
-  void acknowledge_one() {
-    if (messages_.front().write) written_.push_back(messages_.front().write->number);
-    messages_.pop_front();
-    ++first_;
+  void settle(const Message& message) {
+    if (message.write) written_.push_back(message.write->number);
   }
 
   MemoryFabric& fabric_;
@@ -286,9 +284,7 @@ class MemoryPath final : public FastPath {
   bool started_ = false;
   bool failed_ = true;
   Traffic traffic_;
-  std::deque<Message> messages_;
-  uint64_t first_ = 0;
-  size_t sent_ = 0;
+  KeptMessages<Message> messages_{0};
   uint64_t received_ = 0;
   std::map<uint32_t, LocalSlice> exposed_;
   std::vector<uint32_t> written_;

@@ -13,7 +13,7 @@ namespace rocecoll {
 
 RcStream::~RcStream() {
   destroy();
-  while (!messages_.empty()) forget_front();
+  for (const Message& message : messages_) release(message);
   if (bare_headers_) memory_.buffers().give_back(bare_headers_);
 }
 
@@ -37,7 +37,7 @@ Status RcStream::prepare() {
   unsignaled_ = owed_ = owed_bare_ = 0;
   connected_ = started_ = proved_ = failed_ = drained_ = false;
   wants_acknowledgement_ = wants_heartbeat_ = false;
-  next_ = 0;
+  messages_.rewind();
   for (Message& message : messages_) send_again(message);
   return {};
 }
@@ -101,15 +101,14 @@ bool RcStream::push_frame(const FrameBytes& frame) {
   message.block = memory_.frames().take(message.size);
   if (!message.block) return false;
   frame.copy_to(message.block.data + StreamHeader::kWireBytes);
-  messages_.push_back(message);
+  messages_.push(message);
   ++queued_frames_;
   return true;
 }
 
 uint64_t RcStream::unposted_frames() const {
-  return static_cast<uint64_t>(
-      std::count_if(messages_.begin() + static_cast<std::ptrdiff_t>(next_), messages_.end(),
-                    [](const Message& message) { return message.write == nullptr; }));
+  return static_cast<uint64_t>(std::ranges::count_if(
+      messages_.unsent(), [](const Message& message) { return message.write == nullptr; }));
 }
 
 void RcStream::push_part(RcWrite& write, size_t offset, size_t size) {
@@ -117,7 +116,7 @@ void RcStream::push_part(RcWrite& write, size_t offset, size_t size) {
   message.write = &write;
   message.offset = offset;
   message.size = size;
-  messages_.push_back(message);
+  messages_.push(message);
 }
 
 uint32_t RcStream::room() const {
@@ -170,7 +169,7 @@ void RcStream::add_bare(StreamHeader::Kind kind) {
 
 void RcStream::add_frame(Message& message) {
   const std::span<std::byte> bytes(message.block.data, message.size);
-  make_header(StreamHeader::Kind::kFrame, first_ + next_).store(bytes);
+  make_header(StreamHeader::Kind::kFrame, messages_.next()).store(bytes);
   add_request(SendRequest::Kind::kSend, bytes, message.block.region.of[rail_].local_key);
   message.requested = requests_;
   --send_credits_;
@@ -217,8 +216,8 @@ Status RcStream::post_batch() {
 Status RcStream::pump() {
   waits_for_memory_ = false;
   if (!started_ || failed_) return {};
-  while (next_ < messages_.size() && send_credits_ > 0 && room() > kSpareRequests) {
-    Message& message = messages_[next_];
+  while (!messages_.all_sent() && send_credits_ > 0 && room() > kSpareRequests) {
+    Message& message = messages_.to_send();
     if (message.write == nullptr) {
       add_frame(message);
     } else if (Status status = add_part_request(message); !status.ok()) {
@@ -226,7 +225,7 @@ Status RcStream::pump() {
       return status;
     }
     if (waits_for_memory_) break;
-    if (message.requested != 0) ++next_;
+    if (message.requested != 0) messages_.on_sent();
     if (batch_.size() < kBatch) continue;
     if (Status status = post_batch(); !status.ok()) return status;
   }
@@ -245,15 +244,16 @@ Status RcStream::pump() {
   return post_batch();
 }
 
-void RcStream::forget_front() {
-  const Message& message = messages_.front();
-  if (message.block) {
-    memory_.frames().give_back(message.block);
-    --queued_frames_;
-  }
-  messages_.pop_front();
-  ++first_;
-  if (next_ > 0) --next_;
+// The peer has it.
+void RcStream::settle(const Message& message) {
+  if (message.write != nullptr && --message.write->parts_left == 0) done_.push_back(message.write);
+  release(message);
+}
+
+void RcStream::release(const Message& message) {
+  if (!message.block) return;
+  memory_.frames().give_back(message.block);
+  --queued_frames_;
 }
 
 std::vector<RcWrite*> RcStream::take_done() { return std::exchange(done_, {}); }
@@ -269,43 +269,34 @@ void RcStream::on_sent(const WorkCompletion& completion) {
   if (probe_request_ != 0 && acknowledged_ >= probe_request_) proved_ = true;
   while (!messages_.empty() && messages_.front().requested != 0 &&
          messages_.front().requested <= acknowledged_) {
-    RcWrite* write = messages_.front().write;
-    if (write != nullptr && --write->parts_left == 0) done_.push_back(write);
-    forget_front();
+    settle(messages_.front());
+    messages_.pop_front();
   }
 }
 
 bool RcStream::acknowledge(uint64_t count) {
   ROCECOLL_CHECK(!started_ || !prepared());
-  if (count < first_ || count > pushed()) return false;
-  while (first_ < count) {
-    RcWrite* write = messages_.front().write;
-    if (write != nullptr && --write->parts_left == 0) done_.push_back(write);
-    forget_front();
-  }
-  return true;
+  return messages_.acknowledge(count, [this](const Message& message) { settle(message); });
 }
 
 std::vector<WireBytes> RcStream::take_frames() {
   ROCECOLL_CHECK(!started_ || !prepared());
   std::vector<WireBytes> frames;
-  while (!messages_.empty()) {
-    const Message& message = messages_.front();
+  for (const Message& message : messages_.take()) {
     if (message.block) {
       frames.emplace_back(message.block.data + StreamHeader::kWireBytes,
                           message.block.data + message.size);
     }
-    forget_front();
+    release(message);
   }
   return frames;
 }
 
 void RcStream::hand_over(HandOver what, RcStream& to) {
   ROCECOLL_CHECK(this != &to && !to.started_ && (!started_ || !prepared()));
-  std::deque<Message> kept;
-  for (Message& message : messages_) {
+  for (Message& message : messages_.take()) {
     if (what == HandOver::kFrames && !message.block) {
-      kept.push_back(message);
+      messages_.push(message);
       continue;
     }
     send_again(message);
@@ -313,10 +304,8 @@ void RcStream::hand_over(HandOver what, RcStream& to) {
       --queued_frames_;
       ++to.queued_frames_;
     }
-    to.messages_.push_back(message);
+    to.messages_.push(message);
   }
-  messages_ = std::move(kept);
-  next_ = 0;
   std::ranges::stable_sort(to.messages_, {}, [](const Message& message) {
     return message.write == nullptr ? 0 : message.write->age;  // frames first
   });

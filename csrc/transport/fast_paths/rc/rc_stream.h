@@ -16,7 +16,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
@@ -26,6 +25,7 @@
 #include "transport/fast_paths/rc/receive_pool.h"
 #include "transport/fast_paths/rc/registered_memory.h"
 #include "transport/fast_paths/rc/stream_header.h"
+#include "transport/fast_paths/switching/kept_messages.h"
 #include "transport/rdma.h"
 
 namespace rocecoll {
@@ -56,7 +56,7 @@ class RcStream {
         stats_(stats),
         traffic_(traffic),
         immediate_apart_(options.adaptive_routing),
-        first_(options.first_number),
+        messages_(options.first_number),
         received_(options.first_number) {}
   ~RcStream();
   RcStream(const RcStream&) = delete;
@@ -101,7 +101,7 @@ class RcStream {
   void send_heartbeat() { wants_heartbeat_ = true; }
   bool empty() const { return messages_.empty(); }
   uint64_t unposted_frames() const;
-  uint64_t pushed() const { return first_ + messages_.size(); }
+  uint64_t pushed() const { return messages_.pushed(); }
   // Writes all of whose parts the peer has.
   std::vector<RcWrite*> take_done();
   // The peer has the messages before this number. Not after start(). False: it cannot be so.
@@ -157,7 +157,8 @@ class RcStream {
   bool must_return_credits() const;
   void add_bare(StreamHeader::Kind kind);
   Status post_batch();
-  void forget_front();
+  void settle(const Message& message);
+  void release(const Message& message);
   void send_again(Message& message);
 
   RdmaDevice& device_;
@@ -168,9 +169,7 @@ class RcStream {
   const bool immediate_apart_;  // RcOptions::adaptive_routing
   std::unique_ptr<RdmaQueuePair> queue_pair_;
 
-  std::deque<Message> messages_;
-  uint64_t first_;   // number of messages_.front()
-  size_t next_ = 0;  // index of the first message not wholly posted
+  KeptMessages<Message> messages_;  // sent: wholly posted
   size_t queued_frames_ = 0;
   std::vector<RcWrite*> done_;
   uint64_t received_;

@@ -18,7 +18,7 @@ namespace rocecoll {
 
 ShmPath::ShmPath(ShmDevice& device)
     : device_(device),
-      first_(device.options().first_number),
+      messages_(device.options().first_number),
       received_(device.options().first_number),
       cannot_fetch_(!device.options().fetch) {}
 
@@ -134,8 +134,7 @@ void ShmPath::fail() {
 void ShmPath::destroy() {
   fail();
   if (receive_ == nullptr) return;
-  for (size_t i = 0; i < next_; ++i) {
-    Message& message = messages_[i];
+  for (Message& message : messages_) {
     if (!message.is_write && message.saved.empty()) {
       message.saved.assign(message.frame.begin(), message.frame.end());
     }
@@ -143,7 +142,8 @@ void ShmPath::destroy() {
   for (auto& [number, exposure] : exposures_) {
     if (std::exchange(exposure.fetching, false)) exposure.landed = 0;
   }
-  next_ = writes_in_ring_ = 0;
+  messages_.rewind();
+  writes_in_ring_ = 0;
   send_.reset();
   send_segment_ = SharedSegment();
   device_.remove(slot_);
@@ -162,8 +162,8 @@ std::vector<WireBytes> ShmPath::give_up() {
   for (Message& message : messages_) {
     if (!message.is_write) frames.push_back(std::move(message.saved));
   }
-  messages_.clear();
-  first_ = received_ = device_.options().first_number;
+  received_ = device_.options().first_number;
+  messages_ = KeptMessages<Message>(received_);
   forget_lent();
   return frames;
 }
@@ -176,31 +176,22 @@ std::string ShmPath::carrier() const {
 }
 
 bool ShmPath::acknowledge(const Counts& received) {
-  if (received[0] < first_ || received[0] > pushed()) return false;
-  while (first_ < received[0]) forget_front();
-  return true;
+  return messages_.acknowledge(received[0], [this](const Message& message) { drop(message); });
 }
 
-// The peer has the oldest message.
-void ShmPath::forget_front() {
-  const Message& message = messages_.front();
+// The peer has the oldest message, this one.
+void ShmPath::drop(const Message& message) {
   const auto write = message.is_write ? writes_.find(message.write) : writes_.end();
   if (write != writes_.end() && message.offset + message.size == write->second.from.size) {
     written_.push_back(write->first);
     writes_.erase(write);
   }
-  if (next_ > 0) {
-    --next_;
-    if (message.is_write) --writes_in_ring_;
-  }
-  messages_.pop_front();
-  ++first_;
+  if (messages_.any_sent() && message.is_write) --writes_in_ring_;
 }
 
 uint64_t ShmPath::unsent() const {
-  return static_cast<uint64_t>(
-      std::count_if(messages_.begin() + static_cast<std::ptrdiff_t>(next_), messages_.end(),
-                    [](const Message& message) { return !message.is_write; }));
+  return static_cast<uint64_t>(std::ranges::count_if(
+      messages_.unsent(), [](const Message& message) { return !message.is_write; }));
 }
 
 // To be told by the next look().
@@ -212,11 +203,10 @@ void ShmPath::find_fault(std::string text) {
 void ShmPath::settle() {
   if (!send_ || !started_ || failed_) return;
   const uint64_t received = send_->header().received.load();
-  if (received < first_ || received > first_ + next_) {
+  if (received > messages_.next() ||
+      !messages_.acknowledge(received, [this](const Message& message) { drop(message); })) {
     find_fault("the peer has taken messages that were never sent");
-    return;
   }
-  while (first_ < received) forget_front();
 }
 
 void ShmPath::ring_peer() {
@@ -228,16 +218,15 @@ void ShmPath::ring_peer() {
 bool ShmPath::push_frame(const FrameBytes& frame) {
   ROCECOLL_CHECK(!frame.empty() && frame.size() <= ShmOptions::kMaxFrameBytes);
   if (messages_.size() >= kSettleEvery) settle();
-  if (!started_ || failed_ || next_ < messages_.size()) return false;
+  if (!started_ || failed_ || !messages_.all_sent()) return false;
   RingEntry entry;
   entry.kind = RingEntry::Kind::kFrame;
   const std::byte* posted = post_payload(entry, frame);
   wants_room_ = posted == nullptr;
   if (wants_room_) return false;
   ring_peer();
-  Message& message = messages_.emplace_back();
-  message.frame = {posted, frame.size()};
-  ++next_;
+  messages_.push({}).frame = {posted, frame.size()};
+  messages_.on_sent();
   return true;
 }
 
@@ -246,7 +235,7 @@ void ShmPath::push_write(uint32_t number, const RemoteSlice& to, LocalSlice from
                        (from.size > kChooseUpTo ||
                         peer_->copies.next_is_fetched(send_->header().fetch_costs_more.load()));
   writes_[number] = {ExposedNumber(to), from, fetched};
-  Message& message = messages_.emplace_back();
+  Message& message = messages_.push({});
   message.is_write = true;
   message.write = number;
   message.size = from.size;
@@ -306,7 +295,7 @@ bool ShmPath::post_write(Message& message) {
   rest.offset += size;
   rest.size -= size;
   message.size = size;
-  messages_.insert(messages_.begin() + static_cast<std::ptrdiff_t>(next_) + 1, std::move(rest));
+  messages_.insert_rest(std::move(rest));
   return true;
 }
 
@@ -323,15 +312,15 @@ bool ShmPath::post(Message& message) {
 
 Status ShmPath::pump() {
   if (!started_ || failed_) return {};
-  const bool nothing_to_say = next_ == messages_.size() && !wants_acknowledgement_;
+  const bool nothing_to_say = messages_.all_sent() && !wants_acknowledgement_;
   if (nothing_to_say && send_->sound()) return {};
   bool posted = false;
   wants_room_ = false;
-  while (next_ < messages_.size()) {
-    wants_room_ = !post(messages_[next_]);
+  while (!messages_.all_sent()) {
+    wants_room_ = !post(messages_.to_send());
     if (wants_room_) break;
     posted = true;
-    ++next_;
+    messages_.on_sent();
   }
   if (posted) ring_peer();
   if (wants_acknowledgement_) {

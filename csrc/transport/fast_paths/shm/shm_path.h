@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,6 +23,7 @@
 #include "transport/fast_paths/shm/shared_segment.h"
 #include "transport/fast_paths/shm/shm_end.h"
 #include "transport/fast_paths/shm/shm_ring.h"
+#include "transport/fast_paths/switching/kept_messages.h"
 
 namespace rocecoll {
 
@@ -62,7 +62,7 @@ class ShmPath final : public FastPath {
 
   Counts received() const override { return {received_}; }
   bool acknowledge(const Counts& received) override;
-  uint64_t pushed() const override { return first_ + messages_.size(); }
+  uint64_t pushed() const override { return messages_.pushed(); }
   uint64_t unsent() const override;
   bool empty() const override { return messages_.empty(); }
   void request_acknowledgement() override { wants_acknowledgement_ = true; }
@@ -143,7 +143,7 @@ class ShmPath final : public FastPath {
   void find_fault(std::string text);
   bool post_write(Message& message);
   void settle();
-  void forget_front();
+  void drop(const Message& message);
   void ring_peer();
   void send_probe();
   void set_expecting(bool expecting);
@@ -188,9 +188,7 @@ class ShmPath final : public FastPath {
 
   // Of all generations.
   Traffic traffic_;
-  std::deque<Message> messages_;  // that the peer may not have
-  uint64_t first_;                // number of messages_.front()
-  size_t next_ = 0;               // index of the first that is not in the ring
+  KeptMessages<Message> messages_;  // sent: in the ring
   size_t writes_in_ring_ = 0;
   uint64_t received_;
   bool wants_acknowledgement_ = false;
