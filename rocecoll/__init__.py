@@ -18,6 +18,12 @@ from rocecoll.logs import debug_output  # noqa: F401  decides what shows of our 
 from rocecoll.runtime import check_torch, load_torch, peer_stats, stats
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from datetime import timedelta
+
+    from torch import Tensor
+    from torch.distributed import ProcessGroup
+
     from rocecoll._c10d import Options
     from rocecoll.host.port_counters import nic_counters
     from rocecoll.tracing import Trace
@@ -26,10 +32,13 @@ __version__ = "0.1.0"
 __all__ = [
     "Options",
     "__version__",
+    "check_equal",
     "dump_flight_recorder",
     "init",
     "nic_counters",
     "peer_stats",
+    "reconfigure",
+    "reconfigure_handle",
     "stats",
     "trace",
 ]
@@ -56,6 +65,57 @@ def dump_flight_recorder(prefix: str | os.PathLike[str]) -> Path:
     from rocecoll.flight_recorder import dump
 
     return dump(prefix)
+
+
+def reconfigure_handle(group: ProcessGroup | None = None) -> str:
+    """What the other members of a group need of this process to reconfigure() with it.
+
+    Of the default group, which may be of this process alone: `init_process_group("rocecoll",
+    store=HashStore(), rank=0, world_size=1)`. Good until the process ends or has no group left.
+    """
+    load_torch()
+    from rocecoll.elastic import handle_of
+
+    return handle_of(group)
+
+
+def reconfigure(
+    group: ProcessGroup | None,
+    uuid: int,
+    handles: Collection[str],
+    timeout: timedelta | None = None,
+) -> ProcessGroup:
+    """Makes the default group anew, of exactly the processes with these handles; returns it.
+
+    All of them call it, with the same handles and the same `uuid`, which none of them has used before. A
+    list gives each handle its rank; of a set all ranks make the same order, hosts together. No Store is
+    used. `group` is the default group, or None for it; it may have failed. Every other group of the
+    process ends with it.
+
+    Raises ValueError for handles that make no group and a uuid that was used before, RendezvousError for
+    members that do not fit together, and torch.distributed.DistBackendError where not all have come
+    within `timeout`, by default that of the group. The old group is then as it was: try again, with a new
+    uuid.
+    """
+    load_torch()
+    from rocecoll.elastic import reconfigure
+
+    return reconfigure(group, uuid, handles, timeout)
+
+
+def check_equal(
+    tensors: Iterable[Tensor] | Mapping[str, Tensor], group: ProcessGroup | None = None
+) -> None:
+    """Raises rocecoll.equality.UnequalError unless all ranks have the same bits in these tensors.
+
+    Names, dtypes and shapes are compared, too; where a tensor lies is not. The error says which ranks
+    differ in which tensor. One small collective, and a second one where something differs; reads each
+    tensor once, as BLAKE2b with 128 bits does.
+    """
+    load_torch()
+    from rocecoll.equality import check_equal
+
+    check_equal(tensors, group)
 
 
 def __getattr__(name: str) -> Any:

@@ -3,22 +3,36 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed
+from torch._C._distributed_c10d import HashStore
 
 import rocecoll
 from rocecoll import options
 from rocecoll.host.interfaces import choose_interface
 from rocecoll.logs import announcements, debug_output
-from rocecoll.rendezvous.meeting import meet, store_of_members, summary, tell_failure
-from rocecoll.rendezvous.records import make_record, roce_ranks, roce_summary
+from rocecoll.rendezvous.handles import Members, from_list
+from rocecoll.rendezvous.meeting import (
+    Meeting,
+    meet,
+    met,
+    store_of_members,
+    summary,
+    tell_failure,
+)
+from rocecoll.rendezvous.records import Record, make_record, roce_ranks, roce_summary, to_text
 from rocecoll.runtime import shared_runtime, warn_of_ignored
 
 if TYPE_CHECKING:
     from rocecoll._c10d import Backend, Options, Runtime
     from rocecoll.options import Settings
+
+MEMBERS = "rocecoll/members"  # the key in the Store of a group that was reconfigured
 
 
 def create_backend(group: Any, pg_options: Options | None) -> Backend:
@@ -37,25 +51,22 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         tell_failure(store, group.group_rank, group.group_size, error)
         raise
     settings |= runtime.settings  # the process may have had a group before, with other ones
-    own = make_record(
-        rank=group.group_rank,
-        ranks=group.group_size,
-        address=runtime.address,
-        process=runtime.process,
-        agreed=options.agreed(settings),
-        version=rocecoll.__version__,
-        roce_port=runtime.roce_port,
-        roce_problem=runtime.roce_problem,
-    )
-    meeting = meet(store, own, group.group_id, group.timeout, group.global_ranks_in_group)
+    own = _record(group.group_rank, group.group_size, settings, runtime)
+    members = _known_members(group.store)
+    if members is None:
+        name = group.group_id
+        meeting = meet(store, own, name, group.timeout, group.global_ranks_in_group)
+    else:
+        name = f"{group.group_id}:{members.uuid}"
+        meeting = _meeting_of_members(store, members, own, name, group.global_ranks_in_group)
     if own.rank == 0:  # the others know the same
-        line = summary(meeting, group.group_id, options.carriers(settings))
+        line = summary(meeting, name, options.carriers(settings))
         if told := roce_summary(meeting.records, options.shares_memory(settings)):
             line += f"; {told}"
         logging.getLogger("rocecoll").info("%s", line)
     return make_backend(
         runtime=runtime,
-        name=group.group_id,
+        name=name,
         key=meeting.key,
         rank=group.group_rank,
         addresses=list(meeting.addresses),
@@ -70,12 +81,58 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
     )
 
 
+def own_record(chosen: Options) -> Record:
+    """What this process tells of itself in a handle, while it has a group; with no rank yet."""
+    runtime = shared_runtime({})
+    return _record(0, 0, options.resolve(chosen.values) | runtime.settings, runtime)
+
+
+def _record(rank: int, ranks: int, settings: Settings, runtime: Runtime) -> Record:
+    return make_record(
+        rank=rank,
+        ranks=ranks,
+        address=runtime.address,
+        process=runtime.process,
+        agreed=options.agreed(settings),
+        version=rocecoll.__version__,
+        roce_port=runtime.roce_port,
+        roce_problem=runtime.roce_problem,
+    )
+
+
+def _known_members(store: Any) -> Members | None:
+    """Of a group that was reconfigured, or a part of one: nobody else looks into its Store."""
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    if not isinstance(store, HashStore) or not store.check([MEMBERS]):
+        return None
+    return from_list(store.get(MEMBERS))
+
+
+def _meeting_of_members(
+    store: Any, members: Members, own: Record, name: str, global_ranks: Sequence[int]
+) -> Meeting:
+    """No meeting is needed. Groups of the same ranks and name are told apart by counting them."""
+    ranks = list(global_ranks) or range(len(members.records))
+    records = members.of(ranks)
+    turn = store.add(f"rocecoll/turns/{name}", 1)
+    agreed = json.dumps(own.options, sort_keys=True)  # ranks that differ in it do not meet
+    told = [str(turn), agreed, *(to_text(record) for record in records)]
+    return met(records, records[own.rank], name, [text.encode() for text in told])
+
+
 def _start(group: Any, pg_options: Options | None) -> tuple[Options, Settings, Runtime]:
     """What a rank needs before it can tell the others where it is."""
     from rocecoll._c10d import Options
 
     if pg_options is not None and not isinstance(pg_options, Options):
         raise TypeError(f"pg_options must be rocecoll.Options, not {type(pg_options).__name__}")
+    if getattr(group, "enable_reconfigure", False):  # from torch 2.14 on
+        warnings.warn(
+            "rocecoll: enable_reconfigure has no effect: the group connects now and keeps its ranks; "
+            "rocecoll.reconfigure() makes it anew with others",
+            stacklevel=3,
+        )
     chosen = pg_options or Options()
     settings = options.resolve(chosen.values)
     ranks = group.global_ranks_in_group or range(group.group_size)

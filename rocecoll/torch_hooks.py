@@ -136,7 +136,7 @@ def _get_ready_to_stage(group: dist.ProcessGroup) -> None:
         return
     if torch.device(device).type not in {kind.type for kind in group._device_types}:
         return
-    backend = _unwrapped(group._get_backend(torch.device(device)))
+    backend = unwrapped(group._get_backend(torch.device(device)))
     if isinstance(backend, Backend):
         backend.prepare_staging(device)
 
@@ -160,10 +160,10 @@ def _ours(group: Any) -> bool:
     if not isinstance(group, dist.ProcessGroup):
         return False
     backends = [group._get_backend(device) for device in group._device_types]
-    return any(isinstance(_unwrapped(one), Backend) for one in backends)
+    return any(isinstance(unwrapped(one), Backend) for one in backends)
 
 
-def _unwrapped(backend: Any) -> Any:
+def unwrapped(backend: Any) -> Any:
     """TORCH_DISTRIBUTED_DEBUG=DETAIL puts a wrapper around each."""
     return getattr(backend, "wrapped_pg", backend)
 

@@ -143,8 +143,15 @@ def meet(
     except RendezvousError:  # of every rank
         _briefly(lambda: turn.leave(own.rank))
         raise
+    return met(records, own, group_name, values)
+
+
+def met(
+    records: tuple[Record, ...], own: Record, group_name: str, told: Sequence[bytes]
+) -> Meeting:
+    """The meeting of ranks with these records, which fit together. `told`: what makes its key."""
     digest = hashlib.sha256(group_name.encode())
-    for value in values:
+    for value in told:
         digest.update(hashlib.sha256(value).digest())
     addresses = tuple(_reach(own, record) for record in records)
     numbers = {

@@ -76,6 +76,16 @@ def test_survive_a_kill(tmp_path: Path) -> None:
     assert torch.load(checkpoint)["step"] == 10
 
 
+def test_rejoin() -> None:
+    """Two ranks die and are replaced, and the last loss is that of a run in which none does."""
+    command = [sys.executable, str(EXAMPLES / "rejoin.py"), "--ranks", "3", "--steps", "9"]
+    undisturbed = run_program([*command, "--kill", "99"])
+    output = run_program([*command, "--kill", "3", "--kill", "6"])
+    assert output.count("s after the kill") == 2 and output.count("goes on without") >= 4, output
+    last = re.findall(r"step 9: loss ([\d.]+)", undisturbed)
+    assert len(last) == 1 and re.findall(r"step 9: loss ([\d.]+)", output) == last, output
+
+
 def test_trace_a_step(tmp_path: Path) -> None:
     output = torchrun(2, EXAMPLES / "trace_a_step.py", "--path", str(tmp_path / "step.json"))
     assert len(re.findall(r"all_reduce \|[ =]{48}\|", output)) == 3, output

@@ -66,6 +66,7 @@ BEHIND = (
     "give it to that one",
     "set it before that one",
     "the default backend",
+    f"; and {NUMBER} more tensors",
     f", and {NUMBER} before them that the trace had no room for",
     # The beginnings of messages, and a note that has no words which others lack.
     f"rocecoll: group {NUMBER}: rank {NUMBER}",

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that come and go: reconfigure() makes the default group anew from the handles of its members.
+
+No Store takes part, so none has to survive. The members first make a group for the attempt alone, and a
+barrier in it shows that all are there and mean the same. Only then does the old group end; an attempt
+that fails leaves it as it was.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import BarrierOptions, HashStore
+from torch.distributed import distributed_c10d
+
+from rocecoll.backend import MEMBERS, create_backend, own_record
+from rocecoll.rendezvous import handles as of_handles
+from rocecoll.torch_hooks import unwrapped
+
+# Of attempts that this process remembers: enough for one a second in three hours.
+_UUIDS_KEPT = 1 << 14
+_used: collections.OrderedDict[int, None] = collections.OrderedDict()
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """The part of torch's _DistributedBackendOptions that makes a backend."""
+
+    store: Any
+    group_rank: int
+    group_size: int
+    timeout: timedelta
+    group_id: str
+    global_ranks_in_group: list[int] = field(default_factory=list)
+
+
+def handle_of(group: Any) -> str:
+    backend = _backend(group)
+    return of_handles.to_handle(own_record(backend.options))
+
+
+def reconfigure(
+    group: Any, uuid: int, handles: Collection[str], timeout: timedelta | None
+) -> dist.ProcessGroup:
+    old, backend = group or dist.group.WORLD, _backend(group)
+    own = own_record(backend.options)
+    if type(uuid) is not int:
+        raise TypeError(f"uuid must be an int, not {type(uuid).__name__}")
+    members, rank = of_handles.members(uuid, handles, own.process)
+    if uuid in _used:
+        raise ValueError(
+            f"rocecoll: reconfigure: uuid {uuid} was already used; each attempt needs a new one"
+        )
+    _used[uuid] = None
+    if len(_used) > _UUIDS_KEPT:
+        _used.popitem(last=False)
+    store = HashStore()
+    store.set(MEMBERS, of_handles.to_list(members))
+    size, limit = len(members.records), timeout or backend.options._timeout
+    attempt = create_backend(_Facts(store, rank, size, limit, "reconfigure"), backend.options)
+    try:
+        _agree(attempt, limit)
+        config, bound = dist.get_backend_config(old), getattr(old, "bound_device_id", None)
+        options, kept = backend.options, backend.options._timeout
+        del backend, old
+        dist.destroy_process_group()
+        dist.init_process_group(
+            config,
+            store=store,
+            rank=rank,
+            world_size=size,
+            timeout=kept,
+            pg_options=options,
+            device_id=bound,
+        )
+    finally:
+        attempt.shutdown()  # no more is sent in it, and its members wait for nothing of it
+    made: dist.ProcessGroup = distributed_c10d._get_default_group()
+    return made
+
+
+def _agree(attempt: Any, limit: timedelta) -> None:
+    """Returns once every member has come here."""
+    options = BarrierOptions()
+    options.timeout = limit
+    try:
+        attempt.barrier(options).wait()
+    except BaseException:
+        attempt.abort()
+        raise
+
+
+def _backend(group: Any) -> Any:
+    """Ours, of a group that can be reconfigured."""
+    world = dist.group.WORLD
+    if world is None:
+        raise ValueError("rocecoll: reconfigure: init_process_group() has not been called")
+    if group is not None and group is not world:
+        raise NotImplementedError(
+            "rocecoll: reconfigure: only the default group can be reconfigured; make other groups of the "
+            "new one with new_group() or split_group()"
+        )
+    names = {type(unwrapped(world._get_backend(device))) for device in world._device_types}
+    from rocecoll._c10d import Backend
+
+    if names != {Backend}:
+        raise ValueError(
+            f"rocecoll: reconfigure: the group has the backends {dist.get_backend_config(world)}; all "
+            "must be rocecoll"
+        )
+    return unwrapped(world._get_backend(torch.device(next(iter(world._device_types)))))

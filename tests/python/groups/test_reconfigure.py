@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that come and go: the default group made anew from handles, in every order that people need."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from harness import Outcome, Pool, PoolSpec
+
+import rocecoll
+from rocecoll.backend import create_backend
+
+pytestmark = pytest.mark.quick
+
+CPU = torch.device("cpu")
+ENOUGH_S = 100.0  # for what is to succeed
+SHORT_S = 2.0  # for what is to fail
+_next_uuid = iter(range(1000, 1 << 30))
+
+
+@dataclass(frozen=True)
+class Process:
+    pool: Pool
+    rank: int  # in the pool, whatever group it is in by now
+
+
+def everyone(*pools: Pool) -> list[Process]:
+    return [Process(pool, rank) for pool in pools for rank in range(pool.size)]
+
+
+def attempt(
+    processes: Sequence[Process], function: Callable[..., Any], *args: Any
+) -> list[Outcome]:
+    for process in processes:
+        process.pool.send(function, *args, ranks=[process.rank])
+    return [process.pool.collect([process.rank])[0] for process in processes]
+
+
+def run(processes: Sequence[Process], function: Callable[..., Any], *args: Any) -> list[Any]:
+    outcomes = attempt(processes, function, *args)
+    assert [outcome.error for outcome in outcomes] == [None] * len(processes)
+    return [outcome.value for outcome in outcomes]
+
+
+def own_handle() -> str:
+    return rocecoll.reconfigure_handle()
+
+
+def reconfigure(uuid: int, handles: Any, limit_s: float) -> tuple[int, int]:
+    group = rocecoll.reconfigure(None, uuid, handles, timedelta(seconds=limit_s))
+    assert group is dist.group.WORLD
+    check_exchanges()
+    return group.rank(), group.size()
+
+
+def check_exchanges() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    total = torch.tensor([rank + 1])
+    dist.all_reduce(total)
+    assert total.item() == size * (size + 1) // 2
+    arrived = torch.zeros(1)
+    work = dist.isend(torch.tensor([float(rank)]), (rank + 1) % size) if size > 1 else None
+    if work is not None:
+        dist.recv(arrived, (rank - 1) % size)
+        work.wait()
+        assert arrived.item() == (rank - 1) % size
+    objects: list[Any] = [None] * size
+    dist.all_gather_object(objects, os.getpid())
+    assert len(set(objects)) == size and objects[rank] == os.getpid()
+
+
+def join(processes: Sequence[Process], by_set: bool = False) -> list[tuple[int, int]]:
+    """All of them into one group; (rank, size) of each."""
+    handles: Any = run(processes, own_handle)
+    return run(
+        processes, reconfigure, next(_next_uuid), set(handles) if by_set else handles, ENOUGH_S
+    )
+
+
+def in_order(size: int) -> list[tuple[int, int]]:
+    return [(rank, size) for rank in range(size)]
+
+
+def test_order_is_that_of_the_list(own_pool) -> None:
+    with own_pool(3) as pool:
+        processes = everyone(pool)
+        for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):  # handles taken anew each time
+            assert join([processes[one] for one in order]) == in_order(3)
+
+
+def test_shrinks_each_alone_then_together(own_pool) -> None:
+    with own_pool(3) as pool:
+        first, middle, last = everyone(pool)
+        assert join([first, middle]) == in_order(2)
+        assert join([first, last]) == in_order(2)
+        for one in (first, middle, last):
+            assert join([one]) == in_order(1)
+        assert join([middle, last, first]) == in_order(3)
+        assert join([middle, last, first]) == in_order(3)  # the same again, with another uuid
+
+
+def test_handles_stay_good(own_pool) -> None:
+    with own_pool(2) as pool:
+        processes = everyone(pool)
+        handles = run(processes, own_handle)
+        for _ in range(3):
+            assert run(processes, reconfigure, next(_next_uuid), handles, ENOUGH_S) == in_order(2)
+
+
+def test_late_join_and_merge(own_pool) -> None:
+    """Of a process that comes alone; then of two groups that live, whose ranks order themselves."""
+    with own_pool(2) as one, own_pool(1) as late, own_pool(2) as other:
+        assert join(everyone(one, late)) == in_order(3)
+        places = join(everyone(one, late, other), by_set=True)
+        assert sorted(places) == in_order(5)
+
+
+def abort() -> None:
+    dist.group.WORLD._get_backend(CPU).abort()
+
+
+def test_recovers_after_an_abort(own_pool) -> None:
+    with own_pool(2) as pool:
+        run(everyone(pool), abort)
+        assert join(everyone(pool)) == in_order(2)
+
+
+def test_the_dead_are_replaced(own_pool) -> None:
+    with own_pool(3) as pool, own_pool(1) as spare:
+        first, dead, last = everyone(pool)
+        os.kill(pool.process(dead.rank).pid, signal.SIGKILL)
+        errors = [outcome.error for outcome in attempt([first, last], check_exchanges)]
+        assert all(error is not None and "rank 1" in error for error in errors), errors
+        assert join([first, *everyone(spare), last]) == in_order(3)
+
+
+def meet_at_first_rank(port: int) -> None:
+    """The first rank serves the Store of the group."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    dist.destroy_process_group()
+    dist.init_process_group(
+        "rocecoll", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size
+    )
+
+
+def test_the_host_of_the_store_may_die(own_pool) -> None:
+    with own_pool(3) as pool:
+        server, *others = everyone(pool)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        run(everyone(pool), meet_at_first_rank, port)
+        os.kill(pool.process(server.rank).pid, signal.SIGKILL)
+        attempt(others, check_exchanges)
+        assert join(others) == in_order(2)
+
+
+def failed(processes: Sequence[Process], handles: Any, limit_s: float = SHORT_S) -> list[str]:
+    outcomes = attempt(processes, reconfigure, next(_next_uuid), handles, limit_s)
+    assert all(outcome.error for outcome in outcomes), outcomes
+    return [str(outcome.error) for outcome in outcomes]
+
+
+def test_a_failed_attempt_leaves_the_old_group(own_pool) -> None:
+    """With one that does not come, and one that has ended."""
+    with own_pool(2) as pool, own_pool(1) as absent:
+        here = everyone(pool)
+        handles = run([*here, *everyone(absent)], own_handle)
+        for error in failed(here, handles):
+            assert "DistBackendError" in error and "rank 2" in error, error
+        run(here, check_exchanges)
+        os.kill(absent.process(0).pid, signal.SIGKILL)
+        for error in failed(here, handles):
+            assert "DistBackendError" in error and "rank 2" in error, error
+        run(here, check_exchanges)
+        assert join(here) == in_order(2)
+
+
+def reconfigure_by(choices: dict[str, Any], uuid: int) -> tuple[int, int]:
+    return reconfigure(uuid, choices[own_handle()], SHORT_S)
+
+
+def test_members_who_do_not_agree_do_not_meet(own_pool) -> None:
+    """The first two want a group of two, the third one of all; and nobody is left in a half of one."""
+    with own_pool(3) as pool:
+        processes = everyone(pool)
+        handles = run(processes, own_handle)
+        lists = {handles[0]: handles[:2], handles[1]: handles, handles[2]: handles}
+        outcomes = attempt(processes, reconfigure_by, lists, next(_next_uuid))
+        assert all("DistBackendError" in str(outcome.error) for outcome in outcomes), outcomes
+        run(processes, check_exchanges)
+        assert join(processes) == in_order(3)
+
+
+def test_what_makes_no_group_is_refused_at_once(own_pool) -> None:
+    with own_pool(2) as pool:
+        processes = everyone(pool)
+        first, second = run(processes, own_handle)
+        for handles, why in (
+            ([], "no handles"),
+            ([second], "own handle is not among"),
+            ([first, second, first], "handles 0 and 2 are of the same process"),
+            ([first, "a word"], "handle 1 is not what reconfigure_handle"),
+            ([first, second.replace('"protocol": 1', '"protocol": 7')], "one version everywhere"),
+        ):
+            [error] = failed(processes[:1], handles)
+            assert why in error, error
+        uuid = next(_next_uuid)
+        assert run(processes, reconfigure, uuid, [first, second], ENOUGH_S) == in_order(2)
+        for outcome in attempt(processes, reconfigure, uuid, [first, second], ENOUGH_S):
+            assert "already used" in str(outcome.error)
+        run(processes, check_exchanges)
+
+
+def test_options_that_must_be_alike_are_compared(own_pool) -> None:
+    with own_pool(1) as one, own_pool(1, ROCECOLL_LANE_BYTES="65536") as other:
+        processes = everyone(one, other)
+        for error in failed(processes, run(processes, own_handle), ENOUGH_S):
+            assert "RendezvousError" in error and "ROCECOLL_LANE_BYTES" in error, error
+
+
+def refuse_part() -> None:
+    part = dist.new_group([0])
+    with pytest.raises(NotImplementedError, match="only the default group"):
+        rocecoll.reconfigure_handle(part if dist.get_rank() == 0 else object())
+
+
+def test_only_the_default_group(own_pool) -> None:
+    with own_pool(2) as pool:
+        pool.run(refuse_part)
+
+
+def refuse_several_backends() -> None:
+    with pytest.raises(ValueError, match="all must be rocecoll"):
+        rocecoll.reconfigure_handle()
+
+
+def test_not_of_several_backends() -> None:
+    pool = Pool(PoolSpec(1, "cpu:gloo,cuda:rocecoll"))
+    try:
+        pool.run(refuse_several_backends)
+    finally:
+        pool.close()
+
+
+def warn_of_the_flag() -> None:
+    """What torch 2.14 and later hand to a backend."""
+    facts = SimpleNamespace(
+        store=dist.HashStore(),
+        group_rank=0,
+        group_size=1,
+        timeout=timedelta(seconds=ENOUGH_S),
+        group_id="flagged",
+        global_ranks_in_group=[],
+        enable_reconfigure=True,
+    )
+    with pytest.warns(UserWarning, match="enable_reconfigure has no effect"):
+        create_backend(facts, None).shutdown()
+
+
+def test_enable_reconfigure_is_not_ignored_in_silence(own_pool) -> None:
+    with own_pool(1) as pool:
+        pool.run(warn_of_the_flag)
+
+
+def use_parts() -> None:
+    """Groups of a reconfigured one need no Store either."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for _ in range(2):  # the same name and ranks again are another group
+        parts = [dist.new_group(ranks) for ranks in ([0, size - 1], list(range(size)))]
+        for part in parts:
+            if dist.get_rank(part) >= 0:
+                total = torch.ones(1)
+                dist.all_reduce(total, group=part)
+                assert total.item() == part.size()
+        if rank in (0, size - 1):
+            dist.destroy_process_group(parts[0])
+        dist.destroy_process_group(parts[1])
+
+
+def test_parts_of_what_was_reconfigured(own_pool) -> None:
+    with own_pool(2) as pool, own_pool(1) as late:
+        processes = everyone(pool, late)
+        join(processes)
+        run(processes, use_parts)
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def reconfigure_often(first: int, count: int, handles: Any) -> list[int]:
+    open_now = []
+    for uuid in range(first, first + count):
+        rocecoll.reconfigure(None, uuid, handles, timedelta(seconds=ENOUGH_S))
+        open_now.append(descriptors())
+    check_exchanges()
+    return open_now
+
+
+def test_many_epochs_take_no_descriptors(own_pool) -> None:
+    with own_pool(2) as pool:
+        processes = everyone(pool)
+        handles = run(processes, own_handle)
+        for open_now in run(processes, reconfigure_often, 1, 40, handles):
+            assert min(open_now[-5:]) <= max(open_now[:5])  # some last for a moment
