@@ -13,7 +13,7 @@ import torch.distributed
 from torch._C._distributed_c10d import HashStore
 
 import rocecoll
-from rocecoll import options
+from rocecoll import environment, options
 from rocecoll.host.interfaces import choose_interface
 from rocecoll.logs import announcements, debug_output
 from rocecoll.rendezvous.handles import Members, from_list
@@ -147,7 +147,7 @@ def _start(group: Any, pg_options: Options | None) -> tuple[Options, Settings, R
     )
     announcements.tell_process(choice, options.carriers(settings))
     wanted = options.runtime_settings(
-        settings, choice.address, options.local_ranks(), _ranks_in_world(group)
+        settings, choice.address, environment.local_ranks(), _ranks_in_world(group)
     )
     runtime = shared_runtime(wanted)
     warn_of_ignored(chosen.values, wanted, runtime)
@@ -166,4 +166,4 @@ def _meeting_point(store: Any) -> str | None:
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     host = getattr(store, "host", None)
-    return str(host) if host else options.master_address()
+    return str(host) if host else environment.master_address()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The variables in which launchers tell a process its place. What they say is read by options.py."""
+"""The variables in which launchers tell a process its place. environment.py reads them."""
 
 from __future__ import annotations
 

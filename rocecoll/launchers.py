@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rocecoll import options
+from rocecoll import environment
 from rocecoll.launcher_names import LAUNCHERS, PMI, SLURM, TORCH, TORCH_LOCAL_RANK, Launcher
 from rocecoll.rendezvous import RendezvousError
 
@@ -44,7 +44,7 @@ def init(backend: str = "rocecoll", **details: Any) -> Place:
     import torch.distributed as dist
     from torch._C._distributed_c10d import HashStore
 
-    variables = options.launcher_variables()
+    variables = environment.launcher_variables()
     place = find_place(variables)
     if "store" not in details and "init_method" not in details:
         if place.init_method is None:
@@ -162,7 +162,7 @@ def _meet(
 def _job(variables: Mapping[str, str], launcher: Launcher, one_host: bool) -> list[str]:
     """What the ranks of a job have in common, and other jobs on their hosts have not; if anything."""
     job = [variables[name] for name in launcher.job if name in variables]
-    if one_host and not job and (starter := options.starter(launcher.rank)):
+    if one_host and not job and (starter := environment.starter(launcher.rank)):
         job = [str(starter)]
     return job
 

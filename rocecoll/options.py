@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of the options in this process: the only place that reads the environment.
+"""The values of the options in this process; nothing else reads their variables.
 
 An option comes from init_process_group(pg_options=rocecoll.Options(...)), else from its variable
 ROCECOLL_<NAME>, else from one of NCCL's or gloo's that says the same, else it has its default.
@@ -7,17 +7,16 @@ ROCECOLL_<NAME>, else from one of NCCL's or gloo's that says the same, else it h
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rocecoll import launcher_names
-from rocecoll.host import accelerators, processors
+from rocecoll import environment
+from rocecoll.host import processors
 
 if TYPE_CHECKING:
     from rocecoll._core import Option
@@ -244,14 +243,13 @@ def runtime_settings(
     chosen = {name: settings[name] for name, option in table().items() if option.of_runtime}
     if chosen["spin_us"] is None:
         chosen["spin_us"] = _polling_us(local_ranks or all_ranks)
-    rank = local_rank()
     return chosen | {
         "host": host,
         ROCE_WANTED: settings.get(ROCE_WANTED, False),
         "local_ranks": local_ranks,
         "one_host": 0 < local_ranks == all_ranks,
-        "local_rank": rank or 0,
-        "accelerator": accelerators.pci_address(os.environ.get(accelerators.VISIBLE), rank),
+        "local_rank": environment.local_rank() or 0,
+        "accelerator": environment.accelerator(),
     }
 
 
@@ -261,96 +259,3 @@ def _polling_us(local_ranks: int) -> float | None:
     if local_ranks > cores:
         return 0.0
     return None if granted is None or granted >= cores else POLLING_UNDER_A_LIMIT_US
-
-
-def master_address() -> str | None:
-    """The host that the launcher named as meeting point."""
-    return os.environ.get("MASTER_ADDR") or None
-
-
-# What else changes how a job runs.
-_INFLUENCES = (
-    "CUDA_",
-    "GLOO_",
-    "KUBERNETES_SERVICE_HOST",
-    "LD_",
-    "NCCL_",
-    "OMP_",
-    "PYTHON",
-    "TORCH",
-)
-
-
-def reported_variables() -> dict[str, str]:
-    """For a bug report: our variables and places with their values; of others only that they are set."""
-    reported = {}
-    for name in sorted(os.environ):
-        if name.startswith(PREFIX) or name in launcher_names.REPORTED:
-            reported[name] = os.environ[name]
-        elif name.startswith(_INFLUENCES):
-            reported[name] = "(set)"
-    return reported
-
-
-def in_kubernetes() -> bool:
-    """Which tells each container where its service is."""
-    return "KUBERNETES_SERVICE_HOST" in os.environ
-
-
-def launcher_variables() -> dict[str, str]:
-    """Those that are set."""
-    return {name: os.environ[name] for name in launcher_names.PLACES if name in os.environ}
-
-
-def inherited_variables() -> dict[str, str]:
-    """All of them, for a process that is started with others besides."""
-    return dict(os.environ)
-
-
-@contextlib.contextmanager
-def gloo_interface(name: str | None) -> Iterator[None]:
-    """Groups of gloo that are made inside use this one, if the user has not named one."""
-    variable = "GLOO_SOCKET_IFNAME"
-    if name is None or variable in os.environ:
-        yield
-        return
-    os.environ[variable] = name
-    try:
-        yield
-    finally:
-        del os.environ[variable]
-
-
-def starter(rank_variable: str) -> int | None:
-    """The number of the process that started the ranks of this host, if that can be known.
-
-    It is the nearest ancestor without a rank: a rank may run in a shell, which has it, too.
-    """
-    import psutil
-
-    try:
-        for ancestor in psutil.Process().parents():
-            if rank_variable not in ancestor.environ():
-                return int(ancestor.pid)
-    except (psutil.Error, OSError):  # another user's, or there is no /proc
-        return None
-    return None
-
-
-def local_ranks() -> int:
-    """Ranks on this machine; 0 where no launcher tells."""
-    return _told(launcher_names.LOCAL_SIZES, least=1) or 0
-
-
-def local_rank() -> int | None:
-    """Place among the ranks of this machine; None where no launcher tells."""
-    return _told(launcher_names.LOCAL_RANKS, least=0)
-
-
-def _told(names: Iterable[str], least: int) -> int | None:
-    """The number in the first of these variables that has one."""
-    for name in names:
-        value = os.environ.get(name, "")
-        if value.isdigit() and int(value) >= least:
-            return int(value)
-    return None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rocecoll import options
+from rocecoll import environment
 from rocecoll.bench.plan import Plan
 from rocecoll.bench.report import Collector, Reader
 
@@ -43,9 +43,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def environment(ranks: int) -> dict[str, str]:
+def variables(ranks: int) -> dict[str, str]:
     """What all ranks of this host have in common."""
-    return options.inherited_variables() | {
+    return environment.inherited_variables() | {
         "OMP_NUM_THREADS": "1",
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # or the store complains that hosts have no names
         "WORLD_SIZE": str(ranks),
@@ -60,7 +60,7 @@ def place(rank: int) -> dict[str, str]:
 
 
 def start(plan: Plan, ranks: int, report: Path) -> Processes:
-    shared = environment(ranks)
+    shared = variables(ranks)
     job = json.dumps({"plan": plan.json(), "report": str(report)})
     program = [sys.executable, "-c", PROGRAM.format(path=sys.path), job]
     return [

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch.distributed as dist
 
-from rocecoll import options
+from rocecoll import environment
 from rocecoll.bench.buffers import ROOT, Buffers
 from rocecoll.bench.operations import REDUCING, Case, DataType, Operation, Place, Reduction
 
@@ -72,7 +72,7 @@ class TorchPeer:
 
     def open(self) -> None:
         if self.group is None:
-            with options.gloo_interface(self.interface):
+            with environment.gloo_interface(self.interface):
                 self.group = self.new_group()
 
     def new_group(self) -> dist.ProcessGroup:

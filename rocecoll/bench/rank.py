@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 import rocecoll
-from rocecoll import launchers, options
+from rocecoll import environment, launchers
 from rocecoll.bench import machine
 from rocecoll.bench.local_ranks import LOST_OTHERS
 from rocecoll.bench.peers import Peer, TorchPeer, missing
@@ -35,13 +35,13 @@ class RefusedError(Exception):
 
 
 def own_rank() -> int:
-    return launchers.find_place(options.launcher_variables()).rank
+    return launchers.find_place(environment.launcher_variables()).rank
 
 
 def join(interface: str | None = None) -> None:
     """All ranks meet in a group of gloo, on this interface if it is not to choose itself."""
     torch.set_num_threads(1)
-    with options.gloo_interface(interface):
+    with environment.gloo_interface(interface):
         rocecoll.init("gloo", timeout=timedelta(seconds=AGREEMENT_LIMIT_S))
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from rocecoll import launchers, options
+from rocecoll import environment, launchers, options
 from rocecoll.bench import local_ranks, plot
 from rocecoll.bench.operations import DataType, Operation, Reduction
 from rocecoll.bench.plan import OURS, Plan
@@ -119,7 +119,7 @@ def peers_of(text: str) -> list[str]:
 def own_place(ranks: int | None) -> Place | None:
     """None: nobody has started this process as one of several ranks."""
     try:
-        place = launchers.find_place(options.launcher_variables())
+        place = launchers.find_place(environment.launcher_variables())
     except RuntimeError as error:
         if ranks is not None:
             return None
@@ -167,7 +167,7 @@ def as_rank(plan: Plan, place: Place, outputs: Outputs) -> None:
     def body() -> int:
         settings = options.resolve()
         ifname, family = settings["socket_ifname"], settings["socket_family"]
-        chosen = choose_interface(ifname, family, options.master_address()).interface
+        chosen = choose_interface(ifname, family, environment.master_address()).interface
         interface = None if chosen.address.is_loopback else chosen.name
         rank.join(interface)
         hosts = rank.introduce(plan, (first and outputs.problem(plan)) or nothing_to_do(plan))

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from rocecoll import _core as core
-from rocecoll import options
+from rocecoll import environment, options
 from rocecoll.bench.buffers import ROOT, Buffers
 from rocecoll.bench.operations import Case, Operation, Place
 from rocecoll.bench.peers import GIVE_UP_S
@@ -40,7 +40,7 @@ class CorePeer:
     def __init__(self) -> None:
         settings = options.resolve()
         interface, family = settings["socket_ifname"], settings["socket_family"]
-        host = choose_address(interface, family, options.master_address())
+        host = choose_address(interface, family, environment.master_address())
         local_ranks = int(os.environ["LOCAL_WORLD_SIZE"])
         self.runtime = core.Runtime(options.runtime_settings(settings, host, local_ranks))
         self.group: core.Group | None = None

@@ -81,7 +81,7 @@ class Plan(plan.Plan):
 
 def environment(plan: Plan, there: World) -> dict[str, str]:
     """Of all ranks."""
-    made = local_ranks.environment(there.ranks)
+    made = local_ranks.variables(there.ranks)
     if there.over_udp:
         made["ROCECOLL_TRANSPORT"] = "udp"
     if there.spec is not None:

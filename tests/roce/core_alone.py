@@ -12,6 +12,6 @@ if "torch" not in sys.modules:
     del sys.modules["torch"]
 
 from rocecoll import _core as core
-from rocecoll import options
+from rocecoll import environment, options
 
-__all__ = ["core", "options", "rocecoll"]
+__all__ = ["core", "environment", "options", "rocecoll"]

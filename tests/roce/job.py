@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 import bed
-from core_alone import core, options
+from core_alone import core, environment, options
 
 LIMIT_S = 200.0  # for anything that must come; no verdict depends on how soon it does
 CLOSING_S = 30.0
@@ -104,7 +104,9 @@ def settings_of(rank: int, size: int, variables: dict[str, str]) -> dict[str, An
     end = end_of(rank)
     os.environ.update({"ROCECOLL_IB_HCA": f"={end.device}"} | variables)
     # All are on this host, unless the variables of a launcher say that they are on others.
-    return options.runtime_settings(options.resolve(), end.address, options.local_ranks() or size)
+    return options.runtime_settings(
+        options.resolve(), end.address, environment.local_ranks() or size
+    )
 
 
 def drain_log() -> list[tuple[str, str]]:

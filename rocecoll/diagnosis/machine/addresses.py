@@ -7,7 +7,7 @@ import ipaddress
 import socket
 from collections.abc import Callable
 
-from rocecoll import options
+from rocecoll import environment, options
 from rocecoll.diagnosis.finding import Finding, Level
 from rocecoll.diagnosis.machine.network_interfaces import (
     UdpInterface,
@@ -38,7 +38,7 @@ def check_addresses(settings: options.Settings) -> list[Finding]:
     if not choice.interface.address.is_loopback:
         findings += [check_mtu(row) for row in interfaces if row.address == address]
         findings.append(check_host_name(socket.gethostname(), address))
-    return findings + check_meeting_point(options.master_address())
+    return findings + check_meeting_point(environment.master_address())
 
 
 def check_address(address: str, interface: str, reason: str) -> Finding:

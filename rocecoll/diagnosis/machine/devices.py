@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocecoll import options
+from rocecoll import environment, options
 from rocecoll.diagnosis.machine.network_interfaces import (
     UdpInterface,
     chosen_address,
@@ -45,7 +45,7 @@ def read_devices(settings: options.Settings, sysfs: Path = SYSFS) -> Devices:
     except ValueError as error:
         address, reason = "", str(error)
     described = _core.describe_devices(
-        options.runtime_settings(settings, address, options.local_ranks() or 1)
+        options.runtime_settings(settings, address, environment.local_ranks() or 1)
     )
     verdicts, remarks = parse_verdicts(described)
     return Devices(read_interfaces(), address, reason, read_ports(sysfs), verdicts, remarks)

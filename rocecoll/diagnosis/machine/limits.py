@@ -7,7 +7,7 @@ import os
 import resource
 from pathlib import Path
 
-from rocecoll import options
+from rocecoll import environment
 from rocecoll.diagnosis.finding import Finding, Level
 from rocecoll.host import processors
 
@@ -42,7 +42,7 @@ def check_processors(root: Path = processors.ROOT) -> list[Finding]:
 
 def check_container(root: Path = processors.ROOT) -> list[Finding]:
     marks = [f"/{mark}" for mark in (".dockerenv", "run/.containerenv") if (root / mark).exists()]
-    if options.in_kubernetes():
+    if environment.in_kubernetes():
         marks.append("KUBERNETES_SERVICE_HOST")
     if not marks:
         return [Finding("container", Level.OK, "none is to be seen")]
@@ -50,5 +50,5 @@ def check_container(root: Path = processors.ROOT) -> list[Finding]:
         f"this is one ({', '.join(marks)}): other hosts must have a way to its address and UDP "
         "ports, which those behind address translation do not have"
     )
-    cure = "" if options.in_kubernetes() else "docker run --network host ..."
+    cure = "" if environment.in_kubernetes() else "docker run --network host ..."
     return [Finding("container", Level.NOTE, text, cure)]

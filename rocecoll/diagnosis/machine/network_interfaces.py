@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from rocecoll import options
+from rocecoll import environment, options
 from rocecoll.host.interfaces import Choice, choose_interface
 from rocecoll.host.link_states import link_states
 
@@ -56,7 +56,7 @@ def read_interfaces() -> list[UdpInterface]:
 
 def chosen_address(settings: options.Settings, meeting_point: str | None = None) -> Choice:
     """ValueError where nothing fits the settings."""
-    meeting_point = meeting_point or options.master_address()
+    meeting_point = meeting_point or environment.master_address()
     return choose_interface(settings["socket_ifname"], settings["socket_family"], meeting_point)
 
 

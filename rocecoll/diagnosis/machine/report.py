@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 
-from rocecoll import options
+from rocecoll import environment, options
 from rocecoll.diagnosis.finding import Finding, in_units
 from rocecoll.diagnosis.machine.devices import read_devices
 from rocecoll.diagnosis.machine.option_values import read_configuration
@@ -27,7 +27,7 @@ def compose(findings: Sequence[Finding], settings: options.Settings) -> str:
         "machine": _pairs(machine()),
         "options": _option_lines(),
         "devices": [json.dumps(asdict(read_devices(settings)), indent=1)],
-        "variables": _pairs(options.reported_variables()),
+        "variables": _pairs(environment.reported_variables(options.PREFIX)),
     }
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     parts = [f"rocecoll doctor --report, {now}"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from rocecoll import options
+from rocecoll import environment, options
 from rocecoll.diagnosis.machine.rdma import needs_port
 from rocecoll.diagnosis.machine.rdma_ports import parse_verdicts
 from rocecoll.diagnosis.pairs.roce_exchange import Measured, RoceEnd
@@ -63,7 +63,7 @@ def find_port(settings: options.Settings, address: str) -> RocePort:
     from rocecoll import _core
 
     described = _core.describe_devices(
-        options.runtime_settings(settings, address, options.local_ranks() or 1)
+        options.runtime_settings(settings, address, environment.local_ranks() or 1)
     )
     verdicts, remarks = parse_verdicts(described)
     for verdict in verdicts:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rocecoll import options
+from rocecoll import environment, options
 from rocecoll.host.accelerators import VISIBLE, in_use, pci_address
 from rocecoll.launcher_names import LOCAL_RANKS
 
@@ -35,7 +35,7 @@ def gpus(tmp_path: Path) -> Path:
     ["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"],
 )
 def test_every_launcher_tells_the_local_rank(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert options.local_rank() is None
+    assert environment.local_rank() is None
     assert options.runtime_settings(options.resolve(), "::1", 1)["local_rank"] == 0
     monkeypatch.setenv(name, "3")
     assert options.runtime_settings(options.resolve(), "::1", 1)["local_rank"] == 3
@@ -45,7 +45,7 @@ def test_the_nearest_launcher_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """As torchrun under sbatch, where Slurm started one process."""
     monkeypatch.setenv("SLURM_LOCALID", "0")
     monkeypatch.setenv("LOCAL_RANK", "2")
-    assert options.local_rank() == 2
+    assert environment.local_rank() == 2
 
 
 @pytest.mark.parametrize(

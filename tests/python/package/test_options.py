@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from said_messages import modules_of_a_job
 
-from rocecoll import Options, _core, options
+from rocecoll import Options, _core, environment, options
 from rocecoll._core import Option
 from rocecoll.logs import announcements
 from rocecoll.logs.announcements import tell_aliases
@@ -354,19 +354,26 @@ def test_aliases_are_told_once(
 
 
 def test_local_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert options.local_ranks() == 0
+    assert environment.local_ranks() == 0
     monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "3")
-    assert options.local_ranks() == 3
+    assert environment.local_ranks() == 3
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert options.local_ranks() == 2
+    assert environment.local_ranks() == 2
 
 
 def test_what_launchers_say_is_read_and_reported_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PMI_JOBID", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_ID", "LOCAL_WORLD_SIZE"):
         monkeypatch.setenv(name, "7")
-        assert options.launcher_variables()[name] == options.reported_variables()[name] == "7"
+        assert (
+            environment.launcher_variables()[name]
+            == environment.reported_variables(options.PREFIX)[name]
+            == "7"
+        )
     monkeypatch.setenv("PMI_SECURITY_TOKEN", "secret")
-    assert "PMI_SECURITY_TOKEN" not in options.launcher_variables() | options.reported_variables()
+    assert (
+        "PMI_SECURITY_TOKEN"
+        not in environment.launcher_variables() | environment.reported_variables(options.PREFIX)
+    )
 
 
 def test_core_takes_every_setting() -> None:
@@ -398,10 +405,10 @@ def test_gloo_takes_an_interface_for_as_long_as_its_groups_are_made(
 ) -> None:
     """And the one that the user has named before any other."""
     monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
-    with options.gloo_interface("eth7"):
+    with environment.gloo_interface("eth7"):
         assert os.environ["GLOO_SOCKET_IFNAME"] == "eth7"
     assert "GLOO_SOCKET_IFNAME" not in os.environ
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    with options.gloo_interface("eth7"):
+    with environment.gloo_interface("eth7"):
         assert os.environ["GLOO_SOCKET_IFNAME"] == "lo"
     assert os.environ["GLOO_SOCKET_IFNAME"] == "lo"

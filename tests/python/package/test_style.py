@@ -229,9 +229,10 @@ RULES = [
         ],
     ),
     Rule(
-        python_rules.environment_has_one_reader,
+        python_rules.environment_has_its_readers,
         {
             "rocecoll/options.py": "import os\nos.environ\n",
+            "rocecoll/environment.py": "import os\nos.environ\n",
             "rocecoll/a.py": "import os\nos.environ['A']\nos.getenv('B')\n",
             "rocecoll/b.py": "from os import environ\n",
             "scripts/c.py": "import os\nos.environ\n",

@@ -10,18 +10,22 @@ import re
 from style.tree import Tree
 
 OPTIONS = "rocecoll/options.py"
+ENVIRONMENT = "rocecoll/environment.py"
 
 
-def environment_has_one_reader(tree: Tree) -> list[str]:
+def environment_has_its_readers(tree: Tree) -> list[str]:
+    """One of the options' variables, and one of all others."""
     found = []
     for path in tree.under("rocecoll/", suffixes=(".py",)):
-        if path == OPTIONS:
+        if path in (OPTIONS, ENVIRONMENT):
             continue
         for node in ast.walk(ast.parse(tree.files[path], path)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else []
             attribute = node.attr if isinstance(node, ast.Attribute) else None
             if attribute in ("environ", "getenv", "putenv") or {"environ", "getenv"} & set(names):
-                found.append(f"{path}:{node.lineno}: only {OPTIONS} reads the environment")
+                found.append(
+                    f"{path}:{node.lineno}: only {OPTIONS} and {ENVIRONMENT} read variables"
+                )
     return found
 
 
@@ -69,9 +73,15 @@ ROOMS = {
     "rocecoll.host": set(),
     "rocecoll.rendezvous": {"rocecoll.host", "rocecoll.options"},
     "rocecoll.logs": {"rocecoll.host", "rocecoll.options"},
-    "rocecoll.bench": {"rocecoll.launchers", "rocecoll.options", "rocecoll.rendezvous"},
+    "rocecoll.bench": {
+        "rocecoll.environment",
+        "rocecoll.launchers",
+        "rocecoll.options",
+        "rocecoll.rendezvous",
+    },
     "rocecoll.diagnosis.machine": {
         "rocecoll.diagnosis.finding",
+        "rocecoll.environment",
         "rocecoll.host",
         "rocecoll.options",
         "rocecoll.runtime",
@@ -79,6 +89,7 @@ ROOMS = {
     "rocecoll.diagnosis.pairs": {
         "rocecoll.diagnosis.finding",
         "rocecoll.diagnosis.machine",
+        "rocecoll.environment",
         "rocecoll.options",
         "rocecoll.rendezvous",
     },
