@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/named_status.h"
 #include "base/pause_detector.h"
 #include "engine/groups/gone_groups.h"
 #include "engine/groups/group.h"
@@ -80,13 +81,13 @@ Engine::~Engine() = default;
 
 Result<GroupId> Engine::add_group(GroupSpec spec) {
   if (impl_->shut_down) {
-    return Status(StatusCode::kAborted, "rocecoll: the runtime has been shut down");
+    return NamedStatus(StatusCode::kAborted, "the runtime has been shut down");
   }
   if (Status status = CheckSpec(spec); !status.ok()) return status;
   const Membership key{spec.key, spec.rank};
   if (impl_->by_key.contains(key)) {
-    return Status(StatusCode::kInvalidArgument,
-                  "rocecoll: group \"" + spec.name + "\": its key is in use");
+    return NamedStatus(StatusCode::kInvalidArgument,
+                       "group \"" + spec.name + "\": its key is in use");
   }
   GroupId id = 0;
   const bool added = impl_->guarded([&] {
@@ -97,16 +98,17 @@ Result<GroupId> Engine::add_group(GroupSpec spec) {
     impl_->gone.forget_word(key);
     impl_->groups.emplace(id, std::move(group));
   });
-  if (!added) return Status(StatusCode::kInternal, "rocecoll: the group could not be set up");
+  if (!added) return NamedStatus(StatusCode::kInternal, "the group could not be set up");
   return id;
 }
 
 Status Engine::Impl::no_such_group(GroupId id) const {
   const std::string* name = gone.find_name(id);
-  return Status(StatusCode::kInvalidArgument,
-                "rocecoll: " + (name == nullptr ? "the group" : "group " + *name) +
-                    (shut_down ? " has ended, as the runtime has been shut down: the program ends"
-                               : " has been destroyed on this rank"));
+  return NamedStatus(
+      StatusCode::kInvalidArgument,
+      (name == nullptr ? "the group" : "group " + *name) +
+          (shut_down ? " has ended, as the runtime has been shut down: the program ends"
+                     : " has been destroyed on this rank"));
 }
 
 void Engine::remove_group(GroupId id, const std::string& description) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/named_status.h"
 #include "python/errors.h"
 
 namespace py = pybind11;
@@ -77,7 +78,7 @@ void GroupObject::set_timeout(double timeout_s) {
 }
 
 Status GroupObject::status() const {
-  if (!id_.has_value()) return Status(StatusCode::kAborted, "rocecoll: the group is closed");
+  if (!id_.has_value()) return NamedStatus(StatusCode::kAborted, "the group is closed");
   const py::gil_scoped_release release;
   return progress_->group_status(*id_);
 }
@@ -156,9 +157,8 @@ GroupObject::Call& GroupObject::Call::output(const py::object& buffer, uint32_t 
 }
 
 py::object GroupObject::Call::run() {
-  RaiseUnlessOk(group_.id_.has_value()
-                    ? Status()
-                    : Status(StatusCode::kAborted, "rocecoll: the group is closed"));
+  RaiseUnlessOk(group_.id_.has_value() ? Status()
+                                       : NamedStatus(StatusCode::kAborted, "the group is closed"));
   // The engine and whoever waits share the operation; the last that lets go of the buffers here or
   // there drops them.
   auto operation = std::make_shared<Operation>(std::move(spec_), views_);

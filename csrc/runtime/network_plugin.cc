@@ -9,9 +9,7 @@
 namespace rocecoll {
 namespace {
 
-Status Unusable(const std::string& why) {
-  return Status(StatusCode::kUnsupported, "rocecoll: " + why);
-}
+Status Unusable(const std::string& why) { return Status(StatusCode::kUnsupported, why); }
 
 }  // namespace
 

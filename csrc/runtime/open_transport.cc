@@ -100,13 +100,6 @@ Result<RdmaDevices> OpenDevices(const RuntimeOptions& options) {
   return devices;
 }
 
-// What plug-in and loader say, as a part of a longer message.
-std::string Reason(const Status& status) {
-  constexpr std::string_view kPrefix = "rocecoll: ";
-  const std::string& text = status.message();
-  return text.starts_with(kPrefix) ? text.substr(kPrefix.size()) : text;
-}
-
 // Of a list below a line that ends in a colon.
 std::string InOneLine(std::string text) {
   bool first = true;
@@ -118,8 +111,7 @@ std::string InOneLine(std::string text) {
 
 // On a line of its own: reasons may be lists, or end in a command.
 Status NotHere(const RuntimeOptions& options, const Status& why) {
-  std::string text =
-      "rocecoll: transport " + options.transport + " cannot be used here: " + Reason(why);
+  std::string text = "transport " + options.transport + " cannot be used here: " + why.message();
   if (why.code() != StatusCode::kInvalidArgument) {
     text +=
         "\nOr set ROCECOLL_TRANSPORT=auto, the default, on all ranks: RoCE where there is some, "
@@ -196,7 +188,7 @@ Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options, RoceUse
   } else {
     const StatusCode code = opened.status().code();
     if (IsFatal(options, code)) return NotHere(options, opened.status());
-    roce.problem = InOneLine(Reason(opened.status()));
+    roce.problem = InOneLine(opened.status().message());
     Log(SeverityOf(options, code), "no RoCE in this process, only UDP: " + roce.problem);
   }
   auto udp = OpenUdpPort(options);
@@ -220,8 +212,8 @@ bool NeedsNoRoce(const RuntimeOptions& options) {
 Result<std::unique_ptr<Transport>> OpenNetwork(const RuntimeOptions& options, RoceUse& roce) {
   const std::string& name = options.transport;
   if (name != "udp" && name != "ud" && name != "rc" && name != "auto") {
-    return Status(StatusCode::kInvalidArgument, "rocecoll: there is no transport \"" + name +
-                                                    "\"; there are udp, ud, rc and auto");
+    return Status(StatusCode::kInvalidArgument,
+                  "there is no transport \"" + name + "\"; there are udp, ud, rc and auto");
   }
   if (name == "ud") return OpenUd(options, roce);
   if (NeedsNoRoce(options)) {
@@ -246,7 +238,7 @@ Result<std::unique_ptr<Transport>> OpenTransport(const RuntimeOptions& options, 
 
 std::string DescribeDevices(const RuntimeOptions& options) {
   const auto plugin = Plugin(options);
-  if (!plugin.ok()) return Reason(plugin.status());
+  if (!plugin.ok()) return plugin.status().message();
   return plugin.value()->describe_devices(Rdma(options));
 }
 

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/named_status.h"
 #include "base/text.h"
 
 namespace rocecoll {
@@ -297,8 +298,8 @@ const Option* Find(const std::vector<Option>& options, std::string_view name) {
 Status UnknownOption(const std::string& name) {
   std::string known;
   for (const Option& option : OptionTable()) known += (known.empty() ? "" : ", ") + option.name;
-  return Status(StatusCode::kInvalidArgument,
-                "rocecoll: there is no option \"" + name + "\"; there are " + known);
+  return NamedStatus(StatusCode::kInvalidArgument,
+                     "there is no option \"" + name + "\"; there are " + known);
 }
 
 }  // namespace

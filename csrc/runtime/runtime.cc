@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/named_status.h"
 #include "base/open_files.h"
 #include "runtime/open_transport.h"
 #include "transport/datagram/udp/udp_address.h"
@@ -20,12 +21,7 @@ constexpr Duration kLingerMargin = std::chrono::seconds(1);
 // Each neighbour on this host takes one more.
 constexpr size_t kOpenFiles = 16;
 
-// Sockets and the like do not say whose they are.
-Status Named(const Status& status) {
-  constexpr std::string_view kPrefix = "rocecoll: ";
-  if (status.message().starts_with(kPrefix)) return status;
-  return Status(status.code(), std::string(kPrefix) + status.message());
-}
+Status Named(const Status& status) { return NamedStatus(status.code(), status.message()); }
 
 }  // namespace
 
@@ -41,10 +37,10 @@ Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options, Ro
     if (!started.ok()) return Named(started.status());
     return started;
   } catch (const std::system_error& error) {
-    return Status(StatusCode::kInternal,
-                  std::string("rocecoll: the progress thread did not start: ") + error.what());
+    return NamedStatus(StatusCode::kInternal,
+                       std::string("the progress thread did not start: ") + error.what());
   } catch (const std::bad_alloc&) {
-    return Status(StatusCode::kInternal, "rocecoll: the runtime did not start: out of memory");
+    return NamedStatus(StatusCode::kInternal, "the runtime did not start: out of memory");
   } catch (const CheckFailure& failure) {
     return Status(StatusCode::kInternal, failure.what());
   }

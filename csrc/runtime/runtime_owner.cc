@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "base/named_status.h"
+
 namespace rocecoll {
 
 Runtime::Runtime(const RuntimeOwner& owner, std::unique_ptr<Progress> progress,
@@ -23,7 +25,7 @@ RuntimeOwner& RuntimeOwner::instance() { return PerProcess<RuntimeOwner>::instan
 
 Result<std::shared_ptr<Runtime>> RuntimeOwner::start(const OptionValues& settings) {
   const std::lock_guard lock(mutex_);
-  if (ended_) return Status(StatusCode::kAborted, "rocecoll: the runtime has been shut down");
+  if (ended_) return NamedStatus(StatusCode::kAborted, "the runtime has been shut down");
   if (runtime_ != nullptr) {
     const EngineState state = runtime_->progress().state();
     const bool wanted = state.groups > 0 || runtime_->settings() == settings;

@@ -16,8 +16,7 @@ Status NoDevice(const RdmaOptions& options) {
   if (options.hca == "broken") code = StatusCode::kNetwork;  // there is one, it refuses to work
   if (options.hca == "impossible") code = StatusCode::kInvalidArgument;
   const char* list = options.hca == "broken" ? ":\nfake0 is broken\nfake1, too" : "";
-  return Status(code,
-                "rocecoll: no device like \"" + options.hca + "\" for " + options.host + list);
+  return Status(code, "no device like \"" + options.hca + "\" for " + options.host + list);
 }
 
 class IdleDevice final : public RdmaDevice {

@@ -21,10 +21,11 @@ NOT_SHIPPED = ("csrc/transport/sim/", "csrc/collectives/proof/")
 DESCRIBES = ("csrc/runtime/option_table.cc", "csrc/runtime/option_value.cc")  # options, for pages
 SHOWS = ("port_counters.py",)  # what commands print as tables
 COMMANDS = ("rocecoll/bench/", "rocecoll/cli/", "rocecoll/diagnosis/")  # what no job imports
-BINDINGS = ("_module.cc", "_binding.cc", "_object.cc", "python/errors.cc")
+BINDINGS = ("_module.cc", "_binding.cc", "_object.cc", "python/errors.cc", "exception_table.h")
 _REFUSES = re.compile(r"\b(RaiseInvalid|Status|Refuse|Throw\w*|TORCH_CHECK\w*)\(")
 _LOGS = re.compile(r"\bLog\(")
 _COMMENT = re.compile(r'//[^\n]*|("(?:[^"\\\n]|\\.)*")', re.DOTALL)
+_NAME_PREFIX = re.compile(r'\bkNamePrefix,\s*"')
 _TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _WORD = re.compile(r"(?<!\S)[(\"]?[A-Za-z][a-z'-]+[,;:.)]*(?!\S)")
 _LOGGED = ("debug", "info", "warning", "error", "log")
@@ -61,6 +62,7 @@ def modules_of_a_job() -> list[Path]:
 
 def said_in_cpp(name: str, source: str) -> Iterator[Said]:
     source = _COMMENT.sub(lambda found: found[1] or "", source)
+    source = _NAME_PREFIX.sub('"rocecoll: ', source)
     # Texts are blanked, so that what ends a statement is not found in them.
     blank = _TEXT.sub(lambda found: '"' + "_" * len(found[1]) + '"', source)
     start = 0

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "base/named_status.h"
 #include "base/text.h"
 #include "engine/groups/group_spec.h"
 #include "engine/operations/fingerprint.h"
@@ -142,7 +143,7 @@ std::string FailureText::link_cause(const MessengerFailure& failure,
 }
 
 std::string FailureText::message(StatusCode code, const std::string& cause) const {
-  return "rocecoll: " + log_text(code, cause);
+  return Named(log_text(code, cause));
 }
 
 std::string FailureText::log_text(StatusCode code, const std::string& cause) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/named_status.h"
 #include "engine/operations/fingerprint.h"
 
 namespace rocecoll {
@@ -66,9 +67,9 @@ Status Group::submit(Instant now, OperationPtr operation) {
   const OperationSpec& spec = operation->spec();
   if (Status status = check(spec); !status.ok()) return status;
   if (pending_ >= options_.max_pending_operations) {
-    return Status(StatusCode::kUnsupported, "rocecoll: group \"" + spec_.name + "\" has " +
-                                                std::to_string(pending_) +
-                                                " operations pending; wait for some first");
+    return NamedStatus(StatusCode::kUnsupported, "group \"" + spec_.name + "\" has " +
+                                                     std::to_string(pending_) +
+                                                     " operations pending; wait for some first");
   }
   // From any source: for now, some other rank's.
   const Rank root = spec.any_source ? (spec_.rank == 0 ? 1 : 0) : spec.root;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/named_status.h"
 #include "engine/groups/group.h"
 #include "engine/operations/needs.h"
 
@@ -331,11 +332,11 @@ void Group::leave() {
   while (floods_left_ > 0) flood_once();
   if (status_.ok()) {
     const Running* running = find(0);
-    status_ = Status(StatusCode::kAborted,
-                     "rocecoll: group \"" + spec_.name +
-                         "\": " + (running == nullptr ? "" : describe(*running) + ": ") +
-                         "this rank ended the group before the operation was done; wait for every "
-                         "operation first");
+    status_ = NamedStatus(
+        StatusCode::kAborted,
+        "group \"" + spec_.name + "\": " + (running == nullptr ? "" : describe(*running) + ": ") +
+            "this rank ended the group before the operation was done; wait for every "
+            "operation first");
   }
   // Their links deliver what they were given before they close.
   for (const uint32_t index : std::exchange(leaving_, {})) release(index);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/groups/group_spec.h"
 
+#include "base/named_status.h"
 #include "collectives/host_layout.h"
 
 namespace rocecoll {
 
 Status CheckSpec(const GroupSpec& spec) {
   const auto invalid = [&](const std::string& what) {
-    return Status(StatusCode::kInvalidArgument, "rocecoll: group \"" + spec.name + "\": " + what);
+    return NamedStatus(StatusCode::kInvalidArgument, "group \"" + spec.name + "\": " + what);
   };
   if (Status status = CheckRanks(spec.addresses.size()); !status.ok()) {
     return invalid(status.message());

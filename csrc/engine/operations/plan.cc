@@ -8,6 +8,7 @@
 
 #include "base/arithmetic.h"
 #include "base/fnv_hash.h"
+#include "base/named_status.h"
 #include "collectives/host_layout.h"
 #include "collectives/reduce.h"
 #include "collectives/selector.h"
@@ -18,8 +19,8 @@ namespace rocecoll {
 namespace {
 
 Status Invalid(const OperationSpec& spec, const std::string& what) {
-  return Status(StatusCode::kInvalidArgument,
-                "rocecoll: " + std::string(ToString(spec.collective)) + ": " + what);
+  return NamedStatus(StatusCode::kInvalidArgument,
+                     std::string(ToString(spec.collective)) + ": " + what);
 }
 
 Status CheckBuffer(const OperationSpec& spec, const OperationBuffer& buffer, uint32_t blocks,

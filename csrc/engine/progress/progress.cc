@@ -17,6 +17,7 @@
 
 #include "base/cpu_relax.h"
 #include "base/monotonic_clock.h"
+#include "base/named_status.h"
 #include "engine/groups/failure_text.h"
 #include "engine/progress/disposer.h"
 #include "engine/progress/engine_lock.h"
@@ -412,9 +413,9 @@ Status Progress::wait(const OperationPtr& operation, Patience& patience, const L
     }
     if (done()) break;
     if (!looks || !patience.lasts(MonotonicNow())) {
-      return Status(StatusCode::kTimeout, "rocecoll: the operation is not complete after " +
-                                              DescribeDuration(patience.timeout()) +
-                                              "; it goes on");
+      return NamedStatus(StatusCode::kTimeout, "the operation is not complete after " +
+                                                   DescribeDuration(patience.timeout()) +
+                                                   "; it goes on");
     }
     look();
   }

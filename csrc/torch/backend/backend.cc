@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/named_status.h"
 #include "torch/backend/arguments.h"
 #include "torch/process/errors.h"
 #include "torch/tensors/local_reduction.h"
@@ -87,8 +88,8 @@ c10d::ErrorType Backend::getError() {
 
 void Backend::abort() {
   ProgressOf(*runtime_).abort(
-      group_, Status(StatusCode::kAborted,
-                     "rocecoll: the process group was aborted by rank " + std::to_string(rank_)));
+      group_, NamedStatus(StatusCode::kAborted,
+                          "the process group was aborted by rank " + std::to_string(rank_)));
 }
 
 void Backend::shutdown() {
@@ -152,7 +153,7 @@ Backend::WorkPtr Backend::endCoalescing() {
   TORCH_CHECK(batch != nullptr,
               "ProcessGroupRocecoll::endCoalescing: this thread has started no batch");
   if (batch->refused) {
-    batch->discard("rocecoll: another call of the same batch was refused");
+    batch->discard("another call of the same batch was refused");
     std::rethrow_exception(batch->refused);
   }
   if (batch->calls.empty()) return nullptr;

@@ -3,14 +3,14 @@
 
 #include <utility>
 
+#include "base/named_status.h"
 namespace rocecoll::torch_adapter {
 
 void Batch::admit(const Request& request) {
   if (request.staging->device) {
     const c10::Device its = request.staging->device->device();
-    TORCH_CHECK(its == device.value_or(its),
-                "rocecoll: the tensors of one batch must be on the same device, got ", *device,
-                " and ", its);
+    TORCH_CHECK(its == device.value_or(its), kNamePrefix,
+                "the tensors of one batch must be on the same device, got ", *device, " and ", its);
     device = its;
   }
   results.insert(results.end(), request.call.results.begin(), request.call.results.end());
@@ -21,12 +21,12 @@ void Batch::refuse(std::exception_ptr why) {
 }
 
 void Batch::discard(const char* why) const {
-  for (const Work::Launch& call : calls) call.work->discard(Status(StatusCode::kAborted, why));
+  for (const Work::Launch& call : calls) call.work->discard(NamedStatus(StatusCode::kAborted, why));
 }
 
 void Batches::open() {
   if (const auto left = take()) {
-    left->discard("rocecoll: the batch that the call was part of has never ended");
+    left->discard("the batch that the call was part of has never ended");
   }
   const std::lock_guard lock(mutex_);
   open_.emplace(std::this_thread::get_id(), std::make_unique<Batch>(++started_));

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/named_status.h"
 #include "torch/process/completion_pool.h"
 #include "torch/process/plain_dispatch.h"
 #include "torch/tensors/copy_blocks.h"
@@ -81,7 +82,7 @@ bool DeviceCopies::guard(const char* what, const std::function<void()>& step) {
   }
   const std::lock_guard lock(mutex_);
   if (!failed_) {
-    failure_ = Status(StatusCode::kDevice, std::string("rocecoll: ") + what + ": " + why);
+    failure_ = NamedStatus(StatusCode::kDevice, std::string(what) + ": " + why);
     failed_.store(true, std::memory_order_release);
   }
   return false;

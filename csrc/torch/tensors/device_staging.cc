@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/named_status.h"
 #include "torch/interface/stream_capture.h"
 #include "torch/process/capture_mode.h"
 
@@ -93,8 +94,8 @@ class DeviceStaging::StagedOperation final : public StagedMemory {
 
 DeviceStaging::DeviceStaging(c10::Device device) : device_(device) {
   TORCH_CHECK(
-      !IsCapturing(c10::impl::VirtualGuardImpl(device.type()).getStream(device)),
-      "rocecoll: the current stream of ", device,
+      !IsCapturing(c10::impl::VirtualGuardImpl(device.type()).getStream(device)), kNamePrefix,
+      "the current stream of ", device,
       " is being captured into a graph, and this call cannot be a part of one: its tensors "
       "go over the network by way of the host, which a replay would not repeat. Nothing was "
       "sent, and the group goes on. Call it outside the capture, such as between the "

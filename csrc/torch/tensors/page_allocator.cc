@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include "base/lasting_memory.h"
+#include "base/named_status.h"
 
 namespace rocecoll::torch_adapter {
 
@@ -16,7 +17,7 @@ c10::DataPtr PageAllocator::allocate(size_t bytes) {
   void* data = nullptr;
   if (bytes > 0) {
     data = LastingMemory::Allocate(bytes).release();
-    TORCH_CHECK_WITH(OutOfMemoryError, data != nullptr, "rocecoll: no memory for a tensor of ",
+    TORCH_CHECK_WITH(OutOfMemoryError, data != nullptr, kNamePrefix, "no memory for a tensor of ",
                      bytes, " bytes");
   }
   return {data, data, raw_deleter(), c10::Device(c10::DeviceType::CPU)};

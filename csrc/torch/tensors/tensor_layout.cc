@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/named_status.h"
 #include "torch/process/plain_dispatch.h"
 
 namespace rocecoll::torch_adapter {
@@ -103,8 +104,8 @@ std::vector<at::Tensor> Flatten(const std::vector<std::vector<at::Tensor>>& list
 }
 
 void Staging::store_later(const at::Tensor& result, const at::Tensor& value) {
-  TORCH_CHECK(at::has_internal_overlap(result) != at::MemOverlap::Yes,
-              "rocecoll: elements of a tensor to be written share memory (sizes ", result.sizes(),
+  TORCH_CHECK(at::has_internal_overlap(result) != at::MemOverlap::Yes, kNamePrefix,
+              "elements of a tensor to be written share memory (sizes ", result.sizes(),
               ", strides ", result.strides(), "), as after expand(): pass a clone() of it");
   copy_back.emplace_back(result.detach(), value);
 }
@@ -134,7 +135,7 @@ at::Tensor Addressable(const at::Tensor& tensor, Access access, Staging& staging
   if (staging.memory.empty()) {
     if (!usable.is_cpu()) staging.device = std::make_unique<DeviceStaging>(usable.device());
   } else if (usable.device() != staging.memory[0].device()) {
-    TORCH_CHECK(false, "rocecoll: the tensors of one call must be on the same device, got ",
+    TORCH_CHECK(false, kNamePrefix, "the tensors of one call must be on the same device, got ",
                 staging.memory[0].device(), " and ", usable.device());
   }
   if (!IsAddressable(usable)) {
@@ -218,7 +219,7 @@ std::vector<at::Tensor> Unaliased(std::vector<at::Tensor> inputs, const MemoryEx
 
 DataType ToDataType(at::ScalarType type) {
   const auto found = std::ranges::find(kTorchTypes, type, &TorchType::torch);
-  TORCH_CHECK_TYPE(found != kTorchTypes.end(), "rocecoll: tensors of type ", c10::toString(type),
+  TORCH_CHECK_TYPE(found != kTorchTypes.end(), kNamePrefix, "tensors of type ", c10::toString(type),
                    " cannot be communicated; tensor.view(torch.uint8) has their bytes, which can");
   return found->type;
 }

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/named_status.h"
 #include "engine/progress/progress.h"
 #include "interpreter/signals.h"
 
@@ -26,7 +27,7 @@ void CompletionHook::completed(std::shared_ptr<c10d::WorkInfo> info) {
     try {
       if (info != nullptr) self->function_(info);
     } catch (const std::exception& error) {
-      TORCH_WARN("rocecoll: the OnCompletion hook raised: ", error.what());
+      TORCH_WARN(kNamePrefix, "the OnCompletion hook raised: ", error.what());
     }
     const std::lock_guard lock(self->mutex_);
     if (--self->expected_ == 0) self->became_none_.notify_all();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/monotonic_clock.h"
+#include "base/named_status.h"
 #include "interpreter/process_end.h"
 #include "interpreter/signals.h"
 #include "torch/interface/c10d_interface.h"
@@ -47,7 +48,7 @@ Status WithAdvice(const Status& status) {
 
 // Refusals that concern the element type do not know the operation.
 Status WithOperation(const Status& status, const char* title) {
-  if (status.message().starts_with("rocecoll")) return status;
+  if (status.message().starts_with(kNamePrefix)) return status;
   return Status(status.code(), std::string(title) + ": " + status.message());
 }
 

@@ -47,7 +47,7 @@ TEST(OpenTransport, RefusesRoceByNameWithoutADevice) {
   for (const char* name : {"rc", "ud"}) {
     const Status status = OpenTransport(Options(name)).status();
     EXPECT_EQ(status.code(), StatusCode::kUnsupported);
-    EXPECT_EQ(status.message(), std::string("rocecoll: transport ") + name +
+    EXPECT_EQ(status.message(), std::string("transport ") + name +
                                     " cannot be used here: no device like \"none\" for 127.0.0.1" +
                                     kInstead);
   }
