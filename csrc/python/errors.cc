@@ -3,13 +3,16 @@
 
 #include <array>
 
+#include "base/named_status.h"
+#include "interpreter/exception_table.h"
+
 namespace py = pybind11;
 
 namespace rocecoll::python {
 namespace {
 
 // By code; owned by the module, which lives as long as the interpreter.
-std::array<PyObject*, kStatusCodeTraits.size()> error_types{};
+std::array<PyObject*, kExceptionTraits.size()> error_types{};
 
 PyObject* NewType(py::module_& module, const char* name, py::tuple bases, const char* doc) {
   const std::string qualified = "rocecoll._core." + std::string(name);
@@ -19,36 +22,37 @@ PyObject* NewType(py::module_& module, const char* name, py::tuple bases, const 
   return type;
 }
 
+PyObject* TypeOf(Builtin builtin) {
+  switch (builtin) {
+    case Builtin::kRuntimeError:
+      return PyExc_RuntimeError;
+    case Builtin::kValueError:
+      return PyExc_ValueError;
+    case Builtin::kTimeoutError:
+      return PyExc_TimeoutError;
+    case Builtin::kConnectionError:
+      return PyExc_ConnectionError;
+    case Builtin::kOSError:
+      return PyExc_OSError;
+    case Builtin::kNotImplementedError:
+      return PyExc_NotImplementedError;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 void BindErrors(py::module_& module) {
   const py::handle runtime_error(PyExc_RuntimeError);
   const py::handle base(NewType(module, "Error", py::make_tuple(runtime_error),
                                 "What rocecoll raises; a subclass says which kind of failure."));
-  const auto add = [&](StatusCode code, const char* name, PyObject* also, const char* doc) {
-    py::tuple bases = py::make_tuple(base);
-    if (also != nullptr) bases = py::make_tuple(base, py::handle(also));
-    error_types[static_cast<size_t>(code)] = NewType(module, name, bases, doc);
-  };
-  add(StatusCode::kInvalidArgument, "InvalidArgumentError", PyExc_ValueError,
-      "Refused before anything was sent.");
-  add(StatusCode::kMismatch, "MismatchError", nullptr,
-      "Ranks called different operations, or with different arguments.");
-  add(StatusCode::kTimeout, "OperationTimeoutError", PyExc_TimeoutError,
-      "The deadline of an operation or a connection passed.");
-  add(StatusCode::kPeerLost, "PeerLostError", PyExc_ConnectionError,
-      "A rank died or became unreachable.");
-  add(StatusCode::kPeerLeft, "PeerLeftError", PyExc_ConnectionError,
-      "A rank closed its side in good order while it was still needed.");
-  add(StatusCode::kNoContact, "NoContactError", PyExc_ConnectionError,
-      "Nothing ever came from a rank: a firewall, the wrong interface, or it died early.");
-  add(StatusCode::kAborted, "AbortedError", nullptr, "Some rank aborted the group.");
-  add(StatusCode::kNetwork, "NetworkError", PyExc_OSError,
-      "The local network or socket refused to work.");
-  add(StatusCode::kUnsupported, "UnsupportedError", PyExc_NotImplementedError,
-      "Not offered for these arguments.");
-  add(StatusCode::kDevice, "DeviceError", nullptr, "An accelerator's runtime refused to work.");
-  add(StatusCode::kInternal, "InternalError", nullptr, "A bug in rocecoll.");
+  for (const ExceptionTraits& traits : kExceptionTraits) {
+    if (traits.name == nullptr) continue;
+    const py::handle builtin(TypeOf(traits.builtin));
+    py::tuple bases = py::make_tuple(base);  // a RuntimeError already
+    if (!builtin.is(runtime_error)) bases = py::make_tuple(base, builtin);
+    error_types[static_cast<size_t>(traits.code)] = NewType(module, traits.name, bases, traits.doc);
+  }
 }
 
 void Raise(const Status& status) {
@@ -58,7 +62,7 @@ void Raise(const Status& status) {
 }
 
 void RaiseInvalid(const std::string& what) {
-  Raise(Status(StatusCode::kInvalidArgument, "rocecoll: " + what));
+  Raise(NamedStatus(StatusCode::kInvalidArgument, what));
 }
 
 }  // namespace rocecoll::python

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/named_status.h"
 #include "base/open_files.h"
 #include "interpreter/process_end.h"
 #include "runtime/option_table.h"
@@ -28,25 +29,13 @@ namespace py = pybind11;
 // What callbacks of the program may still take when it ends.
 constexpr Duration kDrainLimit = std::chrono::seconds(2);
 
-// Python's exceptions, in functions that torch's translators may not see.
-[[noreturn]] void Raise(const Status& status) {
-  if (status.code() == StatusCode::kInvalidArgument) throw py::value_error(status.message());
-  throw std::runtime_error(status.message());
-}
-
-template <typename T>
-T ValueOrRaise(Result<T> result) {
-  if (!result.ok()) Raise(result.status());
-  return result.take();
-}
-
 // What a group opens for a moment, one or two at once, before and beside what its runtime does: to
 // list the interfaces, find the route, know its host.
 constexpr size_t kOpenFilesOfAGroup = 8;
 
 void RequireRoomForAGroup() {
   const Status room = RequireOpenFiles(kOpenFilesOfAGroup);
-  if (!room.ok()) throw std::runtime_error("rocecoll: " + room.message());
+  if (!room.ok()) Raise(NamedStatus(room.code(), room.message()));
 }
 
 std::shared_ptr<Runtime> Start(const OptionValues& settings) {

@@ -8,6 +8,7 @@
 #include "torch/backend/backend.h"
 #include "torch/backend/process_group.h"
 #include "torch/bindings.h"
+#include "torch/process/errors.h"
 
 namespace rocecoll::torch_adapter {
 namespace {
@@ -31,9 +32,7 @@ c10::intrusive_ptr<Options> MakeOptions(const py::kwargs& arguments) {
       throw py::type_error("rocecoll.Options has no option '" + name + "'" +
                            hint.cast<std::string>());
     }
-    auto value = option->read(Given(given), name);
-    if (!value.ok()) throw py::value_error(value.status().message());
-    chosen[name] = value.take();
+    chosen[name] = ValueOrRaise(option->read(Given(given), name));
   }
   return c10::make_intrusive<Options>(std::move(chosen));
 }
