@@ -13,7 +13,7 @@ import torch.distributed
 from torch._C._distributed_c10d import HashStore
 
 import rocecoll
-from rocecoll import environment, options
+from rocecoll import environment, notes, options
 from rocecoll.host.interfaces import choose_interface
 from rocecoll.logs import announcements, debug_output
 from rocecoll.rendezvous.handles import Members, from_list
@@ -63,7 +63,7 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         line = summary(meeting, name, options.carriers(settings))
         if told := roce_summary(meeting.records, options.shares_memory(settings)):
             line += f"; {told}"
-        logging.getLogger("rocecoll").info("%s", line)
+        notes.log(logging.INFO, line)
     return make_backend(
         runtime=runtime,
         name=name,
@@ -129,7 +129,7 @@ def _start(group: Any, pg_options: Options | None) -> tuple[Options, Settings, R
         raise TypeError(f"pg_options must be rocecoll.Options, not {type(pg_options).__name__}")
     if getattr(group, "enable_reconfigure", False):  # from torch 2.14 on
         warnings.warn(
-            "rocecoll: enable_reconfigure has no effect: the group connects now and keeps its ranks; "
+            "enable_reconfigure has no effect with rocecoll: the group connects now and keeps its ranks; "
             "rocecoll.reconfigure() makes it anew with others",
             stacklevel=3,
         )

@@ -54,9 +54,7 @@ def reconfigure(
         raise TypeError(f"uuid must be an int, not {type(uuid).__name__}")
     members, rank = of_handles.members(uuid, handles, own.process)
     if uuid in _used:
-        raise ValueError(
-            f"rocecoll: reconfigure: uuid {uuid} was already used; each attempt needs a new one"
-        )
+        raise ValueError(f"reconfigure: uuid {uuid} was already used; each attempt needs a new one")
     _used[uuid] = None
     if len(_used) > _UUIDS_KEPT:
         _used.popitem(last=False)
@@ -100,10 +98,10 @@ def _backend(group: Any) -> Any:
     """Ours, of a group that can be reconfigured."""
     world = dist.group.WORLD
     if world is None:
-        raise ValueError("rocecoll: reconfigure: init_process_group() has not been called")
+        raise ValueError("reconfigure: init_process_group() has not been called")
     if group is not None and group is not world:
         raise NotImplementedError(
-            "rocecoll: reconfigure: only the default group can be reconfigured; make other groups of the "
+            "reconfigure: only the default group can be reconfigured; make other groups of the "
             "new one with new_group() or split_group()"
         )
     names = {type(unwrapped(world._get_backend(device))) for device in world._device_types}
@@ -111,7 +109,7 @@ def _backend(group: Any) -> Any:
 
     if names != {Backend}:
         raise ValueError(
-            f"rocecoll: reconfigure: the group has the backends {dist.get_backend_config(world)}; all "
+            f"reconfigure: the group has the backends {dist.get_backend_config(world)}; all "
             "must be rocecoll"
         )
     return unwrapped(world._get_backend(torch.device(next(iter(world._device_types)))))

@@ -49,7 +49,7 @@ def check_equal(
     found = differences(told)
     shown = "; ".join(_tell(one, told) for one in found[:_SHOWN])
     more = f"; and {len(found) - _SHOWN} more tensors" if len(found) > _SHOWN else ""
-    raise UnequalError(f"rocecoll: check_equal: {shown}{more}", found)
+    raise UnequalError(f"check_equal: {shown}{more}", found)
 
 
 def differences(told: Sequence[Mapping[str, bytes]]) -> list[Difference]:
@@ -77,7 +77,7 @@ def _ranks(ranks: Sequence[int]) -> str:
 def _digest(tensor: torch.Tensor) -> bytes:
     """Of its bits, dtype and shape."""
     if tensor.layout != torch.strided:
-        raise ValueError(f"rocecoll: check_equal: tensors must be dense, got {tensor.layout}")
+        raise ValueError(f"check_equal: tensors must be dense, got {tensor.layout}")
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
     flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rocecoll import environment
+from rocecoll import environment, notes
 from rocecoll.launcher_names import LAUNCHERS, PMI, SLURM, TORCH, TORCH_LOCAL_RANK, Launcher
 from rocecoll.rendezvous import RendezvousError
 
@@ -52,7 +51,7 @@ def init(backend: str = "rocecoll", **details: Any) -> Place:
         else:
             details["init_method"] = place.init_method
     if place.init_method is None:
-        logging.getLogger("rocecoll").info(
+        notes.logger.info(
             "rocecoll.init(): no launcher has started this process, so it is a group of one (rank 0 "
             "of 1); torchrun, mpirun or srun start several ranks"
         )

@@ -19,6 +19,8 @@ import threading
 import time
 from typing import Any
 
+from rocecoll import notes
+
 SOCKET_PREFIX = "rocecoll-status-"  # then the process id, and digits that nobody guesses
 SEND_TIMEOUT_S = 1.0  # an asker that does not read holds up the next one for so long
 RETRY_S = 1.0
@@ -79,7 +81,7 @@ class _Server:
         try:
             connection.sendall(json.dumps(snapshot()).encode())
         except OSError as error:  # it did not wait for the answer
-            logging.getLogger("rocecoll").debug("an asker for the status is gone: %s", error)
+            notes.logger.debug("an asker for the status is gone: %s", error)
 
     def stop(self) -> None:
         self._ending.set()
@@ -99,9 +101,7 @@ def start() -> None:
     try:
         _server = _Server()
     except OSError as error:
-        logging.getLogger("rocecoll").info(
-            "rocecoll: `rocecoll status` will not see process %d: %s", os.getpid(), error
-        )
+        notes.log(logging.INFO, f"`rocecoll status` will not see process {os.getpid()}: {error}")
 
 
 def stop() -> None:

@@ -26,6 +26,7 @@ from rocecoll._c10d import Backend, Options, make_process_group
 from rocecoll.backend import create_backend
 from rocecoll.first_store import waited_for_by_us
 from rocecoll.host import accelerators
+from rocecoll.notes import named
 
 NAME = "rocecoll"
 
@@ -152,7 +153,7 @@ def _keep_name(group: dist.ProcessGroup, store: Any, asked: str) -> None:
 @functools.cache
 def _say_once(asked: str) -> None:
     what = "the default backend" if asked == c10d.Backend.UNDEFINED else repr(asked)
-    print(f"rocecoll: carries the process groups of {what} (ROCECOLL_REPLACE)", file=sys.stderr)
+    print(named(f"carries the process groups of {what} (ROCECOLL_REPLACE)"), file=sys.stderr)
 
 
 def _ours(group: Any) -> bool:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import torch
 import torch.distributed as dist
 
+from rocecoll.notes import named
+
 if TYPE_CHECKING:
     from rocecoll._c10d import Call, Frame
 
@@ -242,7 +244,7 @@ def _table(calls: list[Call], dropped: int, rank: int) -> str:
     head = ("operation", "group", "calls", "bytes", "mean ms", "max ms", "started by", "")
     lines = [head, *(cells for _, cells in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    text = [f"rocecoll: rank {rank} made {len(calls)} calls"]
+    text = [named(f"rank {rank} made {len(calls)} calls")]
     if dropped:
         text[0] += f", and {dropped} before them that the trace had no room for"
     for line in lines if calls else []:

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 import rocecoll
 from rocecoll.cli.output import Status
+from rocecoll.notes import named
 from rocecoll.runtime import how_to_build
 
 
@@ -90,8 +91,9 @@ def about(
         from rocecoll import _core  # noqa: F401 (every command needs it)
     except ImportError as error:
         typer.echo(
-            f"rocecoll: its own library cannot be loaded: {error}. If it was not built: "
-            f"{how_to_build()}",
+            named(
+                f"its own library cannot be loaded: {error}. If it was not built: {how_to_build()}"
+            ),
             err=True,
         )
         raise typer.Exit(Status.PROBLEMS) from error

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 
 import rocecoll
-from rocecoll import options
+from rocecoll import notes, options
 
 if TYPE_CHECKING:
     from rocecoll.host.interfaces import Choice
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def _say_once(level: int, text: str) -> None:
-    logging.getLogger("rocecoll").log(level, "rocecoll: %s", text)
+    notes.log(level, text)
 
 
 os.register_at_fork(after_in_child=_say_once.cache_clear)

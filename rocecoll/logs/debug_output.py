@@ -13,10 +13,10 @@ import logging
 import socket
 import sys
 
+from rocecoll.notes import logger, text_of
+
 LEVELS = {"info": logging.INFO, "warn": logging.WARNING, "off": logging.CRITICAL + 1}
 _NAMES = {logging.WARNING: "WARN"}
-
-_logger = logging.getLogger("rocecoll")
 
 
 class _Stderr(logging.Handler):
@@ -38,20 +38,20 @@ class _Stderr(logging.Handler):
         place = f"{socket.gethostname()}:{record.process}"
         rank = "" if self.rank is None else f" [{self.rank}]"
         level = _NAMES.get(record.levelno, record.levelname)
-        return f"{place}{rank} ROCECOLL {level} {record.getMessage().removeprefix('rocecoll: ')}"
+        return f"{place}{rank} ROCECOLL {level} {text_of(record)}"
 
 
 def _wanted(record: logging.LogRecord) -> bool:
-    return record.levelno >= logging.WARNING or _logger.level != logging.NOTSET
+    return record.levelno >= logging.WARNING or logger.level != logging.NOTSET
 
 
-_logger.addFilter(_wanted)
+logger.addFilter(_wanted)
 _handler = _Stderr()
 
 
 def _program_listens() -> bool:
-    others = any(handler is not _handler for handler in _logger.handlers)
-    return others or (_logger.propagate and bool(logging.root.handlers))
+    others = any(handler is not _handler for handler in logger.handlers)
+    return others or (logger.propagate and bool(logging.root.handlers))
 
 
 def configure(level: str | None, rank: int) -> None:
@@ -59,7 +59,7 @@ def configure(level: str | None, rank: int) -> None:
     _handler.rank = rank
     if level is None:
         return
-    if _logger.level == logging.NOTSET:
-        _logger.setLevel(LEVELS[level])
-    if _handler not in _logger.handlers:
-        _logger.addHandler(_handler)
+    if logger.level == logging.NOTSET:
+        logger.setLevel(LEVELS[level])
+    if _handler not in logger.handlers:
+        logger.addHandler(_handler)

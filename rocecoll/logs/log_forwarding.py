@@ -11,6 +11,8 @@ import logging
 import threading
 from types import ModuleType
 
+from rocecoll import notes
+
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING}
 WAIT_S = 3600.0
 JOIN_S = 5.0  # a handler of the program may hang
@@ -47,7 +49,6 @@ def forget() -> None:
 
 
 def _forward(core: ModuleType) -> None:
-    logger = logging.getLogger("rocecoll")
     while True:
         entry = core.take_log_entry(WAIT_S)
         if entry is None:
@@ -55,4 +56,4 @@ def _forward(core: ModuleType) -> None:
                 return
             continue
         severity, text = entry
-        logger.log(LEVELS[severity], "rocecoll: %s", text)
+        notes.log(LEVELS[severity], text)

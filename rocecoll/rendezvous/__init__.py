@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+from rocecoll.notes import named
+
 
 class RendezvousError(RuntimeError):
     """The ranks could not find each other, or do not fit together."""
+
+    def __str__(self) -> str:
+        return named(super().__str__())

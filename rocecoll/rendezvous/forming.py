@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from rocecoll import notes
 from rocecoll.rendezvous.records import list_ranks
 
 FIRST_WARNING_S = 10.0  # as of an operation that waits
@@ -42,11 +43,11 @@ class Forming:
         self.missing = self.spell(missing)
         if waited_s >= self._next_warning_s and missing:
             self._next_warning_s = 3 * waited_s if waited_s < 20 else 2 * waited_s
-            logging.getLogger("rocecoll").warning("%s", self._warning(waited_s))
+            notes.log(logging.WARNING, self._warning(waited_s))
 
     @property
     def prefix(self) -> str:
-        return f"rocecoll: group {self.name!r}: rank {self.rank}"
+        return f"group {self.name!r}: rank {self.rank}"
 
     def spell(self, places: Sequence[int]) -> list[int]:
         return [self.ranks[place] for place in places]

@@ -46,7 +46,7 @@ def members(uuid: int, handles: Collection[str], process: int) -> tuple[Members,
     Raises ValueError for handles that make no group, RendezvousError for ranks that do not fit together.
     """
     if not handles:
-        raise ValueError("rocecoll: reconfigure: there are no handles, so no rank would be left")
+        raise ValueError("reconfigure: there are no handles, so no rank would be left")
     told = [_from_handle(handle, number) for number, handle in enumerate(handles)]
     if isinstance(handles, AbstractSet):
         told.sort(key=lambda one: (one.host_id, one.host_name, one.host, one.port, one.process))
@@ -55,12 +55,12 @@ def members(uuid: int, handles: Collection[str], process: int) -> tuple[Members,
         other = numbers.setdefault(one.process, rank)
         if other != rank:
             raise ValueError(
-                f"rocecoll: reconfigure: handles {other} and {rank} are of the same process "
+                f"reconfigure: handles {other} and {rank} are of the same process "
                 f"({one.host_name}, {one.address}), which can be one rank of a group only"
             )
     if process not in numbers:
         raise ValueError(
-            f"rocecoll: reconfigure: this process's own handle is not among the {len(told)} given; add "
+            f"reconfigure: this process's own handle is not among the {len(told)} given; add "
             "what reconfigure_handle() returns here, now: a process that was started again has another"
         )
     records = [replace(one, rank=rank, ranks=len(told)) for rank, one in enumerate(told)]
@@ -70,7 +70,7 @@ def members(uuid: int, handles: Collection[str], process: int) -> tuple[Members,
 
 
 def _from_handle(handle: str, number: int) -> Record:
-    no_handle = f"rocecoll: reconfigure: handle {number} is not what reconfigure_handle() returned"
+    no_handle = f"reconfigure: handle {number} is not what reconfigure_handle() returned"
     if not isinstance(handle, str) or len(handle) > LONGEST_HANDLE:
         raise ValueError(no_handle)
     try:
@@ -80,16 +80,14 @@ def _from_handle(handle: str, number: int) -> Record:
         raise ValueError(no_handle) from error
     if protocol != PROTOCOL:
         raise RendezvousError(
-            f"rocecoll: reconfigure: handle {number} is of version {version!s:.40} with protocol "
+            f"reconfigure: handle {number} is of version {version!s:.40} with protocol "
             f"{protocol!s:.40}, this rank has protocol {PROTOCOL}: use one version everywhere"
         )
     try:
         record = Record(**said)
         _check_types(record)
     except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"rocecoll: reconfigure: handle {number} is damaged: {error!s:.80}"
-        ) from error
+        raise ValueError(f"reconfigure: handle {number} is damaged: {error!s:.80}") from error
     return record
 
 

@@ -299,7 +299,7 @@ def _fitting(values: Sequence[bytes], group_name: str) -> tuple[Record, ...]:
     if failures:
         first, *others = sorted(failures)
         more = f"; neither could {list_ranks(others)}" if others else ""
-        raise RendezvousError(f"rocecoll: group {group_name!r}: {failures[first]}{more}")
+        raise RendezvousError(f"group {group_name!r}: {failures[first]}{more}")
     return tuple(one for one in told if isinstance(one, Record))
 
 
@@ -315,7 +315,7 @@ def summary(meeting: Meeting, group_name: str, carriers: str) -> str:
     more = f" and {len(on_host) - SHOWN} more" if len(on_host) > SHOWN else ""
     count = len(meeting.records)
     return (
-        f"rocecoll: group {group_name!r}: {count} rank{'s' if count > 1 else ''} on {len(on_host)} "
+        f"group {group_name!r}: {count} rank{'s' if count > 1 else ''} on {len(on_host)} "
         f"host{'s' if len(on_host) > 1 else ''} ({carriers}): {', '.join(shown)}{more}"
     )
 

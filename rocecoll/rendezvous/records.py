@@ -151,7 +151,7 @@ def from_text(value: bytes, rank: int) -> Record | Failure:
         fields: dict[str, Any] = json.loads(value)
         if fields["protocol"] != PROTOCOL:
             raise RendezvousError(
-                f"rocecoll: rank {rank} runs version {fields.get('version')} with protocol "
+                f"rank {rank} runs version {fields.get('version')} with protocol "
                 f"{fields['protocol']}, this rank protocol {PROTOCOL}: use one version everywhere"
             )
         if "reason" in fields:
@@ -160,15 +160,14 @@ def from_text(value: bytes, rank: int) -> Record | Failure:
         _ = record.host, record.port
     except (ValueError, TypeError, KeyError) as error:
         raise RendezvousError(
-            f"rocecoll: rank {rank} left an unreadable record: install one version of rocecoll "
-            "everywhere"
+            f"rank {rank} left an unreadable record: install one version of rocecoll everywhere"
         ) from error
     return record
 
 
 def check(records: Sequence[Record], own: Record, group_name: str) -> None:
     """Raises RendezvousError unless `records`, in the order of ranks, make a group."""
-    prefix = f"rocecoll: group {group_name!r}:"
+    prefix = f"group {group_name!r}:"
     for rank, record in enumerate(records):
         if record.rank != rank or record.ranks != own.ranks:
             raise RendezvousError(

@@ -148,7 +148,7 @@ def test_the_summary_of_a_group_tells_who_shares_a_host() -> None:
     ]
     for meeting in run_ranks([store] * 5, records):
         assert meetings.summary(meeting, "g", "udp") == (
-            "rocecoll: group 'g': 5 ranks on 2 hosts (udp): node1 has 0-2 4, node2 has 3"
+            "group 'g': 5 ranks on 2 hosts (udp): node1 has 0-2 4, node2 has 3"
         )
 
 

@@ -68,9 +68,6 @@ BEHIND = (
     "the default backend",
     f"; and {NUMBER} more tensors",
     f", and {NUMBER} before them that the trace had no room for",
-    # The beginnings of messages, and a note that has no words which others lack.
-    f"rocecoll: group {NUMBER}: rank {NUMBER}",
-    f"rocecoll: group {NUMBER}: {NUMBER} rank{NUMBER} on {NUMBER} host",
 )
 # Made of what is put in, or said by what they are given to: their beginnings, and a whole message.
 ADDRESS = "rocecoll: transport udp; address 192.0.2.1 of eth0, MTU 1500: {}"
@@ -98,6 +95,7 @@ MADE_UP = {
     " is up again": "the RoCE port 3 is up again",
     f": goes on over {NUMBER}: ": OVER_UDP,
     f"{NUMBER} is taken from {NUMBER}": "ROCECOLL_DEBUG is taken from NCCL_DEBUG=INFO",
+    f"rank {NUMBER} made {NUMBER} calls": "rocecoll: rank 3 made 3 calls",
     "post a ": "RoCE: cannot post a send request: Input/output error",
     f'group "{NUMBER}": {NUMBER}; {NUMBER} waits for it': "nothing heard from rank 3 for 2 s; barrier waits for it",
 }

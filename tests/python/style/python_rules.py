@@ -71,8 +71,8 @@ MAY_NOT_IMPORT = {
 # for what lies in it, and `_core` and `_c10d`, which are no Python, may be imported anywhere.
 ROOMS = {
     "rocecoll.host": set(),
-    "rocecoll.rendezvous": {"rocecoll.host", "rocecoll.options"},
-    "rocecoll.logs": {"rocecoll.host", "rocecoll.options"},
+    "rocecoll.rendezvous": {"rocecoll.host", "rocecoll.notes", "rocecoll.options"},
+    "rocecoll.logs": {"rocecoll.host", "rocecoll.notes", "rocecoll.options"},
     "rocecoll.bench": {
         "rocecoll.environment",
         "rocecoll.launchers",
