@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Store that init_process_group makes by itself: rank 0, which serves it, waits for all ranks.
+"""The Store that init_process_group makes itself: rank 0, which serves it, waits for all ranks.
 
-torch's own wait for them hears no signal and does not say who is missing. Ours takes its place, where
-torch makes the Store for a group of ours.
+torch's own wait cannot be interrupted by a signal and does not say who is missing. Ours takes its
+place where torch makes the Store for a rocecoll group.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rocecoll.rendezvous.meeting import come, wait_until_come
 # torch.distributed has a function of the same name.
 torch_rendezvous = importlib.import_module("torch.distributed.rendezvous")
 
-GROUP = "default_pg"  # torch's description of the world, which has no name yet
+GROUP = "default_pg"  # what torch calls the world, which has no name yet
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def _create(plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     call = inspect.signature(plain).bind(*args, **kwargs).arguments
     if torch_rendezvous._torchelastic_use_agent_store():  # the launcher serves it
         return plain(*args, **kwargs)
-    if call["rank"] > 0:  # it waits for nobody, and is counted, should rank 0 wait by itself
+    if call["rank"] > 0:  # it waits for nobody; torch's own wait on rank 0 would count it
         store = plain(*args, **kwargs)
         come(store, call["rank"])
         return store
@@ -58,7 +58,7 @@ def _create(plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     with _replaced(torch_rendezvous, "TCPStore", ours):
         store = plain(*args, **kwargs)
     come(store, 0)
-    status.start()  # `rocecoll status` is to show it
+    status.start()  # so that `rocecoll status` shows the wait
     with forming(GROUP, 0, range(call["world_size"])) as group:
         wait_until_come(store, group, call["timeout"])
     return store

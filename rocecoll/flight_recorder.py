@@ -53,7 +53,7 @@ def content(calls: list[Call], dropped: int) -> dict[str, Any]:
     entries = []
     for index, call in enumerate(calls):
         if call["error"] and call["started_ns"] is None:
-            continue  # refused, as by a group that has failed: no other rank saw anything of it
+            continue  # refused, for example by a failed group: no other rank knows of it
         if not call["point_to_point"]:
             entry = _collective(call)
             ranks = call["global_ranks"]
@@ -109,7 +109,7 @@ def _collective(call: Call) -> Entry:
 
 
 def _sizes(name: str, call: Call) -> tuple[str, Sizes, Sizes]:
-    """Lists of one tensor per rank as the one tensor that other backends make of them."""
+    """Turns a list of one tensor per rank into one tensor, as other backends record it."""
     ranks = len(call["global_ranks"])
     inputs = [sizes for sizes, _, _ in call["inputs"]]
     outputs = [sizes for sizes, _, _ in call["outputs"]]
@@ -117,7 +117,7 @@ def _sizes(name: str, call: Call) -> tuple[str, Sizes, Sizes]:
         outputs = [[ranks, *sizes] for sizes in inputs]
     elif name == "reduce_scatter" and len(inputs) == ranks * len(outputs):
         if any(sizes != inputs[0] for sizes in inputs):
-            return "reduce_scatter_v", inputs, [[]]  # what a rank gets is its own business
+            return "reduce_scatter_v", inputs, [[]]  # each rank may get a different size
         inputs = [[ranks, *inputs[0]]]
     elif name == "all_to_all":
         inputs, outputs = ([[sum(map(math.prod, side))]] for side in (inputs, outputs))
@@ -125,7 +125,7 @@ def _sizes(name: str, call: Call) -> tuple[str, Sizes, Sizes]:
 
 
 def _message(call: Call, numbers: dict[str, int]) -> tuple[Entry, list[int]]:
-    """As an operation of a group of the two ranks, one for each direction and tag.
+    """Records a message as an operation of a two-rank group, one group for each direction and tag.
 
     The tool waits for every rank of a group, and pairs by sequence number.
     """
@@ -184,8 +184,8 @@ def record_until_exit(trace_path: str, dump_prefix: str, rank: int) -> None:
 class Evidence:
     """Which failures are worth a dump: the first of each incident.
 
-    An incident lasts until the program has destroyed all groups that failed. What fails meanwhile
-    is a consequence as a rule, and what is called meanwhile hides what was missing.
+    An incident lasts until the program has destroyed all failed groups. Failures during that time
+    are usually consequences of the first, and later calls would hide which one was missing.
     """
 
     def __init__(self) -> None:
@@ -194,7 +194,10 @@ class Evidence:
         self._open = False
 
     def look(self, failed_groups: int, failures: int) -> bool:
-        """Of the groups that exist, and so far. True: now."""
+        """`failed_groups` is how many existing groups have failed, `failures` how many ever did.
+
+        Returns whether to dump now.
+        """
         new = failures > self._failures and not self._open
         self._failures, self._open = failures, failed_groups > 0
         self.kept |= new
@@ -202,9 +205,9 @@ class Evidence:
 
 
 def _watch(prefix: str, rank: int, ending: threading.Event) -> None:
-    """Dumps when a group fails: also where nothing waits, since others may wait for this rank.
+    """Dumps when a group fails, even if no call waits here: other ranks may wait for this one.
 
-    At the end only where nothing failed: a later dump would show less of it.
+    Dumps at exit only if nothing has failed: a later dump would show less of the failure.
     """
     evidence = Evidence()
     ended = False

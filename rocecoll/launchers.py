@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocecoll.init(): the place among its peers that whoever started this process gave it."""
+"""rocecoll.init(): the place among its peers that the launcher gave this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rocecoll import environment, notes
 from rocecoll.launcher_names import LAUNCHERS, PMI, SLURM, TORCH, TORCH_LOCAL_RANK, Launcher
 from rocecoll.rendezvous import RendezvousError
 
-NOBODY = "none"  # the launcher of a process that none has started
+NOBODY = "none"  # the launcher's name if there is none
 TORCH_PORT = 29500  # torchrun's default
 # Where no port is given, one that the ranks of a job agree on, below the ephemeral ports of Linux.
 FIRST_PORT, PORTS = 20000, 12000
@@ -68,7 +68,7 @@ def init(backend: str = "rocecoll", **details: Any) -> Place:
 
 
 def _about_port(place: Place, taken: bool, error: str) -> str:
-    """What to say if the ranks did not meet at a port that was chosen here; nothing, if of no use."""
+    """What to add to the error if the ranks did not meet at a port chosen here; empty if no help."""
     shared = ""
     if not place.own_port:
         [job] = [one.job for one in LAUNCHERS if one.name == place.launcher]
@@ -91,7 +91,7 @@ def _about_port(place: Place, taken: bool, error: str) -> str:
 
 
 def find_place(variables: Mapping[str, str]) -> Place:
-    """Raises RuntimeError where the variables say something, but too little."""
+    """Raises RuntimeError if the variables of a launcher are set only in part."""
     if "RANK" in variables and "WORLD_SIZE" in variables:
         rank, size = _needed(variables, "RANK"), _needed(variables, "WORLD_SIZE")
         return Place("torch", rank, size, _number(variables, TORCH_LOCAL_RANK), "env://")
@@ -128,9 +128,10 @@ def _are(names: Sequence[str]) -> str:
 
 
 def _is_srun(variables: Mapping[str, str]) -> bool:
-    """srun --mpi=pmi2 speaks PMI, too, but says where rank 0 runs only in variables of its own.
+    """Whether srun itself started the ranks.
 
-    Another launcher under Slurm, which has srun start its helpers, tells the local ranks itself.
+    `srun --mpi=pmi2` speaks PMI, too, but says where rank 0 runs only in Slurm's own variables.
+    Other launchers under Slurm, whose helpers srun starts, set PMI's number of local ranks.
     """
     same = variables.get(PMI.rank) == variables.get(SLURM.rank) and variables.get(
         PMI.size
@@ -159,7 +160,7 @@ def _meet(
 
 
 def _job(variables: Mapping[str, str], launcher: Launcher, one_host: bool) -> list[str]:
-    """What the ranks of a job have in common, and other jobs on their hosts have not; if anything."""
+    """What the ranks of a job share and other jobs on their hosts do not; may be empty."""
     job = [variables[name] for name in launcher.job if name in variables]
     if one_host and not job and (starter := environment.starter(launcher.rank)):
         job = [str(starter)]
@@ -179,5 +180,5 @@ def _number(variables: Mapping[str, str], name: str) -> int | None:
 
 
 def first_host(hosts: str) -> str:
-    """Of a list as Slurm writes it: "gpu[07-09,12],login1" starts with gpu07."""
+    """The first host of a list as Slurm writes it: "gpu[07-09,12],login1" starts with gpu07."""
     return re.sub(r"\[([^\],-]+)[^\]]*\]", r"\1", hosts).partition(",")[0]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this process is doing, told to other processes of the same user that ask (`rocecoll status`).
+"""What this process is doing, for other processes of the same user that ask (`rocecoll status`).
 
-Each process with a runtime listens at an abstract Unix socket, which leaves nothing behind in the
-file system however the process ends. Whoever connects is told one JSON object, if it runs as the
-same user or as root; nothing is read from it.
+Each process with a runtime listens on an abstract Unix socket, which leaves nothing behind in the
+file system however the process ends. A client that runs as the same user or as root gets one JSON
+object; nothing is read from it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 from rocecoll import notes
 
-SOCKET_PREFIX = "rocecoll-status-"  # then the process id, and digits that nobody guesses
-SEND_TIMEOUT_S = 1.0  # an asker that does not read holds up the next one for so long
+SOCKET_PREFIX = "rocecoll-status-"  # then the process id, and random digits that cannot be guessed
+SEND_TIMEOUT_S = 1.0  # how long a client that does not read can hold up the next one
 RETRY_S = 1.0
 JOIN_S = 2.0
 
@@ -60,7 +60,7 @@ class _Server:
         self._socket.bind(f"\0{SOCKET_PREFIX}{os.getpid()}-{secrets.token_hex(4)}")
         self._socket.listen(8)
         self._ending = threading.Event()
-        # A daemon, as others are joined before functions of atexit run; stop() is one of those.
+        # A daemon: other threads are joined before the functions of atexit run, and stop() is one.
         self._thread = threading.Thread(target=self._serve, name="rocecoll_status", daemon=True)
         self._thread.start()
 
@@ -105,7 +105,7 @@ def start() -> None:
 
 
 def stop() -> None:
-    """Ends the thread: none may be in C++ at interpreter end."""
+    """Ends the thread: no thread may be in C++ when Python ends."""
     global _server
     if _server is not None:
         _server.stop()
@@ -113,7 +113,7 @@ def stop() -> None:
 
 
 def forget() -> None:
-    """In a forked child, into which the thread did not come along. The parent goes on."""
+    """For a forked child, which does not have the thread. The parent's goes on."""
     global _server
     if _server is not None:
         _server.forget()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What torch.distributed does by name for its own backends, done for ours.
 
-Each function stands before the one of torch with the same name, `plain`, and calls it for all that
-does not concern us. _rocecoll_autoload.py puts them there.
+Each function replaces torch's function of the same name, which it gets as `plain` and calls for
+everything that is not about rocecoll. _rocecoll_autoload.py puts them in place.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAME = "rocecoll"
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A group that is ours on all its devices, while torch makes it."""
+    """A group that rocecoll serves on all its devices, while torch makes it."""
 
     devices: tuple[str, ...]
     bound_device: str | None
@@ -43,7 +43,7 @@ _wanted: ContextVar[_Wanted | None] = ContextVar("rocecoll_wanted", default=None
 
 
 def create(group: Any, pg_options: Any) -> Any:
-    """What torch calls for a device that is ours: a Backend, or at once the whole ProcessGroup."""
+    """torch calls it for each device that rocecoll serves: a Backend, or the whole ProcessGroup."""
     backend = create_backend(group, pg_options)
     wanted = _wanted.get()
     if wanted is None:
@@ -66,7 +66,7 @@ def init_process_group(plain: Callable[..., None], *args: Any, **kwargs: Any) ->
 
 
 def _new_process_group_helper(plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Every group of init_process_group() and new_group() passes here."""
+    """Called for every group that init_process_group() and new_group() make."""
     call = inspect.signature(plain).bind(*args, **kwargs)
     asked = str(call.arguments.get("backend", "")).lower()
     backend = replace_names(asked, options.replaced_backends())
@@ -101,7 +101,7 @@ def replace_names(asked: str, replaced: frozenset[str]) -> str:
 
 
 def _plan(backend: str, device_id: torch.device | None) -> _Wanted | None:
-    """None: torch makes the group, and asks us for a Backend of single devices."""
+    """None: torch makes the group and asks rocecoll for a Backend for each of its devices."""
     devices = c10d.BackendConfig(c10d.Backend(backend)).get_device_backend_map()
     if set(devices.values()) != {NAME} or c10d.get_debug_level() == c10d.DebugLevel.DETAIL:
         return None
@@ -120,7 +120,7 @@ def _announced(wanted: _Wanted | None) -> Iterator[None]:
 
 
 def _set_default_backend(group: dist.ProcessGroup, backend: str) -> None:
-    """torch forgets it for several devices without NCCL as soon as any plugin is registered."""
+    """torch sets none for several devices without NCCL once any plugin is registered."""
     if group.name() != c10d.Backend.UNDEFINED:
         return
     types = dist.ProcessGroup.BackendType
@@ -131,7 +131,7 @@ def _set_default_backend(group: dist.ProcessGroup, backend: str) -> None:
 
 
 def _get_ready_to_stage(group: dist.ProcessGroup) -> None:
-    """Here rather than at the first call: an accelerator may stand still for it."""
+    """Done here rather than at the first call, because it may stall the accelerator."""
     device = accelerators.in_use(torch)
     if device is None:
         return
@@ -143,7 +143,7 @@ def _get_ready_to_stage(group: dist.ProcessGroup) -> None:
 
 
 def _keep_name(group: dist.ProcessGroup, store: Any, asked: str) -> None:
-    """get_backend() goes on to tell a program the name that it asked for, and may insist on."""
+    """get_backend() still returns the name that the program asked for, which it may check."""
     c10d._world.pg_map[group] = (c10d.Backend(asked), store)
     c10d._world.pg_backend_config[group] = str(c10d.BackendConfig(c10d.Backend(asked)))
     if group.rank() == 0:
@@ -157,7 +157,7 @@ def _say_once(asked: str) -> None:
 
 
 def _ours(group: Any) -> bool:
-    """One of the devices of `group`, which torch may not even take, is served by us."""
+    """Whether rocecoll serves a device of `group`, which need not be a group at all."""
     if not isinstance(group, dist.ProcessGroup):
         return False
     backends = [group._get_backend(device) for device in group._device_types]
@@ -199,7 +199,7 @@ def _set_pg_timeout(plain: Callable[..., None], *args: Any, **kwargs: Any) -> No
 def _create_shrunk_process_group(
     plain: Callable[..., Any], backend: Any, ranks: list[int], metadata: dict[str, Any], *rest: Any
 ) -> Any:
-    """shrink_group() takes every new group for one of gloo or NCCL, on one device."""
+    """shrink_group() assumes that every new group is gloo's or NCCL's, on one device."""
     group = plain(backend, ranks, metadata, *rest)
     if not isinstance(backend, Backend):
         return group

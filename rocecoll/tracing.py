@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from rocecoll._c10d import Call, Frame
 
 TORCH = os.path.dirname(torch.__file__)
-# Python's way from the user's call to the backend, which says nothing about who called.
+# Frames between the user's call and the backend, which do not say who called.
 PLUMBING = ("distributed/distributed_c10d.py", "distributed/c10d_logger.py")
-# What an event's arguments have from the record as it is.
+# Fields of the record that an event's arguments take over unchanged.
 ARGUMENTS = (
     *("bytes", "group", "description", "global_ranks", "group_rank", "sequence", "reduce_op"),
     *("input_splits", "output_splits", "batch", "tag", "algorithm", "asynchronous"),
@@ -93,7 +93,7 @@ class Trace:
 
 
 def process_rank(calls: list[Call]) -> int:
-    """This process's global rank, also once the default group is gone."""
+    """This process's global rank, even after the default group is gone."""
     if dist.is_initialized():
         return dist.get_rank()
     return calls[0]["global_ranks"][calls[0]["group_rank"]] if calls else 0
@@ -119,7 +119,7 @@ def write(path: Path, content: Callable[[BinaryIO], object]) -> None:
 
 
 def place(frame: Frame) -> str:
-    """ "train.py:12 main"; files of torch as torch/..., others as seen from here."""
+    """ "train.py:12 main"; files of torch as torch/..., others relative to the current directory."""
     name = frame["filename"]
     if name.startswith(TORCH + os.sep):
         name = "torch" + name[len(TORCH) :]
@@ -129,7 +129,7 @@ def place(frame: Frame) -> str:
 
 
 def initiator(call: Call) -> str:
-    """Who made the call: the user's line, and before it the part of torch that made it for it."""
+    """Who made the call: the user's line, after the part of torch that made the call for it."""
     frames = [frame for frame in call["frames"] if not _in_torch(frame, PLUMBING)]
     if not frames:
         name = call["thread_name"]
@@ -168,7 +168,7 @@ def _metadata(rank: int, kind: str, track: int, name: str) -> list[dict[str, Any
 
 
 def _call_events(calls: list[Call], rank: int) -> list[dict[str, Any]]:
-    """A call is one complete event. Calls of a group that overlap in time go to further tracks."""
+    """Each call is one complete event. Calls of a group that overlap in time get further tracks."""
     now_ns = time.time_ns()
     tracks: dict[str, list[tuple[int, int]]] = {}  # by group: (track, end of its last call)
     events: list[dict[str, Any]] = []

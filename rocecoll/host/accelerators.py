@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which accelerator a rank computes on, without asking or starting its runtime: so that it takes a NIC
-beside it, and gets ready to stage its tensors."""
+"""Which accelerator a rank computes on, found without starting the accelerator's runtime.
+
+The rank then takes a NIC near it and prepares to stage its tensors.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ NVIDIA = Path("/proc/driver/nvidia/gpus")
 
 
 def pci_address(visible: str | None, local_rank: int | None, listed: Path = NVIDIA) -> str:
-    """Of the GPU with the number of the local rank, as programs take it; empty: not known.
+    """The PCI address of the GPU numbered as the local rank, which programs use; empty: unknown.
 
-    `visible` is what CUDA_VISIBLE_DEVICES says; of GPUs that are alike CUDA has the order of PCI.
+    `visible` is the value of CUDA_VISIBLE_DEVICES. CUDA numbers GPUs of one model in PCI order.
     """
     try:
         gpus = sorted(entry.name for entry in listed.iterdir())
@@ -42,6 +44,6 @@ def in_use(torch: Any) -> str | None:
 
 
 def _numbers(visible: str) -> list[int]:
-    """None where the list has names (UUIDs, MIG devices) in it."""
+    """Empty if the list contains names (UUIDs, MIG devices)."""
     items = [item.strip() for item in visible.split(",")]
     return [int(item) for item in items] if all(item.isdigit() for item in items) else []

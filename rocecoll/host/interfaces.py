@@ -28,7 +28,7 @@ class Interface:
 
     @property
     def is_link_local(self) -> bool:
-        """An IPv6 address that means something only together with an interface of one host."""
+        """Whether it is an IPv6 address that is valid only together with an interface of this host."""
         return self.address.version == 6 and self.address.is_link_local
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Choice:
-    """The address that ranks on other hosts are to use, and why it is that one."""
+    """The address that ranks on other hosts use, and why it was chosen."""
 
     interface: Interface
     reason: str
@@ -74,7 +74,7 @@ class InterfaceFilter:
     excludes: bool = False
 
     def select(self, interfaces: Sequence[Interface]) -> list[Interface]:
-        """Those that may be used: what the first pattern with any match says, or all not excluded."""
+        """Those of the first pattern that matches any, or all that are not excluded."""
         if not self.patterns:
             return list(interfaces)
         if self.excludes:
@@ -130,7 +130,7 @@ def list_interfaces(family: str = "auto") -> list[Interface]:
 
 
 def fits(ifname: str) -> bool:
-    """An interface of this host that is up is one of those."""
+    """Whether any interface of this host that is up matches."""
     try:
         return bool(parse_filter(ifname).select(list_interfaces()))
     except ValueError:
@@ -162,7 +162,7 @@ def choose_address(
     interfaces: Sequence[Interface] | None = None,
     route: Callable[[str, str], IpAddress | None] = route_source,
 ) -> str:
-    """The numeric address that ranks on other hosts are to use: that of choose_interface()."""
+    """The numeric address that ranks on other hosts use: that of choose_interface()."""
     return choose_interface(ifname, family, meeting_point, interfaces, route).address
 
 
@@ -173,10 +173,10 @@ def choose_interface(
     interfaces: Sequence[Interface] | None = None,
     route: Callable[[str, str], IpAddress | None] = route_source,
 ) -> Choice:
-    """Whose address ranks on other hosts are to use.
+    """The interface whose address ranks on other hosts use.
 
-    The source of the route to the meeting point, else of the default route, else the first
-    interface; loopback only where there is nothing else. Ranks on this host always use loopback.
+    It is the source of the route to the meeting point, else of the default route, else the first
+    interface; loopback only if there is no other. Ranks on this host always use loopback.
     """
     if interfaces is None:
         interfaces = list_interfaces(family)

@@ -17,7 +17,7 @@ _DEVICES = Path("/sys/class/net")
 
 @dataclass(frozen=True)
 class LinkState:
-    """`up` with a carrier. `speed_mbit_s` is None where the driver does not tell."""
+    """`up` means up and with a carrier. `speed_mbit_s` is None if the driver does not report it."""
 
     up: bool
     mtu_bytes: int

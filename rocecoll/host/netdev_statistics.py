@@ -16,11 +16,11 @@ _NAME_BYTES = 32
 
 
 def read_statistics(name: str) -> dict[str, int]:
-    """Empty where there is no such interface, or its driver counts nothing of its own."""
+    """Empty if there is no such interface, or if its driver has no counters of its own."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         try:
             count = _count(any_socket, name)
-            # The kernel fills in as many as there are by then, whatever we have room for.
+            # The kernel fills in as many as exist by then, even beyond the room that we gave.
             room = 2 * count + 64
             strings = _ask(any_socket, name, struct.pack("III", _GSTRINGS, _SS_STATS, count), room)
             values = _ask(any_socket, name, struct.pack("II", _GSTATS, count), room)
@@ -39,7 +39,7 @@ def _count(any_socket: socket.socket, name: str) -> int:
 
 
 def _ask(any_socket: socket.socket, name: str, request: bytes, entries: int) -> bytes:
-    """The request with the answer in it and behind it. OSError where the driver has none."""
+    """The request, with the answer in it and after it. OSError if the driver has none."""
     buffer = ctypes.create_string_buffer(request, len(request) + entries * _NAME_BYTES)
     pointer = struct.pack("16sP16x", name.encode(), ctypes.addressof(buffer))
     fcntl.ioctl(any_socket, _SIOCETHTOOL, pointer)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NICs count that tells how well the network carries RoCE, and what it is a sign of.
+"""Counters of NICs that show how well the network carries RoCE, and what each is a sign of.
 
-The names are those of the drivers: mlx5, bnxt_re, ionic, irdma, mana and rxe. docs/roce.md has them by
-driver, and what to do.
+The names are those of the drivers: mlx5, bnxt_re, ionic, irdma, mana and rxe. docs/roce.md lists them
+by driver, and says what to do.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def nic_counters(infiniband: Path = INFINIBAND) -> dict[str, dict[str, int]]:
 
 
 def read_counters(port: Path) -> dict[str, int]:
-    """Those that are a sign of something, also where they are 0. `port` is its directory in sysfs."""
+    """The counters that are a sign of something, zeros included. `port` is its directory in sysfs."""
     statistics = read_statistics(netdev) if (netdev := netdev_of(port)) else {}
     entries = [*(port / "counters").glob("*"), *(port / "hw_counters").glob("*")]
     found = {entry.name: _value(entry) for entry in entries if entry.name in _SIGNS}
@@ -110,12 +110,12 @@ def read_counters(port: Path) -> dict[str, int]:
 
 
 def sign_of(name: str) -> Sign:
-    """Of a counter that read_counters() has."""
+    """What a counter of read_counters() is a sign of."""
     return _SIGNS.get(name) or _of_interface(name) or Sign.LOST
 
 
 def signs(counters: Mapping[str, int]) -> dict[Sign, dict[str, int]]:
-    """Whatever is not 0, by what it is a sign of."""
+    """The counters that are not 0, grouped by what they are a sign of."""
     grouped: dict[Sign, dict[str, int]] = {}
     for sign in Sign:
         if counted := {n: value for n, value in counters.items() if value and sign_of(n) is sign}:
@@ -137,7 +137,7 @@ def _of_interface(name: str) -> Sign | None:
 
 
 def netdev_of(port: Path) -> str:
-    """The network interface below the port; empty where the kernel does not tell."""
+    """The network interface below the port; empty if the kernel does not say."""
     for entry in sorted((port / "gid_attrs" / "ndevs").glob("*"), key=lambda path: int(path.name)):
         try:
             if name := entry.read_text().strip():
@@ -148,7 +148,7 @@ def netdev_of(port: Path) -> str:
 
 
 def _value(path: Path) -> int | None:
-    """None where the driver does not answer, or has no number there."""
+    """None if the driver does not answer, or answers with something other than a number."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many processors the ranks of this machine have: those they may run on, and what a container grants."""
+"""How many processors the ranks of this machine have: those they may run on, and a container's quota."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ ROOT = Path("/")
 
 
 def usable_cores() -> int:
-    """For all ranks of this machine together.
+    """How many cores all ranks of this machine together may use.
 
-    A rank that may use fewer than the process that started it was given them for itself (mpirun
-    and `srun --cpu-bind` pin each rank), and the others theirs.
+    A rank that may use fewer cores than its parent process has been pinned by mpirun or
+    `srun --cpu-bind`, and the other ranks have cores of their own: count the parent's.
     """
     own = os.sched_getaffinity(0)
     try:
         return max(len(own), len(os.sched_getaffinity(os.getppid())))
-    except OSError:  # it has ended, or is not to be seen from here
+    except OSError:  # the parent has ended, or is in another PID namespace
         return len(own)
 
 
 def granted(root: Path = ROOT) -> float | None:
-    """Of the control group, version 2 or 1; None: no limit, or none that can be read."""
+    """The processors that the control group (version 2 or 1) grants; None: no limit, or unreadable."""
     version_2 = root / "sys/fs/cgroup/cpu.max"
     version_1 = root / "sys/fs/cgroup/cpu"
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process tells of itself on logging.getLogger("rocecoll"), each thing once.
+"""What a process logs about itself on logging.getLogger("rocecoll"), each thing once.
 
-A forked child is another process.
+A forked child counts as another process.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ os.register_at_fork(after_in_child=_say_once.cache_clear)
 
 
 def tell_aliases(chosen: Iterable[str]) -> None:
-    """Which variables of other libraries are used; `chosen` are the options of a rocecoll.Options."""
+    """Logs which variables of other libraries are used; `chosen` are those of a rocecoll.Options."""
     for note in options.alias_notes(chosen):
         _say_once(logging.INFO if note.used else logging.WARNING, note.text)
 
 
 def tell_process(choice: Choice, carriers: str) -> None:
-    """What this process is made of, and where it is found."""
+    """Logs this process's versions, transport and address."""
     _say_once(
         logging.INFO,
         f"version {rocecoll.__version__}, torch {torch.__version__}, Python "

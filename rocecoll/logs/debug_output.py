@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROCECOLL_DEBUG: what logging.getLogger("rocecoll") is told shows, whether or not logging is set up.
+"""ROCECOLL_DEBUG: lines of logging.getLogger("rocecoll") appear whether or not logging is set up.
 
-A program that has handlers, there or at the root, gets the lines through those, whenever it adds
-them. Else they go to stderr, each with its host, process and rank. Without the option only warnings
-show, also where the root logger is set to INFO (as Ray Train does in its workers for its own sake),
-unless the program has set a level for this logger.
+A program that has handlers, on that logger or the root, gets the lines through them, whenever it adds
+them. Otherwise they go to stderr, each with its host, process and rank. Without the option only
+warnings appear, even if the root logger is set to INFO (Ray Train does so in its workers for its own
+lines), unless the program has set a level for this logger.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def _program_listens() -> bool:
 
 
 def configure(level: str | None, rank: int) -> None:
-    """As ROCECOLL_DEBUG says; with None logging prints warnings. A level that the program set stays."""
+    """Shows what ROCECOLL_DEBUG asks for; None: warnings only, which Python's logging prints.
+
+    A level that the program has set stays.
+    """
     _handler.rank = rank
     if level is None:
         return

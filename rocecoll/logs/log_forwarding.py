@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the core has to say besides errors goes to logging.getLogger("rocecoll").
+"""Warnings and notes of the core go to logging.getLogger("rocecoll").
 
-Warnings show on stderr without any set-up, which is what Python's logging does with them; notes at
-INFO level need a level for that logger, or ROCECOLL_DEBUG (debug_output.py).
+Warnings appear on stderr without any set-up, which is the default of Python's logging; notes at INFO
+level need a level for that logger, or ROCECOLL_DEBUG (debug_output.py).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def start() -> None:
     if _thread is None:
         from rocecoll import _core
 
-        # A daemon, as others are joined before functions of atexit run; stop() is one of those.
+        # A daemon: other threads are joined before the functions of atexit run, and stop() is one.
         _thread = threading.Thread(target=_forward, args=(_core,), name="rocecoll_log", daemon=True)
         _thread.start()
 
 
 def stop() -> None:
-    """Forwards what waits and ends the thread for good: none may be in C++ at interpreter end."""
+    """Forwards what is queued, then ends the thread: no thread may be in C++ when Python ends."""
     if _thread is not None:
         from rocecoll import _core
 
@@ -43,7 +43,7 @@ def stop() -> None:
 
 
 def forget() -> None:
-    """In a forked child, into which the thread did not come along."""
+    """For a forked child, which does not have the thread."""
     global _thread
     _thread = None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups that this process is making: for whom each waits is in the log, and told to `rocecoll status`."""
+"""Groups that this process is making: which ranks each waits for, for the log and `rocecoll status`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any
 from rocecoll import notes
 from rocecoll.rendezvous.records import list_ranks
 
-FIRST_WARNING_S = 10.0  # as of an operation that waits
-# Who is missing is asked at most so often: of so many ranks each asks the one Store.
+FIRST_WARNING_S = 10.0  # the same as for a waiting operation
+# How often to ask who is missing, at most: every rank of a group asks the same Store.
 LOOK_S = 1.0
 RANKS_ASKED_A_SECOND = 200
 
 
 @dataclass
 class Forming:
-    """Ranks are global ones."""
+    """A group that is being made. Ranks are global ranks."""
 
     name: str
     rank: int
@@ -33,11 +33,11 @@ class Forming:
     _next_warning_s: float = FIRST_WARNING_S
 
     def is_due(self, now: float) -> bool:
-        """Whether to find out who is missing, for miss()."""
+        """Whether it is time to find out who is missing and to call miss()."""
         return now - self.started >= self._next_look_s
 
     def miss(self, missing: Sequence[int], now: float) -> None:
-        """`missing`: places in `ranks`."""
+        """`missing` are indices into `ranks`."""
         waited_s = now - self.started
         self._next_look_s = waited_s + max(LOOK_S, len(self.ranks) / RANKS_ASKED_A_SECOND)
         self.missing = self.spell(missing)
@@ -64,7 +64,7 @@ class Forming:
 
 
 def _failures() -> list[str]:
-    """What is known of ranks that may never come."""
+    """The failures of existing groups, which may be why a rank never comes."""
     from rocecoll import _core
 
     return [
@@ -80,7 +80,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def forming(name: str, place: int, ranks: Sequence[int]) -> Iterator[Forming]:
-    """While it is made. `place` is this rank's place in `ranks`."""
+    """Lists the group while it is made. `place` is this rank's index in `ranks`."""
     one = Forming(name, ranks[place], ranks, time.monotonic())
     with _lock:
         _forming.append(one)
@@ -107,7 +107,7 @@ def snapshot() -> list[dict[str, Any]]:
 
 
 def forget() -> None:
-    """In a forked child, which makes none of them; the lock may be held in its copy."""
+    """For a forked child, which makes none of these groups. Its copy of the lock may be held."""
     global _lock
     _lock = threading.Lock()
     _forming.clear()

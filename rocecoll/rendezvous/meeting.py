@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ranks of a group tell each other where they are: one small record each, through the Store.
 
-Every rank sets one key, looks until all of them are there, and reads them in one batch. It looks by
-itself, as a wait of the Store's own hears no signal and has all the others wait. Unless something is
-wrong, the Store is never asked again.
+Every rank sets one key, polls until all keys are there, and reads them in one batch. It polls, as
+the Store's own wait cannot be interrupted by a signal and makes all other clients wait. If nothing
+goes wrong, the Store is not used again.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from rocecoll.rendezvous.records import (
     to_text,
 )
 
-# What a rank that gives up spends on the others at most: some may never come, and the Store may be
-# out of reach.
+# The most time that a rank that gives up spends on telling the others: some may never come, and the
+# Store may be unreachable.
 _LEAVE_LIMIT_S = 3.0
 _STORE_LIMIT_S = 5.0
 _LOOK_INTERVAL_S = 0.05
 _SHORTEST_LOOK_S = 0.0002
-_ANSWER_S = 0.0002  # in which the Store answers a question, with room for others
+_ANSWER_S = 0.0002  # the Store answers one question in less
 
 
 class Store(Protocol):
-    """What is used of torch.distributed.Store (a protocol, as this module is tested without it)."""
+    """The methods of torch.distributed.Store that are used (a protocol: tests have other stores)."""
 
     def set(self, key: str, value: str, /) -> None: ...
     def get(self, key: str, /) -> bytes: ...
@@ -57,7 +57,7 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class Meeting:
-    """What every rank knows afterwards. `key` is equal on all of them and never comes again."""
+    """What every rank knows afterwards. `key` is the same on all ranks and is never used again."""
 
     records: tuple[Record, ...]
     addresses: tuple[str, ...]  # by rank, as this rank reaches them
@@ -87,27 +87,28 @@ class _Turn:
         return [self.key(rank) for rank in range(self.ranks)]
 
     def stand_in(self, rank: int, failure: str) -> None:
-        """Nobody is to wait for this rank, nor for those that are missing and may never come."""
+        """Leaves `failure` for this rank and all missing ones, so that nobody waits for them."""
         self.store.set(self.key(rank), failure)
         for key in self.records:
             self.store.compare_set(key, "", failure)
 
     def leave(self, rank: int) -> None:
-        """Rank 0 waits until all know the verdict: the Store may end with its process."""
+        """On rank 0, waits until all ranks know the verdict: the Store may end with its process."""
         all_know = self.key("all_know")
         if self.store.add(self.key("knowing"), 1) == self.ranks:
             self.store.set(all_know, "")
         deadline = time.monotonic() + _LEAVE_LIMIT_S
-        # Looks, as torch warns of a wait() that reaches its limit.
+        # Polls, because torch logs a warning when a wait() reaches its timeout.
         while rank == 0 and not self.store.check([all_know]) and time.monotonic() < deadline:
             time.sleep(_LOOK_INTERVAL_S)
 
 
 def store_of_members(group: Any) -> Any:
-    """Of torch's _DistributedBackendOptions. Groups of other ranks may have the same name, and so the same Store.
+    """The part of the Store that belongs to the members of a group (torch's _DistributedBackendOptions).
 
-    From torch 2.14 on a name is the number of groups that a rank has made, which differs between
-    ranks after new_group(use_local_synchronization=True).
+    Groups of different ranks may have the same name, and so the same Store: from torch 2.14 on the name
+    is the number of groups that a rank has made, which differs between ranks after
+    new_group(use_local_synchronization=True).
     """
     from torch._C._distributed_c10d import PrefixStore
 
@@ -125,7 +126,7 @@ def meet(
     timeout: timedelta,
     global_ranks: Sequence[int] = (),
 ) -> Meeting:
-    """Exchanges records, waiting for the others at most `timeout`. `global_ranks`: of the members."""
+    """Exchanges records; waits up to `timeout` for the others. `global_ranks`: of the members."""
     turn = _Turn.next(store, own.rank, own.ranks)
     store.set(turn.key(own.rank), to_text(own))
     try:
@@ -133,7 +134,7 @@ def meet(
             values = _values(turn, group, timeout)
     except Exception:
         raise
-    except BaseException as ended:  # by the handler of a signal: nobody is to wait for this rank
+    except BaseException as ended:  # raised by a signal handler: nobody should wait for this rank
         failure = make_failure(own.rank, RuntimeError(f"its wait ended by {type(ended).__name__}"))
         _briefly(lambda: turn.stand_in(own.rank, to_text(failure)))
         raise
@@ -162,9 +163,9 @@ def met(
 
 
 def tell_failure(store: Store, rank: int, ranks: int, error: Exception) -> None:
-    """Instead of meet(), by a rank that could not start: nobody is to wait for it.
+    """Called in place of meet() by a rank that could not start, so that nobody waits for it.
 
-    Nor for others, who may never come once it has ended: it stands in for those that are missing.
+    It also leaves its failure for all missing ranks, which may never come once it has ended.
     """
     told = to_text(make_failure(rank, error))
 
@@ -177,9 +178,9 @@ def tell_failure(store: Store, rank: int, ranks: int, error: Exception) -> None:
 
 
 def _briefly(action: Callable[[], None]) -> None:
-    """Does what a rank owes the others before its own error, but does not wait long for the Store.
+    """Informs the others before this rank raises its own error, without waiting long for the Store.
 
-    What goes wrong with it is of less interest than that error.
+    Errors of `action` are dropped: the rank's own error matters more.
     """
 
     def attempt() -> None:
@@ -211,7 +212,7 @@ def wait_until_come(store: Store, group: Forming, timeout: timedelta) -> None:
 
 
 def _values(turn: _Turn, group: Forming, timeout: timedelta) -> list[bytes]:
-    """What all ranks have left."""
+    """What all ranks have written, once all have."""
     store, keys = turn.store, turn.records
     with _of_store(group):
         _wait_for(store, keys, group, timeout)
@@ -222,7 +223,7 @@ def _values(turn: _Turn, group: Forming, timeout: timedelta) -> list[bytes]:
 
 @contextmanager
 def _of_store(group: Forming) -> Iterator[None]:
-    """What the Store raises is raised as that it is lost."""
+    """Turns an error of the Store into one that says that the Store is lost."""
     try:
         yield
     except RendezvousError:
@@ -236,7 +237,7 @@ def _of_store(group: Forming) -> Iterator[None]:
 
 
 def _wait_for(store: Store, keys: list[str], group: Forming, timeout: timedelta) -> None:
-    """Until all keys are there, one of each rank."""
+    """Returns when all keys exist, one for each rank."""
     known = 0
     while (known := _count_come(store, keys, known)) < len(keys):
         now = time.monotonic()
@@ -254,18 +255,18 @@ def _wait_for(store: Store, keys: list[str], group: Forming, timeout: timedelta)
 
 
 def _look_interval_s(waited_s: float, ranks: int) -> float:
-    """An eighth of what the wait has taken, so that looking makes it hardly longer.
+    """An eighth of the time waited so far, so that polling hardly lengthens the wait.
 
-    At least what lets the Store answer all ranks, which look alike.
+    At least the time that the Store needs to answer all ranks, which poll at the same rate.
     """
     longest_s = max(_LOOK_INTERVAL_S, ranks * _ANSWER_S)
     return min(max(_SHORTEST_LOOK_S, ranks * _ANSWER_S / 8, waited_s / 8), longest_s)
 
 
 def _count_come(store: Store, keys: list[str], come: int) -> int:
-    """How many of the first keys are there, of which `come` are known to be.
+    """How many keys exist before the first missing one; the first `come` are known to exist.
 
-    While one is missing that is a question about that one alone, however many there are.
+    While the same key is missing, this asks about that one alone, however many keys there are.
     """
     step, grows = 1, True
     while step > 0 and come < len(keys):
@@ -278,7 +279,7 @@ def _count_come(store: Store, keys: list[str], come: int) -> int:
 
 
 def _missing(store: Store, keys: list[str], first: int) -> list[int]:
-    """Which are not there, by halves: most of them are, or few ranks ask."""
+    """The indices of missing keys, by bisection: either few are missing, or few ranks ask."""
     parts, missing = [(first, len(keys))], []
     while parts:
         begin, end = parts.pop()
@@ -293,7 +294,7 @@ def _missing(store: Store, keys: list[str], first: int) -> list[int]:
 
 
 def _fitting(values: Sequence[bytes], group_name: str) -> tuple[Record, ...]:
-    """The records, if all ranks left one."""
+    """The records; RendezvousError if any rank has left a failure instead."""
     told = [from_text(value, rank) for rank, value in enumerate(values)]
     failures = {one.rank: one for one in told if isinstance(one, Failure)}
     if failures:
@@ -325,14 +326,14 @@ def local_addresses() -> frozenset[IpAddress]:
 
 
 def _on_this_host(own: Record, peer: Record) -> bool:
-    """Whoever has this host's id, and an address of this host: a clone has another one."""
+    """Whether `peer` has this host's id and one of its addresses; a clone has other addresses."""
     if peer.host_id != own.host_id:
         return False
     return peer.host == own.host or peer.host in local_addresses()
 
 
 def _reach(own: Record, peer: Record) -> str:
-    """Ranks on one host use loopback, which works whatever firewalls stand on its interfaces."""
+    """The peer's address; loopback for ranks on this host, which works despite firewalls."""
     if not _on_this_host(own, peer):
         return peer.address
     loopback = "127.0.0.1" if peer.host.version == 4 else "[::1]"

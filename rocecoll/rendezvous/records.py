@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each rank of a group tells the others of itself, and whether it all fits together.
+"""What each rank of a group tells the others about itself, and whether all of it fits together.
 
 All ranks judge the same records by the same rules, so they come to the same verdict.
 """
@@ -78,7 +78,7 @@ class Failure:
 
 @functools.cache
 def network_id() -> str:
-    """Equal for two processes in one network namespace: an address means the same to both."""
+    """Equal for two processes of one network namespace, to which an address means the same."""
     facts = []
     for source in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
         path = Path(source)
@@ -95,7 +95,7 @@ def network_id() -> str:
 def host_id() -> str:
     """Equal for two processes if they reach each other over loopback.
 
-    Clones of a running virtual machine have it in common, too.
+    Clones of a running virtual machine share it, too.
     """
     return _digest([socket.gethostname(), network_id()])
 
@@ -146,7 +146,7 @@ def to_text(told: Record | Failure) -> str:
 
 
 def from_text(value: bytes, rank: int) -> Record | Failure:
-    """Raises RendezvousError for what no rank of this version tells."""
+    """Raises RendezvousError for text that no rank of this version writes."""
     try:
         fields: dict[str, Any] = json.loads(value)
         if fields["protocol"] != PROTOCOL:
@@ -217,7 +217,7 @@ def _who(records: Sequence[Record]) -> str:
 
 
 def _check_hosts(records: Sequence[Record], prefix: str) -> None:
-    """Every rank can be reached from every other host, as far as addresses can tell."""
+    """Raises RendezvousError if addresses show that a rank cannot be reached from another host."""
     hosts = {record.host_id: record for record in reversed(records)}  # its lowest rank
     if len(hosts) == 1:
         return
@@ -245,13 +245,13 @@ def _check_hosts(records: Sequence[Record], prefix: str) -> None:
 
 
 def roce_ranks(records: Sequence[Record], share_memory: bool) -> list[bool]:
-    """By rank: it has RoCE, and there is another that has it, too, and shares no memory with it."""
+    """By rank: whether it has RoCE, and so has another rank with which it shares no memory."""
     hosts = {_place(record, share_memory) for record in records if record.roce_port}
     return [bool(record.roce_port) and len(hosts) > 1 for record in records]
 
 
 def roce_summary(records: Sequence[Record], share_memory: bool) -> str:
-    """How many pairs of ranks may use RoCE, and who has none and why; nothing where nobody has."""
+    """How many pairs of ranks may use RoCE, and which ranks have none and why; empty if none has."""
     usable = roce_ranks(records, share_memory)
     if not any(usable):
         return ""
@@ -269,12 +269,12 @@ def roce_summary(records: Sequence[Record], share_memory: bool) -> str:
 
 
 def _place(record: Record, share_memory: bool) -> str:
-    """Ranks with different ones talk over the network."""
+    """Ranks with different places talk over the network."""
     return record.host_id if share_memory else record.nonce
 
 
 def _pairs(records: Sequence[Record], share_memory: bool) -> int:
-    """Of ranks that talk over the network."""
+    """How many pairs of ranks talk over the network."""
     together = Counter(_place(record, share_memory) for record in records)
     return (len(records) ** 2 - sum(count**2 for count in together.values())) // 2
 
@@ -286,7 +286,7 @@ def list_ranks(ranks: Sequence[int]) -> str:
 
 
 def spans(ranks: Iterable[int]) -> str:
-    """Ranks in order: 0-3 5 8-9, the first so many spans."""
+    """Ranks in order, such as 0-3 5 8-9; at most the first SHOWN spans."""
     found: list[list[int]] = []
     for rank in ranks:
         if found and found[-1][1] == rank - 1:
