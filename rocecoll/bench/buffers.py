@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tensors of a case on one rank, known numbers for them, and what must come out."""
+"""The tensors of a case on one rank, known numbers to fill them with, and the expected result."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import torch
 from rocecoll.bench.operations import Case, Operation, Place, Reduction
 
 ROOT = 0
-# Rank r has PATTERN[(r + i) % 3] at i: small numbers, whose sums are exact in every type, and of which
-# none stands where its neighbour belongs.
+# Rank r has PATTERN[(r + i) % 3] at i: small numbers, whose sums are exact in every type, and each of
+# which differs from its neighbours, so that a shifted result is noticed.
 PATTERN = (1, 2, 3)
 
 
 def values(rank: int, first: int, count: int, data_type: torch.dtype) -> torch.Tensor:
-    """Those of `rank` from element `first` on."""
+    """The numbers of `rank` from element `first` on."""
     pattern = torch.tensor(PATTERN, dtype=data_type)
     turned = pattern.roll(-((rank + first) % len(PATTERN)))
     return turned.repeat(count // len(PATTERN) + 1)[:count]
 
 
 def reduced(case: Case, ranks: int, first: int, count: int, data_type: torch.dtype) -> torch.Tensor:
-    """Of all ranks; it repeats as the numbers do."""
+    """The reduction over all ranks; it repeats as the numbers do."""
     wide = torch.float64 if data_type.is_floating_point else torch.int64
     pattern = torch.stack([values(rank, first, len(PATTERN), wide) for rank in range(ranks)])
     if case.reduction is Reduction.min:
@@ -39,7 +39,7 @@ def reduced(case: Case, ranks: int, first: int, count: int, data_type: torch.dty
 
 
 class Buffers:
-    """`input` and `output` share memory in place. Who neither gives nor gets has an empty one."""
+    """`input` and `output` are the same memory in place. A rank that has none of either has it empty."""
 
     def __init__(self, case: Case, rank: int, ranks: int) -> None:
         self.case, self.rank, self.ranks = case, rank, ranks
@@ -67,11 +67,11 @@ class Buffers:
         return torch.zeros(count, dtype=self.type)
 
     def blocks(self, whole: torch.Tensor) -> list[torch.Tensor] | None:
-        """For calls that want a list where there is something, and nothing elsewhere."""
+        """For calls that take a list on ranks that have something, and None on the others."""
         return list(torch.split(whole, self.block)) if len(whole) else None
 
     def clear(self) -> None:
-        """Repeated reductions of zeros stay zero."""
+        """Fills in zeros: repeated reductions of them stay zero."""
         self.input.zero_()
         self.output.zero_()
 
@@ -100,12 +100,12 @@ class Buffers:
         return torch.cat(parts)[: len(self.output)]
 
     def wrong(self) -> int:
-        """Elements that are not what they should be, after `fill` and one call."""
+        """How many elements are wrong after `fill` and one call."""
         if self.case.operation is Operation.reduce and self.rank != ROOT:
-            return 0  # what others have then is nobody's business
+            return 0  # the result on the other ranks is not specified
         expected = self.expected()
         if self.case.reduction is Reduction.avg and self.type.is_floating_point:
-            # Who divides before it adds rounds more than once.
+            # A peer that divides before it adds rounds more than once.
             tolerance = 4 * self.ranks * torch.finfo(self.type).eps
             right = torch.isclose(self.output, expected, rtol=tolerance, atol=0)
             return int(len(right) - right.sum())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts ranks on this host, and follows them, these or others, until they end."""
+"""Starts ranks on this host, and follows these or other processes until they end."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rocecoll.bench.report import Collector, Reader
 SILENCE_LIMIT_S = 900.0  # from one line of the report to the next
 ENDING_LIMIT_S = 10.0
 LOOK_S = 0.1
-# How a rank ends that cannot go on without another one, whose end is the one to tell.
+# The exit status of a rank that stopped because another one ended; that one's end is what to report.
 LOST_OTHERS = 3
 
-# A rank imports from where this process does; with -m it would begin in the current directory.
+# A rank imports rocecoll from where this process does; -m would search the current directory first.
 PROGRAM = """import runpy, sys
 sys.path[:] = {path!r}
 runpy.run_module("rocecoll.bench.rank", run_name="__main__", alter_sys=True)
@@ -44,7 +44,7 @@ def free_port() -> int:
 
 
 def variables(ranks: int) -> dict[str, str]:
-    """What all ranks of this host have in common."""
+    """The environment that all ranks of this host have in common."""
     return environment.inherited_variables() | {
         "OMP_NUM_THREADS": "1",
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # or the store complains that hosts have no names
@@ -64,22 +64,22 @@ def start(plan: Plan, ranks: int, report: Path) -> Processes:
     job = json.dumps({"plan": plan.json(), "report": str(report)})
     program = [sys.executable, "-c", PROGRAM.format(path=sys.path), job]
     return [
-        # In a session of its own: Ctrl-C is for the program that follows it.
+        # In a session of its own, so that Ctrl-C reaches only the program that follows it.
         subprocess.Popen(program, env=shared | place(rank), start_new_session=True)
         for rank in range(ranks)
     ]
 
 
 def end_in_order() -> None:
-    """Has this process end its ranks, too, when it is told to end."""
+    """Makes this process end its ranks, too, when a signal tells it to end."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda got, _: sys.exit(128 + got))
 
 
 @contextmanager
 def signals_later() -> Iterator[None]:
-    """What tells this process to end does so after the block: a rank that has been started, and is in
-    no variable yet, would run on."""
+    """Delays signals that end this process until after the block: a rank that has been started and is
+    in no variable yet would run on."""
     came: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     handlers = {
@@ -102,7 +102,7 @@ def measure(start_ranks: Callable[[Path], Processes], collector: Collector) -> N
 
 
 def follow(start_ranks: Callable[[], Processes], reader: Reader, collector: Collector) -> None:
-    """Until all ranks have succeeded or one has failed; none runs on afterwards."""
+    """Waits until all ranks have succeeded or one has failed; no rank runs on afterwards."""
     ranks: Processes = []
     heard = time.monotonic()
     try:
@@ -125,7 +125,7 @@ def follow(start_ranks: Callable[[], Processes], reader: Reader, collector: Coll
 
 
 def cause(ended: Sequence[int | None]) -> str:
-    """Which rank failed first: whoever is killed says nothing, and others fail of it at once."""
+    """The rank that failed first: a killed rank says nothing, and others fail at once because of it."""
     failed = [(status, rank) for rank, status in enumerate(ended) if status]
     status, rank = min(failed, key=lambda one: (one[0] > 0, one[0] == LOST_OTHERS, one[1]))
     if status < 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures of a run depend on, so that a reader can tell and repeat it; which core a rank is on."""
+"""What the figures of a run depend on, so that readers can judge and repeat it; the core of a rank."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ UNKNOWN = "unknown"
 
 
 def stay_on_a_core(rank: int, thread: int = 0) -> None:
-    """The calling thread, or that one: where it goes by itself is the scheduler's choice, no peer's merit."""
+    """Pins the calling thread or `thread`: otherwise the scheduler's choice would affect the figures."""
     cores = sorted(os.sched_getaffinity(thread))
     os.sched_setaffinity(thread, {cores[rank % len(cores)]})
 
 
 def line_of(path: str, name: str) -> str:
-    """The value in a file of /proc, of the first line with that name."""
+    """The value of the first line with that name in a file of /proc."""
     for line in text_of(path).splitlines():
         key, _, value = line.partition(":")
         if key.strip() == name:

@@ -11,7 +11,7 @@ all that is scattered. With n ranks and a time t
             (n - 1) / n     reduce_scatter, all_gather, all_to_all, gather, scatter
             1               broadcast, reduce, send_recv
 
-busbw is comparable with what a link carries, whatever n is.
+busbw can be compared with the bandwidth of a link, whatever n is.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ OF_BLOCKS = (  # a block for each rank
     Operation.gather,
     Operation.scatter,
 )
-# The first is what a program has without asking. torch.distributed knows no all_reduce out of place:
-# there it is a copy, and then the call, as in torch's functional collectives.
+# The first is the default. torch.distributed has no all_reduce out of place: there it is a copy, and
+# then the call, as in torch's functional collectives.
 PLACES = {
     Operation.all_reduce: (Place.in_place, Place.out_of_place),
     Operation.reduce: (Place.in_place,),
@@ -125,7 +125,7 @@ class Case:
         return max(1, self.size_bytes // self.data_type.bytes // ranks)
 
     def elements(self, ranks: int) -> int:
-        """Of the whole vector."""
+        """The bytes of the whole vector."""
         if self.operation is Operation.barrier:
             return 0
         if self.operation in OF_BLOCKS:
@@ -133,7 +133,7 @@ class Case:
         return max(1, self.size_bytes // self.data_type.bytes)
 
     def bytes(self, ranks: int) -> int:
-        """What is really moved: whole elements, and blocks that are equal."""
+        """The bytes that are really moved: of whole elements, in blocks of equal size."""
         return self.elements(ranks) * self.data_type.bytes
 
     @property
@@ -152,7 +152,7 @@ def cases(
     places: Sequence[Place] | None,
     after_ms: Sequence[float] = (0.0,),
 ) -> list[Case]:
-    """All combinations, each once; a place that an operation has not is left out."""
+    """All combinations, each once, without places that an operation does not have."""
     found = [
         Case(operation, size_bytes, data_type, reduction, place, pause)
         for pause in after_ms

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is measured. All peers of a run live in the same processes and take turns there."""
+"""The peers: the libraries that are measured. All peers of a run take turns in the same processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REDUCTIONS = {
 
 
 def missing(names: Iterable[str]) -> str:
-    """What to say of backends that this torch does not have, if there are any."""
+    """A message about backends that this torch does not have; empty if it has all."""
     found = [name for name in names if not dist.is_backend_available(name)]
     known = ", ".join(
         name
@@ -44,16 +44,16 @@ class Peer(Protocol):
     def supports(self, case: Case) -> bool: ...
 
     def open(self) -> None:
-        """All ranks together, before each case; whatever is still good is kept."""
+        """Called by all ranks together before each case; keeps what still works."""
 
     def call(self, buffers: Buffers) -> Callable[[], None]:
-        """What is timed, with everything looked up beforehand."""
+        """The call that is timed; everything is looked up beforehand."""
 
     def drop(self) -> None:
-        """After a failure: what is there is of no use any more."""
+        """Called after a failure: what exists cannot be used any more."""
 
     def close(self) -> None:
-        """At the end of the run."""
+        """Called at the end of the run."""
 
 
 class TorchPeer:
@@ -84,7 +84,7 @@ class TorchPeer:
         self.group = None
 
     def close(self) -> None:
-        pass  # a group that has given up would be waited for
+        pass  # destroying it would wait for a group that has given up
 
     def call(self, buffers: Buffers) -> Callable[[], None]:
         group, mine, result = self.group, buffers.input, buffers.output

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is to be measured, against whom, and for how long."""
+"""What to measure, against which peers, and for how long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Self = TypeVar("Self", bound="Plan")
 
 @dataclass(frozen=True)
 class Plan:
-    """A round is there and back through all peers, so that each has two blocks in it."""
+    """A round goes through all peers and back, so that each has two blocks in it."""
 
     cases: list[Case]
     peers: list[str]  # besides rocecoll
@@ -22,7 +22,7 @@ class Plan:
     block_s: float
 
     def on_ranks(self: Self, ranks: int) -> Self:
-        """Without what so many ranks cannot do."""
+        """The plan without cases that this number of ranks cannot run."""
         possible = [case for case in self.cases if ranks > 1 or case.operation not in TO_OTHERS]
         return replace(self, cases=possible)
 

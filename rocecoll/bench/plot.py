@@ -33,11 +33,11 @@ SETTINGS: Any = {
 
 
 class PlotError(Exception):
-    """There is nothing to draw with."""
+    """matplotlib is missing."""
 
 
 def require(path: Path, cases: Iterable[Case]) -> None:
-    """To be asked before anything is measured."""
+    """Raises if nothing can be drawn; call it before measuring."""
     if importlib.util.find_spec("matplotlib") is None:
         raise PlotError("pictures need matplotlib, which is not installed: pip install matplotlib")
     from matplotlib.figure import Figure
@@ -81,7 +81,7 @@ def draw_curves(latency: Any, bandwidth: Any, rows: list[Row]) -> None:
 
 
 def draw(rows: Iterable[Row], path: Path) -> None:
-    """As SVG or whatever the suffix says."""
+    """Writes the picture as SVG, or in the format of the file's suffix."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -39,7 +39,7 @@ def own_rank() -> int:
 
 
 def join(interface: str | None = None) -> None:
-    """All ranks meet in a group of gloo, on this interface if it is not to choose itself."""
+    """All ranks meet in a group of gloo, on this interface unless gloo is to choose one."""
     torch.set_num_threads(1)
     with environment.gloo_interface(interface):
         rocecoll.init("gloo", timeout=timedelta(seconds=AGREEMENT_LIMIT_S))
@@ -70,7 +70,7 @@ def introduce(plan: Plan, problem: str) -> int:
 
 
 def ways() -> list[str]:
-    """Over which rocecoll's ranks sent to each other in the end."""
+    """The paths over which rocecoll's ranks sent to each other at the end."""
     taken = {row["path"] for row in rocecoll.peer_stats() if row["in_use"]}
     return sorted(set().union(*told_by_all(sorted(taken))))
 
@@ -131,7 +131,7 @@ def run(body: Callable[[], int]) -> NoReturn:
 
 
 def teller(report: Path) -> Callable[[Line], None]:
-    """Rank 0 alone writes."""
+    """Only rank 0 writes."""
     return Writer(report).write if dist.get_rank() == 0 else lambda line: None
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rank 0 tells while it measures, line by line, and the rows that come of it.
+"""What rank 0 reports while it measures, line by line, and the rows made of these lines.
 
-A line is of one block, of the elements of a case that were wrong, or of the ways that rocecoll took.
+A line is about one block, about wrong elements of a case, or about the paths that rocecoll used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Reader:
 
 
 def block_of(line: Line) -> Block:
-    """There may be millions of times."""
+    """The block of a line. Its times become an array, as there may be millions of them."""
     block = Block(**line)
     block.times_us = array("d", block.times_us)
     return block

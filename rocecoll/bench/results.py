@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comes of the blocks that the ranks have timed: figures of each peer, and how they compare."""
+"""Results of the blocks that the ranks have timed: figures of each peer, and how they compare."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rocecoll.bench.operations import Case, bus_factor
 from rocecoll.bench.plan import OURS
 
 HOST, HOST_UDP, HOSTS = "host", "host:udp", "hosts"
-IN_WORDS = {HOST: "", HOST_UDP: "over UDP", HOSTS: ""}  # other networks have names that say it
+IN_WORDS = {HOST: "", HOST_UDP: "over UDP", HOSTS: ""}  # names of other networks say what they are
 
 
 @dataclass
@@ -23,10 +23,10 @@ class Block:
     """
 
     times_us: Sequence[float] = ()  # of each operation
-    seconds: float = 0.0  # of all of them, and of what was given up
+    seconds: float = 0.0  # of all of them, including one that was given up
     cpu_s: float = 0.0
     gave_up: bool = False
-    packets: int = 0  # of any program, on their way to where the network drops
+    packets: int = 0  # packets of all programs that reach the place where the network drops some
     dropped: int = 0
     sent: int = 0  # rocecoll's
     retransmitted: int = 0
@@ -47,9 +47,9 @@ def part(some: float, whole: float) -> float:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of all blocks of a peer. Whoever gave up was slower yet: times are lower bounds, rates upper ones.
+    """The figures of all blocks of a peer. If it gave up, times are lower bounds and rates upper ones.
 
-    Bandwidths are of all bytes in all the time, so they count the tail; p50 does not.
+    Bandwidths are of all bytes in the whole time, so they include the tail, which p50 does not.
     """
 
     p50_us: float
@@ -74,7 +74,7 @@ def median_of(values: Iterable[float | None]) -> float | None:
 
 
 def all_times_us(blocks: list[Block]) -> list[float]:
-    """One that was given up counts as one that had just ended."""
+    """An operation that was given up counts as if it had ended at that moment."""
     ended = [time for block in blocks for time in block.times_us]
     given_up = [block.seconds * 1e6 - sum(block.times_us) for block in blocks if block.gave_up]
     return ended + given_up
@@ -105,7 +105,7 @@ def figures(blocks: list[Block], case: Case, ranks: int) -> Figures:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A peer's time over rocecoll's: of the medians, and the range over the rounds."""
+    """A peer's time over rocecoll's: the ratio of the medians, and its range over the rounds."""
 
     of_medians: float
     least: float
@@ -113,7 +113,7 @@ class Ratio:
 
 
 def where(network: str, ranks: int, hosts: int, beside: str = "", after_ms: float = 0) -> str:
-    """In words."""
+    """The result in words."""
     if ranks == 1:
         return "1 rank"
     on_each, odd = divmod(ranks, hosts)
@@ -128,7 +128,7 @@ def where(network: str, ranks: int, hosts: int, beside: str = "", after_ms: floa
 
 @dataclass
 class Row:
-    """A case on a network, by all peers that can do it. Two blocks of each peer are a round."""
+    """A case on a network, with all peers that can run it. A round has two blocks of each peer."""
 
     network: str
     ranks: int
@@ -136,7 +136,7 @@ class Row:
     blocks: dict[str, list[Block]] = field(default_factory=dict)
     wrong: dict[str, int] = field(default_factory=dict)  # elements, of all ranks
     hosts: int = 1
-    beside: str = ""  # the only peer, where others have had other processes there
+    beside: str = ""  # the only peer in these processes; others had processes of their own
 
     @property
     def where(self) -> str:
@@ -161,7 +161,7 @@ class Row:
         return Ratio(self.median_us(peer) / self.median_us(OURS), min(rounds), max(rounds))
 
     def json(self) -> dict[str, Any]:
-        """For --json and --output. Of the blocks their medians are kept."""
+        """For --json and --output. Of each block only the median is kept."""
         peers = {
             peer: {
                 **asdict(self.figures(peer)),

@@ -11,7 +11,7 @@ TEXT = re.compile(r"(\d+)([KMG]?)(?:i?B)?", re.IGNORECASE)
 
 
 def parse(text: str) -> int:
-    """8, 64K, 16M, 1G; a B or iB behind it changes nothing."""
+    """8, 64K, 16M, 1G; a B or iB after it changes nothing."""
     match = TEXT.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no size: a number, and K, M or G behind it")

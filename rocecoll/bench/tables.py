@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures as tables of 80 columns, one for what differs in size alone; and how numbers are told."""
+"""The figures as tables of 80 columns, one for rows that differ only in size; and formats of numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def percent(share: float) -> str:
 
 
 def bounded(figures: Figures, sign: str, text: str) -> str:
-    """Whoever gave up would have taken longer."""
+    """Marks a bound: a peer that gave up would have taken longer."""
     return f"{sign} {text}" if figures.gave_up else text
 
 
@@ -42,7 +42,7 @@ def hundredths(value: float) -> str:
 
 
 def ratio_texts(row: Row, peer: str, text: Callable[[float], str] = hundredths) -> list[str]:
-    """A ratio to a lower bound is at least so large; nothing is known of one of a lower bound."""
+    """A peer's lower bound makes the ratio one, too; with one of rocecoll's nothing is known."""
     if peer == OURS:
         return ["", ""]
     if row.figures(OURS).gave_up:
@@ -53,7 +53,7 @@ def ratio_texts(row: Row, peer: str, text: Callable[[float], str] = hundredths) 
 
 
 def figure_texts(row: Row, peer: str) -> list[str]:
-    """Times and bandwidths. The tail of few calls is p95: a block has room for few after computing."""
+    """Times and bandwidths. With few calls the tail is p95: a block that also computes has few."""
     figures = row.figures(peer)
     tail_us = figures.p95_us if row.case.after_ms else figures.p99_us
     return [
@@ -65,7 +65,7 @@ def figure_texts(row: Row, peer: str) -> list[str]:
 
 
 def heading(row: Row) -> str:
-    """Of the rows that differ from this one in size alone."""
+    """The heading of the rows that differ from this one only in size."""
     name = row.case.operation.value
     if row.case.operation is Operation.barrier:
         return name
@@ -81,7 +81,7 @@ def lines(row: Row) -> Iterator[list[str]]:
 
 
 def tables(rows: Iterable[Row]) -> Iterator[tuple[str, Table]]:
-    """Each with its heading."""
+    """All tables, each with its heading."""
     for title, some in groupby(rows, heading):
         made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False)
         for column in COLUMNS:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one rank does of a case: takes blocks of all peers in turn.
+"""One rank's part of a case: it takes blocks of all peers in turn.
 
-A round goes A B C C B A, so that a machine that grows slower or busier hurts all alike. A block ends
-after a time, not after a number of operations: TCP may all but stand still when packets are lost. The
-ranks agree on everything over a group of gloo that is nobody's peer, on a network without loss.
+A round goes A B C C B A, so that a machine that becomes slower or busier affects all alike. A block ends
+after a time, not after a number of operations: TCP may nearly stop when packets are lost. The ranks
+agree on everything over a group of gloo that is not measured, on a network without loss.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from rocecoll.bench.plan import OURS, Plan
 from rocecoll.bench.report import Line
 from rocecoll.bench.results import Block
 
-BATCHES = 4  # about so many in a block; the ranks agree after each
-GROWTH = 8  # at most so many times as many operations as in the batch before
+BATCHES = 4  # about this many in a block; the ranks agree after each
+GROWTH = 8  # a batch has at most this many times the operations of the one before
 MOST_OPERATIONS = 2000  # in a batch
 
 
@@ -37,7 +37,7 @@ class LostError(Exception):
 
 
 def by_rank(mine: torch.Tensor) -> list[Any]:
-    """The numbers of every rank; all have as many."""
+    """The numbers of every rank; all ranks give equally many."""
     everybody = mine.new_empty(dist.get_world_size() * len(mine))
     try:
         dist.all_gather_single(everybody, mine)
@@ -48,12 +48,12 @@ def by_rank(mine: torch.Tensor) -> list[Any]:
 
 
 def gathered(*mine: float) -> list[list[float]]:
-    """What every rank has to say; they also start together afterwards."""
+    """The text of every rank. Afterwards the ranks start together."""
     return by_rank(torch.tensor(mine or (0.0,), dtype=torch.float64))
 
 
 def told_by_all(mine: Any) -> list[Any]:
-    """What JSON can say of each rank. torch's own call for objects needs numpy, which it runs without."""
+    """A JSON value of each rank. torch's own call for objects needs numpy, which may be missing."""
     text = json.dumps(mine).encode()
     longest = int(max(length for [length] in gathered(len(text))))
     padded = torch.tensor(list(text.ljust(longest)), dtype=torch.uint8)
@@ -73,14 +73,16 @@ def total(*mine: float) -> list[float]:
 
 
 def processor_s() -> float:
-    """User and system, of all threads."""
+    """User and system time of all threads."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def wait_us(called: Sequence[float], complete: Sequence[float], apart: bool) -> float:
-    """Of the slowest rank. Those that have computed before call `apart`: what is waited for then begins with
-    the last call. All ranks are on this host, which has one such clock.
+    """Times of the slowest rank.
+
+    Ranks that compute first call `apart`: an operation then begins with the last rank's call. All ranks
+    are on this host and so have the same clock.
     """
     if apart:
         return round((max(complete) - max(called)) * 1e6, 2)
@@ -88,7 +90,7 @@ def wait_us(called: Sequence[float], complete: Sequence[float], apart: bool) -> 
 
 
 class Contender:
-    """A peer at one case. The first operation that fails ends its part in it."""
+    """A peer in one case. The first operation that fails ends its part in it."""
 
     def __init__(self, peer: Peer, buffers: Buffers, block_s: float) -> None:
         self.peer, self.buffers, self.block_s = peer, buffers, block_s
@@ -106,7 +108,7 @@ class Contender:
         self.verify()
 
     def verify(self) -> None:
-        """Outside of what is timed: once on known numbers, and all that was produced is compared."""
+        """Outside the timed part: one call on known numbers; the whole result is compared."""
         self.buffers.fill()
         self.run()
         if self.peer.moves_data:
@@ -125,7 +127,7 @@ class Contender:
         return total(float(not self.succeeds(action))) == [0]
 
     def warm_up(self) -> None:
-        """Until a batch is as long as it is meant to be."""
+        """Runs batches until one takes as long as it should."""
         discarded, before = Block(), 0
         while not self.gave_up and self.count > before:
             before = self.count
@@ -133,7 +135,7 @@ class Contender:
 
     def block(self) -> Block:
         block = Block(gave_up=self.gave_up)
-        if self.gave_up:  # it has not done one operation meanwhile
+        if self.gave_up:  # it has not finished a single operation in this time
             block.seconds = GIVE_UP_S
         while not self.gave_up and block.seconds < self.block_s:
             self.batch(block)
@@ -167,7 +169,7 @@ class Contender:
         self.count = max(1, min(GROWTH * count, wanted, MOST_OPERATIONS))
 
     def finish(self) -> int:
-        """Elements that were wrong, of all ranks."""
+        """How many elements were wrong on all ranks together."""
         if not self.gave_up:
             self.gave_up = not self.all_succeed(self.verify)
         if self.gave_up:
@@ -176,14 +178,14 @@ class Contender:
 
 
 class Dropper(Protocol):
-    """A place on the way that drops packets, and counts them."""
+    """A place on the network path that drops packets and counts them."""
 
     def packets(self) -> tuple[int, int]:
-        """All that came so far, and how many of them were dropped."""
+        """How many packets have come so far, and how many of them were dropped."""
 
 
 class Flow(Protocol):
-    """What others send over the network meanwhile."""
+    """Traffic of other programs over the network meanwhile."""
 
     def received(self) -> int:
         """Bytes so far."""
@@ -191,14 +193,14 @@ class Flow(Protocol):
 
 @dataclass(frozen=True)
 class Way:
-    """What this rank knows of the way to it. No two ranks know the same thing."""
+    """What this rank knows of the network path. Each counter is known to one rank only."""
 
     droppers: Sequence[Dropper] = ()
     others: Sequence[Flow] = ()
 
 
 def counters(way: Way) -> list[float]:
-    """Of the way and of rocecoll, of all ranks."""
+    """The counters of the network path and of rocecoll, summed over all ranks."""
     seen = [dropper.packets() for dropper in way.droppers]
     came, dropped = max((one[0] for one in seen), default=0), sum(one[1] for one in seen)
     ours = rocecoll.stats()
@@ -208,7 +210,7 @@ def counters(way: Way) -> list[float]:
 
 
 def widest_link() -> tuple[float | None, int | None]:
-    """Round trip and window of rocecoll's links that measure them: the longest, and the largest, of all ranks."""
+    """The longest round trip and the largest window of rocecoll's links on all ranks, if measured."""
     mine = [row for row in rocecoll.peer_stats() if row["in_use"]]
     measured = (
         max((row[name] or 0 for row in mine), default=0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `rocecoll`: a file per command, which shows what rocecoll.diagnosis has found out.
+"""The command `rocecoll`: a file for each command, which shows what rocecoll.diagnosis finds.
 
 bench.py shows what rocecoll.bench has measured; its options are also those of scripts/bench.
 
-Without torch but where a command needs ranks: it starts at once, and where torch does not work.
+Only commands that need ranks load torch: the others start at once, and work where torch does not.
 """

@@ -16,7 +16,7 @@ from rocecoll.runtime import how_to_build
 
 
 class Command(NamedTuple):
-    """The module has a function of the command's name, whose help begins with the summary."""
+    """The command's module has a function of the command's name; its help begins with the summary."""
 
     module: str
     summary: str
@@ -45,7 +45,7 @@ PLAIN: dict[str, Any] = {
 
 
 class Commands(TyperGroup):
-    """Loads the one that is called, and none to list them: all of them take twice as long to begin."""
+    """Loads only the command that is called, and none to list them: loading all doubles the start."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)

@@ -57,7 +57,7 @@ class Outputs:
     plot: Path | None
 
     def problem(self, plan: Plan) -> str:
-        """Why they could not be written in the end, if that is known before."""
+        """Why the results could not be written at the end, if that is known beforehand."""
         for path in filter(None, (self.file, self.plot)):
             if not path.absolute().parent.is_dir():
                 return f"cannot write {path}: there is no directory {path.absolute().parent}"
@@ -117,7 +117,7 @@ def peers_of(text: str) -> list[str]:
 
 
 def own_place(ranks: int | None) -> Place | None:
-    """None: nobody has started this process as one of several ranks."""
+    """None: no launcher has started this process as one of several ranks."""
     try:
         place = launchers.find_place(environment.launcher_variables())
     except RuntimeError as error:
@@ -157,7 +157,7 @@ def on_this_host(plan: Plan, ranks: int, outputs: Outputs) -> None:
 
 
 def as_rank(plan: Plan, place: Place, outputs: Outputs) -> None:
-    """Ends the process: groups that have given up would hold it up."""
+    """Ends the process: groups that have given up would keep it from ending."""
     from rocecoll.bench import rank  # loads torch
     from rocecoll.bench.peers import TorchPeer
 
@@ -183,7 +183,7 @@ def as_rank(plan: Plan, place: Place, outputs: Outputs) -> None:
 
 
 def missing_peers(plan: Plan) -> str:
-    """Asks torch, which takes its time, about those that not every torch has."""
+    """Loads torch, which takes time, only to ask about backends that not every torch has."""
     if set(plan.peers) <= {"gloo"}:
         return ""
     from rocecoll.bench.peers import missing
@@ -197,7 +197,7 @@ def nothing_to_do(plan: Plan) -> str:
 
 @contextmanager
 def shown(plan: Plan, where: str, hidden: bool = False) -> Iterator[Callable[[], None]]:
-    """The progress; gives what to call after each block."""
+    """Shows the progress; yields what to call after each block."""
     with bar(hidden) as progress:
         task = progress.add_task(where, total=plan.most_blocks)
         yield lambda: progress.advance(task)
@@ -208,7 +208,7 @@ def verdict(rows: Sequence[Row]) -> output.Status:
 
 
 def present(plan: Plan, collector: Collector, outputs: Outputs) -> output.Status:
-    """What was measured, where it was asked for."""
+    """Writes the results to the files that were asked for."""
     rows = collector.rows
     if outputs.json:
         output.print_json(bench_view.all_figures(plan, collector))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command line of a measurement says of its cases, here and in scripts/bench."""
+"""The options of a measurement's command line that choose its cases, also those of scripts/bench."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rocecoll.bench.operations import Case, DataType, Operation, Place, Reductio
 
 
 def several(kind: type[Enum], *names: str) -> Any:
-    """An option that may be repeated; typer's own list of what is accepted does not fit into a line."""
+    """An option that may be repeated; typer's own list of accepted values does not fit into a line."""
     accepted = ", ".join(one.value for one in kind)
     return typer.Option(*names, metavar="NAME", help=f"{accepted}; may be repeated.")
 

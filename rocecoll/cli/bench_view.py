@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rocecoll bench has found out: on the terminal, for programs, and what is wrong with it."""
+"""The results of rocecoll bench: on the terminal, for programs, and what was wrong with them."""
 
 from __future__ import annotations
 

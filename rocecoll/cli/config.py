@@ -42,7 +42,7 @@ def show(found: Configuration, console: Console) -> None:
 
 
 def headline(option: OptionValue) -> Text:
-    """`NAME = value` and its origin, which stands out where it is not the default."""
+    """`NAME = value` and its origin, highlighted if it is not the default."""
     value = with_unit(option, option.value) or '""'
     line = Text(option.variable, "bold").append(f" = {value}", "not bold")
     if option.origin is None:

@@ -73,7 +73,7 @@ def on_off(value: bool | None) -> str:
 
 
 def show_port(port: RdmaPort, verdict: Verdict | None, console: Console) -> None:
-    """A line of the port, its GIDs as show_gids lists them, and what rocecoll says of it."""
+    """A line about the port, its GIDs as show_gids lists them, and rocecoll's verdict on it."""
     facts = [port.state, port.link_layer, port.speed]
     if port.netdev:
         facts.append(f"{port.netdev} (MTU {port.netdev_mtu_bytes or '?'})")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocecoll doctor: whether this machine is fit, and what mends it."""
+"""rocecoll doctor: whether this machine is fit, and how to fix it."""
 
 from __future__ import annotations
 

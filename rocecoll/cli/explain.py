@@ -47,7 +47,7 @@ def explain(
 
 
 def lines(text: list[str]) -> Iterator[str]:
-    """Of the standard input, of files, or of a message whose words the shell may have parted."""
+    """Lines of standard input, of files, or of a message that the shell may have split into words."""
     if not text:
         yield from sys.stdin
     elif all(Path(one).is_file() for one in text):

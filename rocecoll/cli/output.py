@@ -16,14 +16,14 @@ Json = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
 
 
 class Status(IntEnum):
-    """What scripts can go by; typer ends with 2 where the command line itself is wrong."""
+    """Exit statuses for scripts; typer uses 2 if the command line itself is wrong."""
 
     FINE = 0
     PROBLEMS = 1
 
 
 def console() -> Console:
-    """Colours only on a terminal, and 80 columns where nobody tells how many there are."""
+    """Colours only on a terminal, and 80 columns if the width is unknown."""
     return Console(highlight=False, markup=False, emoji=False)
 
 

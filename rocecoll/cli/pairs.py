@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocecoll doctor --store: UDP, and RoCE where it is, between every two of several hosts."""
+"""rocecoll doctor --store: UDP, and RoCE where available, between every two of several hosts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def parse_place(text: str) -> tuple[str, int]:
 
 
 def open_store(host: str, port: int, wish: Wish) -> tuple[Store, int]:
-    """torch's, at rank 0; if nobody says who that is, at the first process on that host."""
+    """torch's Store, served by rank 0, or without --rank by the first process on that host."""
     from torch._C._distributed_c10d import TCPStore
 
     store: Any
@@ -102,7 +102,7 @@ def on_this_host(host: str) -> bool:
 
 
 def show(members: Sequence[Member], ways: Sequence[Way], roce: Roce, console: Console) -> None:
-    """With columns for RoCE where any two have tried it."""
+    """A table of all directions, with columns for RoCE if any two hosts have tried it."""
     table = Table(box=None, pad_edge=False)
     for title in ("from", "to"):
         table.add_column(title, overflow="fold")
@@ -126,7 +126,7 @@ def show(members: Sequence[Member], ways: Sequence[Way], roce: Roce, console: Co
 
 
 def roce_cells(way: RoceWay | None) -> tuple[str, str]:
-    """Nothing where one of both has none."""
+    """Dashes if either host has no RoCE."""
     if way is None:
         return "-", "-"
     return (f"{way.rtt_us:.0f}", f"{way.bandwidth_mbit_s:.0f}") if way.works else ("fails", "-")

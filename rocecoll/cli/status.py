@@ -100,7 +100,7 @@ def problems(processes: list[Process]) -> list[str]:
 
 
 def picture(processes: list[Process], peers: bool, first: NicCounters | None = None) -> Table:
-    """Everything, one below the other. `first` is what NICs had counted at the first look."""
+    """All groups and NICs, one below the other. `first` has the NICs' counters at the first look."""
     whole = Table.grid()
     groups = groups_of(processes)
     if not processes:
@@ -121,7 +121,7 @@ def picture(processes: list[Process], peers: bool, first: NicCounters | None = N
 
 
 def nic_lines(now: NicCounters, first: NicCounters | None) -> list[Text]:
-    """What NICs have counted since their drivers were loaded, whoever used them."""
+    """What NICs have counted since their drivers were loaded, for all programs."""
     return [
         Text(f"{port}: {spell(sign, counted, None if first is None else first.get(port))}")
         for port, counters in now.items()
@@ -160,7 +160,7 @@ def row(member: Member) -> list[str]:
 
 
 def makers(waiting: list[Forming]) -> Table:
-    """Who makes a group now: a line for each rank of it that has come."""
+    """Groups that are being made: a line for each rank that has come."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     for name in ("rank", "process", "group", "ranks", "for", "waits for"):
         left = name in ("group", "waits for")
@@ -173,7 +173,7 @@ def makers(waiting: list[Forming]) -> Table:
 
 
 def ways(group: Group) -> Table:
-    """A line for each way to each rank that was needed so far; a star marks the one in use."""
+    """A line for each path to each rank needed so far; a star marks the path in use."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     for name in ("rank", "to", "by", "sent", "received", "again", "rtt", "window", "heard"):
         table.add_column(name, justify="left" if name == "by" else "right", no_wrap=True)

@@ -47,7 +47,7 @@ def show(traces: Sequence[Trace], window: Window, console: Console) -> None:
 
 
 def _cells(lane: Lane, window: Window, cells: int, letters: dict[str, str]) -> list[str]:
-    """In each what took most of it, if anything did."""
+    """The character of each cell: that of the operation or wait that took most of its time, if any."""
     cell_s = (window.to_s - window.from_s) / cells
     shares: list[dict[str, float]] = [{} for _ in range(cells)]
     for bar in (bar for row in lane.rows for bar in row):

@@ -84,7 +84,7 @@ def show(read: list[Trace], kinds: list[Kind], late: list[Lateness], console: Co
 
 
 def kind_lines(kind: Kind) -> tuple[Text, Padding]:
-    """The place in the program, which may be long, has lines for itself."""
+    """Puts the place in the program, which may be long, on lines of its own."""
     head = Text(f"{kind.operation} on {kind.group}", "bold")
     head.append(
         f": {kind.calls} calls, {decimal(kind.bytes)}, mean {kind.mean_ms:.3f} ms, max "

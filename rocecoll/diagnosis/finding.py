@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a look at one thing has shown."""
+"""The result of one check."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Level(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """`cure` is the command that mends it, to be copied as it is."""
+    """`cure` is the command that fixes it, to be copied as it is."""
 
     subject: str
     level: Level

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Causes and cures of messages, read from the pages that explain them.
 
-The pages are the one place where they are written. A source tree has them in docs, an installed
-package beside this file: setup.py copies those with such tables.
+They are written only in those pages. A source tree has the pages in docs, an installed package beside
+this file: setup.py copies those that have such tables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST_LINE = 1 << 16  # characters of a log that are looked at
 
 @dataclass(frozen=True)
 class Entry:
-    """`says` has `...` where ranks, addresses and numbers stand."""
+    """A row of a table. `says` has `...` in place of ranks, addresses and numbers."""
 
     page: str
     section: str
@@ -63,7 +63,7 @@ def entries() -> list[Entry]:
 
 
 def rows(page: str, text: str) -> Iterator[Entry]:
-    """Of the tables whose columns are HEADER."""
+    """The rows of all tables whose columns are HEADER."""
     section, inside = "", False
     for line in text.splitlines():
         cells = tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
@@ -80,7 +80,7 @@ def rows(page: str, text: str) -> Iterator[Entry]:
 
 
 def plain(markdown: str) -> str:
-    """For a terminal: links by their names, options by their variables."""
+    """The text for a terminal: links become their names, options their variables."""
     text = re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", markdown)
     for name in table():
         text = re.sub(rf"`{name.upper()}\b", f"`{variable(name)}", text)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks the processes of this host what they are doing (rocecoll/status.py), and who waits for whom.
 
-Without torch. Seen are processes of the same user (root: of all) in the same network namespace.
+Needs no torch. It sees processes of the same user (as root: of all users) in the same network namespace.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from rocecoll.rendezvous.records import spans
 from rocecoll.status import SOCKET_PREFIX, peer_user
 
 SOCKETS = Path("/proc/net/unix")
-ANSWER_TIMEOUT_S = 2.0  # of all processes together, which are asked at once
+ANSWER_TIMEOUT_S = 2.0  # for all processes together, which are asked in parallel
 MAX_ANSWER_BYTES = 64 << 20
-LONG_WAIT_S = 1.0  # what runs for less is not a wait to speak of
+LONG_WAIT_S = 1.0  # an operation that has run for less does not count as waiting
 _NAME = re.compile(rf"@({re.escape(SOCKET_PREFIX)}(\d+)-[0-9a-f]+)$")
 
 
 class UnlistedError(Exception):
-    """Nobody tells which processes listen."""
+    """The kernel does not say which processes listen."""
 
 
 @dataclass(frozen=True)
@@ -64,18 +64,18 @@ class Group:
 
 
 def sockets(listing: str) -> dict[str, int]:
-    """Name and process id of the listening sockets in what /proc/net/unix has."""
+    """Name and process id of our listening sockets in the text of /proc/net/unix."""
     found = {}
     for line in listing.splitlines():
         columns = line.split()
-        # Flags 00010000: it listens (__SO_ACCEPTCON); connections that were accepted share its name.
+        # Flags 00010000: it listens (__SO_ACCEPTCON); accepted connections have the same name.
         if len(columns) == 8 and columns[3] == "00010000" and (name := _NAME.match(columns[7])):
             found[name[1]] = int(name[2])
     return found
 
 
 def ask_all(listing: str | None = None) -> list[Process]:
-    """Every process that can be seen, by process id. Others' are passed over."""
+    """Every process that can be seen, by process id, without those of other users."""
     names = sockets(_listing() if listing is None else listing)
     until = time.monotonic() + ANSWER_TIMEOUT_S
     asked = []
@@ -144,7 +144,7 @@ class Forming:
 
     @property
     def verdict(self) -> str:
-        """For whom it waits; empty while that is nothing to speak of."""
+        """The ranks that it waits for; empty during the first moments of a wait."""
         if not self.state["waits_for"] or self.state["for_s"] < LONG_WAIT_S:
             return ""
         return (
@@ -154,7 +154,7 @@ class Forming:
 
 
 def forming_of(processes: Iterable[Process]) -> list[Forming]:
-    """By group, then rank."""
+    """The groups being made, ordered by group, then rank."""
     found = [
         Forming(process.pid, state)
         for process in processes
@@ -165,7 +165,7 @@ def forming_of(processes: Iterable[Process]) -> list[Forming]:
 
 
 def verdicts(group: Group) -> list[str]:
-    """Who keeps the group, as far as its ranks on this host tell. Empty: nobody."""
+    """Which ranks hold up the group, as far as its ranks on this host tell. Empty: none."""
     failed = [member for member in group.members if member.state["failure"]]
     if failed:
         return [f"rank {member.rank} has failed: {member.state['failure']}" for member in failed]

@@ -11,7 +11,7 @@ _TOWARDS = {"send": "sends to", "recv": "receives from"}
 
 
 def circles(states: Iterable[State]) -> list[list[State]]:
-    """Each begins with its lowest rank. Of ranks whose messages match there is none: those move."""
+    """All circles, each beginning with its lowest rank. A send with its matching receive is none."""
     waiting = {
         int(state["global_rank"]): state
         for state in states
@@ -36,13 +36,13 @@ def circles(states: Iterable[State]) -> list[list[State]]:
 
 
 def _match(members: list[State]) -> bool:
-    """A send, and the receive that it is for."""
+    """Whether they are a send and the receive that it is for."""
     kinds = {state["message"] for state in members}
     return len(members) == 2 and len(kinds) == 2 and members[0]["tag"] == members[1]["tag"]
 
 
 def describe(circle: list[State]) -> str:
-    """Who waits for whom, once around, and what to do."""
+    """Which rank waits for which, once around the circle, and what to do."""
     around = ", ".join(
         f"{'rank ' + str(state['global_rank']) if index == 0 else 'which'} "
         f"{_TOWARDS[state['message']]} rank {state['waits_for'][0]} (tag {state['tag']})"

@@ -69,7 +69,7 @@ def check_mtu(interface: UdpInterface) -> Finding:
 
 
 def check_host_name(name: str, address: str, resolve: Resolve = resolve) -> Finding:
-    """Debian's installer maps it to 127.0.1.1, and torchrun tells other hosts names."""
+    """Debian's installer maps it to 127.0.1.1, and torchrun gives other hosts this host's name."""
     try:
         means = resolve(name)
     except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that is looked at on one machine, in the order in which it is told."""
+"""All checks of one machine, in the order of their findings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHECKS: dict[str, Check] = {
 
 
 def examine(settings: options.Settings, checks: dict[str, Check] = CHECKS) -> list[Finding]:
-    """A machine that does not let one thing be looked at still tells of the others."""
+    """Runs all checks; one that the machine does not allow becomes a finding of its own."""
     findings = []
     for subject, check in checks.items():
         try:

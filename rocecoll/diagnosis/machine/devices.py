@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine can talk through, and what rocecoll would take of it."""
+"""The network interfaces and RDMA ports of this machine, and which of them rocecoll would use."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from rocecoll.diagnosis.machine.rdma_ports import (
 
 @dataclass(frozen=True)
 class Devices:
-    """`address` is empty, and `reason` says why, where no interface fits the settings.
+    """`address` is empty, and `reason` says why, if no interface fits the settings.
 
-    `remarks` are those of the core that are about no single port.
+    `remarks` are the core's remarks that are not about a single port.
     """
 
     interfaces: list[UdpInterface]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of this host that may drop UDP packets: a hint, for only packets can prove it."""
+"""Rules of this host that may drop UDP packets: a hint, as only packets can prove it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rocecoll.diagnosis.finding import Finding, Level
 
 _LIMIT_S = 20.0
 _EXAMPLE_PORTS = (50000, 50100)
-# Gives the output of a program, or None where it is missing or refuses.
+# Returns the output of a program, or None if it is missing or fails.
 Run = Callable[[list[str]], str | None]
 
 
@@ -45,7 +45,7 @@ def check_firewall(settings: options.Settings, run: Run = run) -> list[Finding]:
 
 
 def nft_obstacles(rules: str, ports: tuple[int, int]) -> list[tuple[str, str]]:
-    """What stands in the way in chains for incoming packets, and the rule that opens it."""
+    """Rules in chains for incoming packets that may drop ours, and the rule that lets them in."""
     found = []
     table = chain = ""
     incoming = False

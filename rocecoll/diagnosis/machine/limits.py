@@ -11,7 +11,7 @@ from rocecoll import environment
 from rocecoll.diagnosis.finding import Finding, Level
 from rocecoll.host import processors
 
-# torch and Python take most; rocecoll some, and one for each other rank of the host.
+# torch and Python need most of them; rocecoll some, and one for each other rank of the host.
 DESCRIPTORS = 256
 
 

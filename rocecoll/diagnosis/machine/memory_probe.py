@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The other process of shared_memory.py, a program of its own: maps a memfd and fetches memory.
 
-Arguments: the memfd's descriptor, and the process, address and text of the memory to fetch. Prints
-what failed, a line each, or nothing.
+Arguments: the memfd's descriptor, and the process, address and text of the memory to fetch. Prints a
+line for each thing that failed.
 """
 
 from __future__ import annotations

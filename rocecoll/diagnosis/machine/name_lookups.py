@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the name server keeps up with torch's Store, which asks it for the name of every rank that connects.
+"""Whether the name server keeps up with torch's Store, which looks up the name of every rank that connects.
 
-So does every rank for the name of the Store. Both have IPv4 addresses in the form of IPv6, which an ordinary line of
-/etc/hosts does not answer for.
+Every rank looks up the Store's name, too. Both ask for IPv4 addresses in the form of IPv6, which an
+ordinary line of /etc/hosts does not answer.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Look = Callable[[str], None]
 
 
 def look_up(address: str) -> None:
-    """No name is an answer, too."""
+    """Looks up the name of an address; that it has none is an answer, too."""
     with contextlib.suppress(OSError):
         socket.getnameinfo((address, 0), socket.NI_NUMERICSERV)
 
 
 def check_name_lookups(settings: options.Settings) -> list[Finding]:
     names = {as_ipv6("127.0.0.1"): "localhost"}
-    with contextlib.suppress(ValueError):  # the check of the address says so
+    with contextlib.suppress(ValueError):  # the address check reports that
         names.setdefault(
             as_ipv6(str(chosen_address(settings).interface.address)), socket.gethostname()
         )
@@ -40,12 +40,12 @@ def check_name_lookups(settings: options.Settings) -> list[Finding]:
 
 
 def as_ipv6(address: str) -> str:
-    """As a socket of IPv6 has it."""
+    """The address as an IPv6 socket has it."""
     return address if ":" in address else f"::ffff:{address}"
 
 
 def unanswered(addresses: list[str], look: Look = look_up, limit_s: float = LIMIT_S) -> int:
-    """Of LOOKUPS at once; those go on in their threads."""
+    """How many of LOOKUPS simultaneous lookups get no answer in time; they go on in their threads."""
     turns = itertools.islice(itertools.cycle(addresses), LOOKUPS)
     threads = [threading.Thread(target=look, args=(one,), daemon=True) for one in turns]
     for thread in threads:

@@ -23,7 +23,7 @@ _ETHTOOL_GGSO, _ETHTOOL_GGRO = 0x23, 0x2B
 
 @dataclass(frozen=True)
 class UdpInterface:
-    """`gso` and `gro` are None where the driver does not tell, `speed_mbit_s` likewise."""
+    """`gso`, `gro` and `speed_mbit_s` are None if the driver does not report them."""
 
     name: str
     address: str
@@ -35,7 +35,7 @@ class UdpInterface:
 
 
 def read_interfaces() -> list[UdpInterface]:
-    """Also those that are down, which rocecoll passes over."""
+    """All interfaces, including those that are down, which rocecoll does not use."""
     states = link_states()
     found = []
     for name, entries in psutil.net_if_addrs().items():
@@ -55,7 +55,7 @@ def read_interfaces() -> list[UdpInterface]:
 
 
 def chosen_address(settings: options.Settings, meeting_point: str | None = None) -> Choice:
-    """ValueError where nothing fits the settings."""
+    """Raises ValueError if no interface fits the settings."""
     meeting_point = meeting_point or environment.master_address()
     return choose_interface(settings["socket_ifname"], settings["socket_family"], meeting_point)
 

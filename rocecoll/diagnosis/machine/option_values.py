@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every option as it is in this process, where its value comes from, and what is wrong."""
+"""Every option's value in this process, where the value comes from, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def read_configuration() -> Configuration:
 
 
 def usable_settings() -> options.Settings:
-    """With the defaults in place of bad values, which read_configuration() tells of."""
+    """The settings, with defaults in place of bad values; read_configuration() reports those."""
     given = options.given(problems=[])
     return options.complete({name: said.value for name, said in given.items()})

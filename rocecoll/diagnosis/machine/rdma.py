@@ -29,7 +29,7 @@ def check_rdma(settings: options.Settings) -> list[Finding]:
 
 
 def needs_port(settings: options.Settings) -> bool:
-    """The transport refuses to work without one."""
+    """Whether the transport refuses to work without a port."""
     return settings["transport"] not in ("udp", "auto")
 
 
@@ -70,7 +70,7 @@ def _judge_port(port: RdmaPort, verdict: Verdict | None, character_devices: bool
 
 
 def judge_counters(devices: Devices) -> list[Finding]:
-    """Of the ports that are taken. They may have counted it long ago: a note, not a warning."""
+    """Counters of the chosen ports. They may have counted long ago: a note, not a warning."""
     findings = []
     for port in devices.ports:
         verdict = verdict_on(port, devices.verdicts)
@@ -92,11 +92,11 @@ def judge_counters(devices: Devices) -> list[Finding]:
 
 
 def locked_memory_limit() -> int | None:
-    """None: there is no limit for this process."""
+    """The limit in bytes; None: this process has none."""
     soft = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     try:
         status = Path("/proc/self/status").read_text()
-    except OSError:  # what this process is privileged to do is not known
+    except OSError:  # this process's capabilities are not known
         status = "\nCapEff: 0"
     effective = int(status.partition("\nCapEff:")[2].split()[0], 16)
     return None if soft == resource.RLIM_INFINITY or effective >> _CAP_IPC_LOCK & 1 else soft

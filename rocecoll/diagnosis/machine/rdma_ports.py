@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RDMA devices as the kernel shows them, which needs no libibverbs, and rocecoll's choice."""
+"""RDMA devices as sysfs shows them, so without libibverbs, and which of them rocecoll chooses."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RdmaPort:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What rocecoll says of a port: "chosen" or "usable", and for whom, or why it is neither."""
+    """rocecoll's verdict on a port: "chosen" or "usable", and for which ranks, or why neither."""
 
     device: str
     port: int
@@ -73,7 +73,7 @@ def read_ports(sysfs: Path = SYSFS) -> list[RdmaPort]:
 
 
 def parse_verdicts(description: str) -> tuple[list[Verdict], list[str]]:
-    """Those of single ports, and what else _core.describe_devices() says."""
+    """The verdicts on single ports, and what else _core.describe_devices() says."""
     verdicts, others = [], []
     for line in description.splitlines():
         match = _CORE_LINE.fullmatch(line)
@@ -135,7 +135,7 @@ def _read_gids(port: Path) -> Iterator[Gid]:
 
 
 def _text(path: Path) -> str:
-    """Empty where the kernel has no such file, or refuses it, as attributes of unused GIDs are."""
+    """Empty if there is no such file or it cannot be read, as for attributes of unused GIDs."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -143,6 +143,6 @@ def _text(path: Path) -> str:
 
 
 def _number(path: Path) -> int | None:
-    """Of a file with a number that is not negative."""
+    """The number in a file; numbers are not negative."""
     text = _text(path)
     return int(text) if text.isdigit() else None

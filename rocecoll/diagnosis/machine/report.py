@@ -48,7 +48,7 @@ def machine() -> dict[str, str]:
 
 
 def processor_name(cpuinfo: str) -> str:
-    """ARM's has no name."""
+    """The model name in /proc/cpuinfo, or "?": ARM's has none."""
     named = (line.partition(": ") for line in cpuinfo.splitlines())
     return next((value for key, _, value in named if key.startswith("model name")), "?")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two processes of this host can exchange through memory, tried with a child process."""
+"""Whether two processes of this host can exchange data through memory, tried with a child process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_shared_memory(settings: options.Settings) -> list[Finding]:
 
 
 def ptrace_scope(path: Path = YAMA) -> int:
-    """Of Yama; 0 where the kernel has none."""
+    """Yama's ptrace_scope; 0 if the kernel has no Yama."""
     return int(path.read_text()) if path.exists() else 0
 
 
@@ -35,7 +35,7 @@ def try_child() -> dict[str, str]:
     """What failed in a child process, and why: "memfd", "fetch" or both."""
     text = secrets.token_hex(32)
     memory = ctypes.create_string_buffer(text.encode())
-    if ptrace_scope() == 1:  # as the core does for ranks, which are no children of each other
+    if ptrace_scope() == 1:  # as the core does for ranks, none of which is a child of another
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYBODY, 0, 0, 0)
     try:
         descriptor = os.memfd_create("rocecoll_doctor")

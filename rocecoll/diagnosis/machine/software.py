@@ -46,7 +46,7 @@ def check_torch_version() -> list[Finding]:
 
 
 def installed_version(package: str) -> str:
-    """Without importing it; empty where it is not installed."""
+    """The package's version, without importing it; empty if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel gives a UDP socket: buffers, and segmentation offload tried on loopback."""
+"""What the kernel grants a UDP socket: its buffers, and segmentation offload, tried on loopback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_udp_sockets(settings: options.Settings) -> list[Finding]:
 
 
 def granted_buffers(asked_bytes: int) -> tuple[int, int]:
-    """Of sending and receiving, as the core gets them: by privilege, else up to the limit."""
+    """Send and receive buffer as the core gets them: any size with privilege, else up to the limit."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         return (
             _set_buffer(probe, _SO_SNDBUFFORCE, socket.SO_SNDBUF, asked_bytes),
@@ -38,7 +38,7 @@ def _set_buffer(probe: socket.socket, forced: int, ordinary: int, asked_bytes: i
         probe.setsockopt(socket.SOL_SOCKET, forced, asked_bytes)
     except PermissionError:
         probe.setsockopt(socket.SOL_SOCKET, ordinary, asked_bytes)
-    return probe.getsockopt(socket.SOL_SOCKET, ordinary) // 2  # the kernel tells the double
+    return probe.getsockopt(socket.SOL_SOCKET, ordinary) // 2  # the kernel reports twice the size
 
 
 def judge_buffers(asked_bytes: int, send_bytes: int, receive_bytes: int) -> Finding:
@@ -71,7 +71,7 @@ def check_offload(wanted: bool) -> Finding:
 
 
 def _joined_segments() -> int:
-    """How many datagrams of one sending call come out of the first receiving call."""
+    """How many datagrams of one send call the first receive call returns."""
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,

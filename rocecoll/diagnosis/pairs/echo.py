@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-# linux/in.h and linux/in6.h: what is sent is never fragmented, whatever the kernel believes of the
-# path; and the MTU of the route of a connected socket.
+# linux/in.h and linux/in6.h: never fragment what is sent, whatever MTU the kernel assumes for the path;
+# and the MTU of the route of a connected socket.
 _IP_MTU_DISCOVER, _IP_PMTUDISC_PROBE, _IP_MTU = 10, 3, 14
 _IPV6_MTU_DISCOVER, _IPV6_MTU = 23, 24
 _KEY_BYTES = 16
-_HEADER = struct.Struct(f"!{_KEY_BYTES}sBIQ")  # of the whole test, kind, rank, number
+_HEADER = struct.Struct(f"!{_KEY_BYTES}sBIQ")  # key of the whole test, kind, rank, number
 _LONGEST_DATAGRAM_BYTES = 65507
 _BUFFER_BYTES = 4 << 20
 _LOOK_S = 0.2  # how long the end of the thread may take
@@ -28,7 +28,7 @@ Target = tuple[str, int]
 
 
 class Kind(IntEnum):
-    """Requests are counted and answered, sizes only answered, bulk only counted."""
+    """Datagrams of kind REQUEST are counted and answered, SIZE only answered, BULK only counted."""
 
     REQUEST = 1
     SIZE = 2
@@ -38,7 +38,7 @@ class Kind(IntEnum):
 
 @dataclass
 class Bulk:
-    """What came of a stream, from its first datagram to its last."""
+    """What arrived of a stream, from its first datagram to its last."""
 
     received_bytes: int = 0
     first_s: float = 0.0
@@ -46,14 +46,14 @@ class Bulk:
 
     @property
     def bandwidth_mbit_s(self) -> float:
-        """Of one datagram nothing can be said."""
+        """One datagram alone has no rate."""
         duration_s = self.last_s - self.first_s
         return self.received_bytes * 8 / duration_s / 1e6 if duration_s > 0 else 0.0
 
 
 @dataclass
 class Heard:
-    """Requests by the rank that sent them, and when the echo of each own request came."""
+    """Requests by the rank that sent them, and when the echo of each of our own requests arrived."""
 
     requests: Counter[int] = field(default_factory=Counter)
     replies_s: dict[int, float] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Heard:
 
 
 class EchoSocket:
-    """Bound to the address that other hosts are told; a context, in which its thread answers."""
+    """Bound to the address that other hosts use. A context manager; its thread answers meanwhile."""
 
     def __init__(self, address: str, ports: tuple[int, int], rank: int, key: bytes) -> None:
         self.rank = rank
@@ -87,25 +87,25 @@ class EchoSocket:
         self._socket.close()
 
     def ask(self, kind: Kind, target: Target, size_bytes: int) -> int:
-        """Sends what is to be answered, and returns its number; OSError where the kernel refuses."""
+        """Sends a datagram that asks for an answer; returns its number. OSError if the kernel refuses."""
         self._numbers += 1
         self._send(kind, self._numbers, target, size_bytes)
         return self._numbers
 
     def wait_for(self, numbers: Iterable[int], limit_s: float) -> None:
-        """Until all of these were echoed, at most so long."""
+        """Waits until all of these have been echoed, up to `limit_s`."""
         wanted = set(numbers)
         with self._changed:
             self._changed.wait_for(lambda: wanted <= self.heard.replies_s.keys(), limit_s)
 
     def settle(self, limit_s: float) -> None:
-        """Until all that has arrived is counted: a datagram to ourselves comes behind it."""
-        with contextlib.suppress(OSError):  # who may not send at all has no such way
+        """Waits until all arrived datagrams are counted: one to ourselves is queued behind them."""
+        with contextlib.suppress(OSError):  # a host that may not send cannot do so
             own: Target = self._socket.getsockname()[:2]
             self.wait_for([self.ask(Kind.SIZE, own, _HEADER.size)], limit_s)
 
     def stream(self, target: Target, size_bytes: int, duration_s: float) -> None:
-        """As fast as the kernel takes it: what it refuses in between counts as not sent."""
+        """Sends as fast as the kernel accepts; what it refuses in between counts as not sent."""
         end = time.monotonic() + duration_s
         while time.monotonic() < end:
             with contextlib.suppress(OSError):
@@ -126,17 +126,17 @@ class EchoSocket:
 
     def _take(self, datagram: bytes, source: Target, now_s: float) -> None:
         key, kind, rank, number = _HEADER.unpack_from(datagram)
-        if key != self.key:  # of another test, or of somebody else
+        if key != self.key:  # from another test, or from another program
             return
         if kind == Kind.BULK:
             bulk = self.heard.bulks.setdefault(rank, Bulk(first_s=now_s))
-            if now_s > bulk.first_s:  # what it came with is not of the time that it took
+            if now_s > bulk.first_s:  # the time began with the first, so its bytes do not count
                 bulk.received_bytes += len(datagram)
             bulk.last_s = now_s
         elif kind in (Kind.REQUEST, Kind.SIZE):
             if kind == Kind.REQUEST:
                 self.heard.requests[rank] += 1
-            # Whom we cannot answer shows when we ask in turn.
+            # If we cannot answer a peer, our own requests to it show that.
             with contextlib.suppress(OSError):
                 self._send(Kind.REPLY, number, source, _HEADER.size)
         elif kind == Kind.REPLY:
@@ -167,12 +167,12 @@ def _open(address: str, ports: tuple[int, int]) -> socket.socket:
 
 
 def headers_bytes(address: str) -> int:
-    """Of IP and UDP."""
+    """Bytes of the IP and UDP headers."""
     return (40 if ":" in address else 20) + 8
 
 
 def route_mtu_bytes(target: Target) -> int:
-    """What the own kernel believes of the way there; OSError without a route."""
+    """The MTU that this kernel assumes for the path; OSError without a route."""
     v6 = ":" in target[0]
     with socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(target)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 
 class MtuSearch:
-    """Bisection between `least_bytes`, which always works, and `most_bytes`, which the route takes.
+    """Bisection between `least_bytes`, which always works, and `most_bytes`, which the route allows.
 
-    Ask for `size_bytes` and hear() whether it got through, until `done`. A packet may also be lost
-    for other reasons, so the least size that did not get through has another try.
+    Until `done`, send `size_bytes` and tell hear() whether it got through. A packet may also be lost
+    for other reasons, so the smallest size that did not get through is tried again.
     """
 
     def __init__(self, least_bytes: int, most_bytes: int) -> None:

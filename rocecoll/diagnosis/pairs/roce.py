@@ -27,7 +27,7 @@ def try_roce(
     ways: Sequence[Way],
     settings: options.Settings,
 ) -> Roce:
-    """What all have found out, the same on every rank; all call it, after the tests of UDP."""
+    """What all ranks have found out, the same on every rank. All call it, after the UDP tests."""
     table = Table(store, rank, len(members))
     transport = settings["transport"] if needs_port(settings) else "auto"
     port = find_port(settings | {"transport": transport}, members[rank].address)
@@ -59,7 +59,7 @@ def try_roce(
 
 
 def find_port(settings: options.Settings, address: str) -> RocePort:
-    """What the core would choose."""
+    """The port that the core would choose."""
     from rocecoll import _core
 
     described = _core.describe_devices(
@@ -71,7 +71,7 @@ def find_port(settings: options.Settings, address: str) -> RocePort:
             name = f"{verdict.device} port {verdict.port}, GID {verdict.gid_index}"
             return RocePort(name, verdict.gid_address or "", "")
     lacks = [f"{verdict.device} port {verdict.port} {verdict.text}" for verdict in verdicts]
-    # Of longer remarks the rest tells how to come by a device.
+    # The rest of a longer remark says how to get a device.
     return RocePort("", "", "; ".join(lacks) or "; ".join(remarks).partition(". ")[0])
 
 
@@ -83,7 +83,7 @@ def _try_in_turn(
     key: bytes,
     ways: Sequence[Way],
 ) -> dict[int, Measured]:
-    """Pairs open over UDP, so those that it does not join are not tried."""
+    """Pairs open over UDP, so those that cannot reach each other over UDP are not tried."""
     open_ways = {(way.source, way.target) for way in ways if way.open}
     tried = {}
     for turn, partners in enumerate(turns(len(addresses)), 1):
@@ -93,7 +93,7 @@ def _try_in_turn(
             continue
         if {(rank, partner), (partner, rank)} <= open_ways:
             table.say(f"roce turn/{turn}", True)
-            # Each turn before may have taken its full time, there or at whom it waited for.
+            # Each earlier turn may have taken its full time, at the peer or at a rank it waited for.
             table.hear(f"roce turn/{turn}", [partner], STEP_LIMIT * turn)
             pair_key = hashlib.sha256(key + repr(pair).encode()).digest()[:16]
             of_pair = [addresses[one] for one in pair]
@@ -102,7 +102,7 @@ def _try_in_turn(
 
 
 def _ways(results: Sequence[dict[str, Any]]) -> list[RoceWay]:
-    """JSON has made the ranks, which are keys, text."""
+    """In JSON the ranks, which are keys, have become text."""
     return [
         RoceWay(source, int(target), **fields)
         for source, tried in enumerate(results)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts exchange messages over RoCE, in a small group as a job makes it.
+"""Two hosts exchange messages over RoCE, in a small group like that of a job.
 
-It opens over UDP, and UDP carries it where RoCE does not, so both ends learn how it went.
+The group opens over UDP, and UDP carries it if RoCE fails, so both ends learn the result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OPERATION_LIMIT_S = 20.0
 _PROOF_LIMIT_S = 10.0  # for both ends to know whether RoCE carries them
 _LOOK_S = 0.02
 _WITHOUT_ROCE = "udp"  # a path
-# How the core begins what it says of a pair that does without.
+# How the core's message about a pair without RoCE begins.
 _INSTEAD = re.compile(
     r".*?(?:\): UDP: |goes on over UDP: |UDP carries the traffic with \S+: |RoCE path to \S+ has )"
 )
@@ -39,12 +39,12 @@ class Measured:
 
 
 class RoceEnd:
-    """This host's end of all exchanges; a context. RuntimeError where RoCE cannot be opened."""
+    """This host's end of all exchanges, a context manager. RuntimeError if RoCE cannot be opened."""
 
     def __init__(self, settings: options.Settings, transport: str, address: str) -> None:
         from rocecoll import _core
 
-        # Between two devices of one host it is RoCE that is tried, too.
+        # Between two devices of one host RoCE is to be tried, too, not shared memory.
         chosen = settings | {"transport": transport, "shm": False, "failover": True}
         self.runtime = _core.Runtime(options.runtime_settings(chosen, address, local_ranks=1))
 
@@ -57,7 +57,7 @@ class RoceEnd:
     def exchange(
         self, ranks: Sequence[int], own: int, addresses: Sequence[str], key: bytes
     ) -> Measured:
-        """With the other of two `ranks`, which calls it, too; `own` is 0 or 1."""
+        """Exchanges with the other of two `ranks`, which also calls this; `own` is 0 or 1."""
         from rocecoll import _core
 
         pair = _Pair(self, ranks, own, addresses, key)
@@ -78,7 +78,7 @@ class RoceEnd:
 
 
 class _Pair:
-    """A group of two. What the log says from here on is about it."""
+    """A group of two. Log lines from here on are about it."""
 
     def __init__(
         self, end: RoceEnd, ranks: Sequence[int], own: int, addresses: Sequence[str], key: bytes
@@ -95,7 +95,7 @@ class _Pair:
         )
 
     def carried(self) -> bool:
-        """Both ends say that RoCE carries them, once both know."""
+        """Whether RoCE carries the pair, agreed once both ends know."""
         deadline_s = time.monotonic() + _PROOF_LIMIT_S
         while True:
             own, peer = self._state(deadline_s), bytearray(1)
@@ -111,7 +111,7 @@ class _Pair:
         return self._obstacles[0] if self._obstacles else f"no path within {_PROOF_LIMIT_S:g} s"
 
     def measure(self) -> Measured:
-        """While the peer serves."""
+        """Measures while the peer serves."""
         ping, answer = bytearray(PING_BYTES), bytearray(PING_BYTES)
         rtts_s = []
         for _ in range(PINGS):

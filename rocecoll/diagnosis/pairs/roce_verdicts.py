@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which host or which pair lacks RoCE, from what all pairs that have it have tried."""
+"""Which hosts or pairs lack RoCE, judged from the tests of all pairs that have it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _SILENT = ("no answer", "retries exceeded")  # how the core calls it
 
 @dataclass(frozen=True)
 class RocePort:
-    """What a host would use, or why it can use none: `lack` is empty where it can."""
+    """The port that a host would use, or in `lack` why it can use none."""
 
     name: str  # "mlx5_0 port 1, GID 3"
-    address: str  # which that GID stands for
+    address: str  # the address of that GID
     lack: str
 
 
 @dataclass(frozen=True)
 class RoceWay:
-    """From one rank to another that both have a port; `failure` says why it does not work."""
+    """From one rank to another, both with a port; `failure` says why it does not work."""
 
     source: int
     target: int
@@ -39,7 +39,7 @@ class RoceWay:
 
 @dataclass(frozen=True)
 class Roce:
-    """What all have found out, by rank; `required`: a job refuses to start without a port."""
+    """What all ranks have found out, by rank; `required`: a job refuses to start without a port."""
 
     transport: str
     required: bool
@@ -48,7 +48,7 @@ class Roce:
 
 
 def judge_roce(members: Sequence[Member], roce: Roce) -> list[Finding]:
-    """Nothing where no host has a port, and nobody wants one."""
+    """No findings if no host has a port and none is required."""
     with_port = [member for member in members if not roce.ports[member.rank].lack]
     if not with_port and not roce.required:
         return []
@@ -108,17 +108,17 @@ def _failing_pair(one: Member, other: Member, roce: Roce) -> Finding:
 
 
 def _reason(ways: Sequence[RoceWay]) -> str:
-    """Of the end that has found out itself, if there is one."""
+    """The failure that one end found out itself, if there is one."""
     said = sorted((way.failure for way in ways), key=lambda text: text.startswith(_PEER_SAYS))
     reason = said[0].removeprefix(_PEER_SAYS)
-    if reason.startswith(_SILENT):  # and UDP shows that host and process live
+    if reason.startswith(_SILENT):  # and UDP shows that host and process are alive
         reason = reason.partition(";")[0]
         reason += "; a switch, VLAN or firewall stops its packets (UDP port 4791)"
     return reason
 
 
 def _cure(member: Member, roce: Roce) -> str:
-    """Tries the same without rocecoll."""
+    """The command that tries the same without rocecoll."""
     device, _, rest = roce.ports[member.rank].name.partition(" ")
     gid_index = rest.rpartition(" ")[2]
     return (

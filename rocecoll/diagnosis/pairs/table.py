@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How hosts that try each other speak through a Store, and whose turn it is."""
+"""How hosts that test each other exchange results through a Store, and whose turn it is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PairsError(RuntimeError):
 
 
 class Table:
-    """What each rank has said under a name, in the Store."""
+    """What each rank has written to the Store, by name."""
 
     def __init__(self, store: Store, rank: int, ranks: int) -> None:
         self._store = store
@@ -53,7 +53,7 @@ class Table:
 
 
 def turns(ranks: int) -> list[dict[int, int]]:
-    """Who streams with whom at a time, by the circle method; with odd numbers one rests."""
+    """Which ranks stream to each other in each turn, by the circle method; of an odd number one rests."""
     places = [*range(ranks), *([-1] if ranks % 2 else [])]
     rounds = []
     for _ in range(len(places) - 1):

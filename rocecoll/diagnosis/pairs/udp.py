@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every host tries UDP with every other one; they meet and compare in a Store.
 
-First all ask all for echoes, which tells who reaches whom, then each for the largest packet that gets
-through, then pair by pair, so that no two share a host, how fast a stream arrives.
+First every host asks every other for echoes, which shows who reaches whom, and searches the largest
+packet that gets through. Then pairs take turns, no two with a common host, to measure a stream's rate.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEAST_PAYLOAD_BYTES = 1200  # what rocecoll sends over any path
 _BETWEEN_S = 0.01
 _ECHO_LIMIT_S = 2.0
 _SIZE_LIMIT_S = 2.0
-_COPIES = 3  # of each size: a lost one shall not stand for a small MTU
+_COPIES = 3  # of each size: one lost packet must not look like a small MTU
 _STREAM_S = 0.25
 
 
@@ -52,7 +52,7 @@ def try_pairs(
     ports: tuple[int, int],
     patience: timedelta,
 ) -> tuple[list[Member], list[Way]]:
-    """What all have measured, the same on every rank. PairsError where not all take part."""
+    """What all ranks have measured, the same on every rank. PairsError if not all take part."""
     table = Table(store, rank, ranks)
     if rank == 0:
         table.say("key", secrets.token_hex(16))
@@ -64,7 +64,7 @@ def try_pairs(
         probes = {peer.rank: _Probe() for peer in peers}
         _ask_for_echoes(echo, peers, probes)
         table.say("asked", True)
-        table.hear_all("asked")  # from here on no requests are on their way
+        table.hear_all("asked")  # from here on no requests are in flight
         echo.settle(_ECHO_LIMIT_S)
         arrived = dict(echo.heard.requests)
         _search_mtus(echo, peers, probes)
@@ -80,7 +80,7 @@ def try_pairs(
 
 
 def _meet(table: Table, own: Member, ranks: int, patience: timedelta) -> list[Member]:
-    """Rank 0 alone says who is missing, so that all who came learn the same and none waits longer."""
+    """Rank 0 alone decides who is missing, so that all that came learn the same at the same time."""
     table.say("member", asdict(own))
     if own.rank != 0:
         [start] = table.hear("start", [0], patience + STEP_LIMIT)
@@ -129,7 +129,7 @@ def _ask_for_echoes(echo: EchoSocket, peers: Sequence[Member], probes: dict[int,
 
 
 def _search_mtus(echo: EchoSocket, peers: Sequence[Member], probes: dict[int, _Probe]) -> None:
-    """For all peers at once."""
+    """Searches the MTU to all peers at once."""
     searches: dict[int, MtuSearch] = {}
     for peer in peers:
         probe = probes[peer.rank]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which host or which way is at fault, from what all pairs of hosts have measured."""
+"""Which hosts or directions are at fault, judged from the measurements of all pairs of hosts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Way:
-    """From one rank to another. `refusal` is what the sender's kernel said, if it refused to send.
+    """One direction, from rank to rank. `refusal` is the error with which the sender's kernel refused.
 
     `arrived` are the requests that the target saw, `echoed` those whose echo came back;
     `mtu_bytes` is None where no size got through, and `rtt_us` where no echo came.
@@ -72,7 +72,7 @@ def judge(members: Sequence[Member], ways: Sequence[Way]) -> list[Finding]:
 
 
 def _same_addresses(members: Sequence[Member]) -> list[Finding]:
-    """As two hosts with the same container bridge: each would talk to itself."""
+    """Such as two hosts with the same container bridge: each would talk to itself."""
     findings = []
     first: dict[str, Member] = {}
     for member in members:
@@ -85,7 +85,7 @@ def _same_addresses(members: Sequence[Member]) -> list[Finding]:
 
 
 def _fault_of(member: Member, ways: Sequence[Way]) -> str:
-    """What is true of the member towards all others, whom it therefore hides."""
+    """A fault of the member towards all others, which replaces the findings about its pairs."""
     inward = [way for way in ways if way.target == member.rank]
     outward = [way for way in ways if way.source == member.rank]
     if any(way.open for way in inward) and any(way.open for way in outward):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose doing a delay is: a rank that comes late because others kept it keeps nobody itself."""
+"""Which rank causes a delay: one that comes late because it waited for others causes none itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rocecoll.diagnosis.traces.trace_files import Meeting
 
 @dataclass(frozen=True)
 class Delay:
-    """How long after the first a rank came. In all but `own_us` of it, it waited for others."""
+    """How long after the first a rank came. It waited for others in all of it but `own_us`."""
 
     whole_us: float
     own_us: float
@@ -25,7 +25,7 @@ class Delay:
 
 
 class Spans:
-    """Parts of a rank's time, in order and apart from each other."""
+    """Parts of a rank's time, in order and without overlap."""
 
     def __init__(self, given: Iterable[tuple[float, float]]) -> None:
         self.begins: list[float] = []
@@ -48,7 +48,7 @@ class Spans:
 
 
 class Delays:
-    """Of the ranks that have met."""
+    """The delays of the ranks in these meetings."""
 
     def __init__(self, met: Iterable[Meeting]) -> None:
         waits: dict[int, list[tuple[float, float]]] = {}
@@ -66,13 +66,13 @@ class Delays:
 
 @dataclass(frozen=True)
 class Lateness:
-    """How a rank came to the collectives that all its group's traced ranks called.
+    """How late a rank was for the collectives that all traced ranks of its group called.
 
     Time in which it waited for others itself does not count.
     """
 
     rank: int
-    last: int  # times that it came last, by a delay that is its own
+    last: int  # how often it came last by a delay of its own
     of: int
     median_ms: float  # behind the first, over all of them
     max_ms: float

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a picture of the traces shows: a lane of bars for each rank, and who was waited for."""
+"""The content of a picture of the traces: a lane of bars for each rank, and the ranks waited for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rocecoll.diagnosis.traces.trace_files import (
     meetings,
 )
 
-ROWS = 4  # of a lane, where calls overlap; what is more is drawn over these
+ROWS = 4  # of a lane, if calls overlap; further calls are drawn over these
 LABELLED_WAITS = 5
 _CANDIDATES = 100  # for a label
 _LEAST_LABELLED = 0.01  # of the window: shorter waits hardly show
@@ -25,9 +25,9 @@ _LEAST_LABELLED = 0.01  # of the window: shorter waits hardly show
 
 @dataclass(frozen=True)
 class Bar:
-    """A call, or several that are too short to be told apart: `operation` took most of them.
+    """A call, or several too short to show apart; `operation` is the one that took most of the time.
 
-    In its first `waited_s` a rank that had to call, too, had not come.
+    During its first `waited_s` another rank that takes part had not called yet.
     """
 
     begin_s: float
@@ -47,7 +47,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Wait:
-    """For a rank that came late, and whose own doing that is (delays.py)."""
+    """A wait for a rank that came late by a delay of its own (delays.py)."""
 
     operation: str
     place: str
@@ -61,7 +61,7 @@ class Wait:
         return self.until_s - self.first_s
 
     def overlaps(self, other: Wait) -> bool:
-        """Calls that wait for one delay of a rank, as the buckets of a backward pass."""
+        """Calls that wait for the same delay of a rank, such as the buckets of a backward pass."""
         return self.late_rank == other.late_rank and (
             self.first_s < other.until_s and other.first_s < self.until_s
         )
@@ -69,7 +69,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Timeline:
-    """`operations` are those that are shown, what took longest first."""
+    """`operations` are those that are shown, in order of total duration, longest first."""
 
     window: Window
     lanes: list[Lane]
@@ -78,7 +78,7 @@ class Timeline:
 
 
 def compose(traces: Sequence[Trace], window: Window, grain_s: float, most_bars: int) -> Timeline:
-    """Bars shorter than `grain_s` are joined; if there are too many, longer ones are, too."""
+    """Bars shorter than `grain_s` are joined; if there are still too many, longer ones, too."""
     met = meetings(traces)
     met_by_call = {id(call): meeting for meeting in met for call in meeting.calls.values()}
     rows = {
@@ -118,9 +118,9 @@ def _bar(call: Event, meeting: Meeting | None, window: Window) -> Bar:
 
 
 def _rows(bars: list[Bar]) -> list[list[Bar]]:
-    """Bars that overlap lie in different rows, as long as there are any."""
+    """Puts overlapping bars into different rows, as long as rows are left."""
     rows: list[list[Bar]] = []
-    free: list[tuple[float, int]] = []  # when each row is, a heap
+    free: list[tuple[float, int]] = []  # (time at which the row is free, row): a heap
     for bar in sorted(bars, key=lambda bar: bar.begin_s):
         if len(rows) < ROWS and (not free or free[0][0] > bar.begin_s):
             rows.append([bar])
@@ -139,7 +139,7 @@ def _joined(lanes: dict[int, list[list[Bar]]], grain_s: float) -> dict[int, list
 
 
 def _without_narrow(row: Iterable[Bar], grain_s: float) -> Iterable[Bar]:
-    """Runs of narrow bars without a gap that could be seen become one."""
+    """Joins runs of narrow bars that have no visible gap."""
     run: list[Bar] = []
     for bar in row:
         narrow = bar.end_s - bar.begin_s < grain_s
@@ -167,7 +167,7 @@ def _join(run: Sequence[Bar]) -> Bar:
 
 
 def _by_time(bars: Iterable[Bar]) -> list[str]:
-    """The operation that took longest in all first."""
+    """Operations by total duration, the longest first."""
     times_s: dict[str, float] = {}
     for bar in bars:
         times_s[bar.operation] = times_s.get(bar.operation, 0.0) + bar.end_s - bar.begin_s
@@ -175,7 +175,7 @@ def _by_time(bars: Iterable[Bar]) -> list[str]:
 
 
 def _longest_waits(met: Sequence[Meeting], window: Window) -> list[Wait]:
-    """By time; of calls that wait for the same delay the one that waits longest."""
+    """Waits in order of time; of several for the same delay only the longest."""
     delays = Delays(met)
     longest = heapq.nlargest(_CANDIDATES, met, lambda meeting: meeting.behind_us(meeting.last))
     late = [(delays.of(meeting, meeting.last), meeting) for meeting in longest]

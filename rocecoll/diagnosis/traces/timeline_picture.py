@@ -13,7 +13,7 @@ from rocecoll.diagnosis.traces.delays import Lateness, lateness
 from rocecoll.diagnosis.traces.timeline import Bar, Lane, Timeline, Wait, compose, duration_text
 from rocecoll.diagnosis.traces.trace_files import Trace, TraceError, Window, meetings
 
-MOST_BARS = 20_000  # which make a file of a few megabytes
+MOST_BARS = 20_000  # enough for a file of a few megabytes
 _PLOT_PX = 960
 _LEFT_PX, _RIGHT_PX = 80, 240
 _WIDTH_PX = _LEFT_PX + _PLOT_PX + _RIGHT_PX
@@ -80,7 +80,7 @@ def _document(timeline: Timeline, late: dict[int, Lateness]) -> Iterator[str]:
 
 
 class _Place:
-    """Where times and lanes are in the picture."""
+    """The positions of times and lanes in the picture."""
 
     def __init__(self, window: Window, lanes: int) -> None:
         self.window = window
@@ -96,7 +96,7 @@ class _Place:
         return _HEAD_PX + lane * self.lane_px
 
     def has_label(self, lane: int) -> bool:
-        """Each, unless lanes are lower than letters."""
+        """Every lane has a label, unless lanes are lower than letters."""
         return lane % math.ceil(_TEXT_PX / self.lane_px) == 0
 
 
@@ -177,7 +177,7 @@ def _bar(place: _Place, bar: Bar, y: float, height_px: float, colour: str) -> st
 
 
 def _waits(place: _Place, timeline: Timeline, below_px: float) -> Iterator[str]:
-    """A line where each of the late ranks came, and below what was waited for."""
+    """A line where each late rank came, and below the picture a line of text about the wait for it."""
     lanes = {lane.rank: number for number, lane in enumerate(timeline.lanes)}
     for number, wait in enumerate(timeline.waits, 1):
         x, y = place.x(wait.until_s), place.y(lanes[wait.late_rank])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the traces of several ranks say together: what took how long, and which calls met.
 
-They are those that rocecoll.trace() writes (rocecoll/tracing.py), a file per rank. Times of
-different hosts are by different clocks, so lateness means something only where those agree.
+rocecoll.trace() writes them (rocecoll/tracing.py), a file per rank. Times of different hosts come from
+different clocks, so lateness between hosts means something only if those agree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-_LEAST_WINDOW_S = 1e-6  # a call may take no time that the clock sees
+_LEAST_WINDOW_S = 1e-6  # a call may take less than the clock's resolution
 Event = dict[str, Any]  # as Chrome's format has it: times in us
 
 
@@ -69,7 +69,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Meeting:
-    """One collective, as those of its ranks have called it that there are traces of."""
+    """One collective, with the calls of those of its ranks whose traces were given."""
 
     calls: dict[int, Event]  # by rank
 
@@ -113,7 +113,7 @@ def read(path: Path) -> Trace:
 
 
 def choose_window(traces: Iterable[Trace], from_s: float | None, to_s: float | None) -> Window:
-    """TraceError where no call runs in it."""
+    """The window from `from_s` to `to_s`; TraceError if no call runs in it."""
     calls = [call for trace in traces for call in trace.calls]
     if not calls:
         raise TraceError("there is no call in these traces")
@@ -131,7 +131,7 @@ def choose_window(traces: Iterable[Trace], from_s: float | None, to_s: float | N
 
 
 def cut(traces: Iterable[Trace], window: Window) -> list[Trace]:
-    """With the calls alone that run in it."""
+    """The traces with only the calls that run in the window."""
 
     def stays(event: Event) -> bool:
         return event["ph"] != "X" or window.has(event)
@@ -140,7 +140,7 @@ def cut(traces: Iterable[Trace], window: Window) -> list[Trace]:
 
 
 def kinds(traces: Iterable[Trace]) -> list[Kind]:
-    """The one that took longest in all first."""
+    """Kinds of calls by total duration, the longest first."""
     found: dict[tuple[str, str, str], list[Event]] = {}
     for trace in traces:
         for call in trace.calls:
@@ -156,9 +156,9 @@ def kinds(traces: Iterable[Trace]) -> list[Kind]:
 
 
 def meetings(traces: Iterable[Trace]) -> list[Meeting]:
-    """The collectives that at least two of the ranks have called, by the time of the first call.
+    """The collectives that at least two of the ranks have called, in order of their first call.
 
-    A group of the same name may be made again, and begins with the same numbers again.
+    A group of the same name may be made again, and its numbers then begin again.
     """
     found: dict[tuple[Any, ...], dict[int, Event]] = {}
     for trace in traces:
@@ -175,7 +175,7 @@ def meetings(traces: Iterable[Trace]) -> list[Meeting]:
 
 
 def write_merged(traces: Iterable[Trace], path: Path) -> None:
-    """All ranks in one picture of chrome://tracing or Perfetto, a process for each."""
+    """Writes all ranks into one file for chrome://tracing or Perfetto, a process for each."""
     events = [event for trace in traces for event in trace.events]
     try:
         path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
@@ -184,7 +184,7 @@ def write_merged(traces: Iterable[Trace], path: Path) -> None:
 
 
 def group_name(call: Event) -> str:
-    """What the program calls the group, else the name that torch gives it."""
+    """The program's name of the group, else torch's."""
     arguments = call["args"]
     described = str(arguments.get("description", ""))
     return described if described not in ("", "undefined") else f"group {arguments['group']}"
