@@ -76,11 +76,11 @@ Status Group::submit(Instant now, OperationPtr operation) {
   auto plan = MakePlan(spec, root, hosts_, messenger_->eager_limit(), options_);
   if (!plan.ok()) return plan.status();
   const bool collective = !IsPointToPoint(spec.collective);
-  operation->source_ = root;
-  operation->sequence_ = collective ? ++last_sequence_ : ++last_point_to_point_;
+  operation->set_source(root);
+  operation->set_sequence(collective ? ++last_sequence_ : ++last_point_to_point_);
   Entry entry;
   entry.plan = plan.take();
-  entry.fingerprint = MakeFingerprint(spec, entry.plan, operation->sequence_);
+  entry.fingerprint = MakeFingerprint(spec, entry.plan, operation->sequence());
   entry.tag_operation = next_tag(spec);
   entry.order = ++last_order_;
   entry.submitted = now;
@@ -161,7 +161,7 @@ bool Group::bind_any_source(Instant now) {
     bound = true;
     Entry& entry = running_[match->index]->entry;
     const OperationSpec& spec = entry.operation->spec();
-    entry.operation->source_ = match->source;
+    entry.operation->set_source(match->source);
     entry.tag_operation = numbers_.take_receive(match->source, spec.user_tag);
     auto plan = MakePlan(spec, match->source, hosts_, messenger_->eager_limit(), options_);
     ROCECOLL_CHECK(plan.ok());  // as it was for another rank
@@ -256,7 +256,7 @@ void Group::release(uint32_t index) {
 }
 
 void Group::complete(OperationPtr operation, const Status& status) {
-  operation->status_ = status;
+  operation->set_status(status);
   completed_.push_back(std::move(operation));
   if (--pending_ == 0) watch_.rest();
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/status.h"
 #include "base/time.h"
@@ -72,11 +73,18 @@ class Operation {
     on_complete_ = std::move(callback);
   }
 
- private:
-  friend class Group;
-  friend class EngineLock;
-  friend class Progress;
+  // For the engine alone, in this order. All before set_done() run under the progress lock.
+  void set_sequence(uint64_t sequence) { sequence_ = sequence; }
+  void set_source(Rank source) { source_ = source; }
+  void set_status(Status status) { status_ = std::move(status); }
+  void set_done() { done_.store(true, std::memory_order_release); }
+  void run_callback() {
+    if (auto callback = std::exchange(on_complete_, nullptr)) callback(*this);
+  }
+  // Null if the operation has none.
+  std::shared_ptr<void> take_owner() { return std::move(owner_); }
 
+ private:
   OperationSpec spec_;
   std::shared_ptr<void> owner_;
   std::function<void(const Operation&)> on_complete_;

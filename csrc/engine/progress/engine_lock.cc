@@ -57,7 +57,7 @@ void EngineLock::collect(Outcome& outcome) {
 }
 
 void EngineLock::refuse(const OperationPtr& operation, Status why, Outcome& outcome) {
-  operation->status_ = std::move(why);
+  operation->set_status(std::move(why));
   outcome.completed.push_back(operation);
 }
 

@@ -109,13 +109,11 @@ void Progress::Impl::wake(HandOver::Wakes whom) {
 // All become done before any callback runs, as a callback may wait for another of them.
 void Progress::Impl::finish(std::vector<OperationPtr>& completed, Owners& owners) {
   if (completed.empty()) return;
-  for (const OperationPtr& operation : completed) {
-    operation->done_.store(true, std::memory_order_release);
-  }
+  for (const OperationPtr& operation : completed) operation->set_done();
   wake(hand_over.completed());
   for (OperationPtr& operation : completed) {
-    if (auto callback = std::exchange(operation->on_complete_, nullptr)) callback(*operation);
-    if (operation->owner_ != nullptr) owners.push_back(std::move(operation->owner_));
+    operation->run_callback();
+    if (auto owner = operation->take_owner()) owners.push_back(std::move(owner));
     operation.reset();
   }
   completed.clear();
