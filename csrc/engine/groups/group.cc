@@ -283,7 +283,8 @@ bool Group::step(Instant now) {
   MessageCompletion completion;
   while (messenger_->poll(completion)) {
     moved = true;
-    const auto index = static_cast<uint32_t>(completion.token >> 32);
+    const MessageToken token = MessageToken::Of(completion.token);
+    const uint32_t index = token.operation;
     ROCECOLL_CHECK(index < running_.size() && running_[index]->entry.operation != nullptr);
     if (completion.frame > 0) note_leaving(*messenger_, completion, *running_[index]);
     Execution& execution = running_[index]->execution;

@@ -44,12 +44,12 @@ void Copy(std::byte* to, const std::byte* from, size_t bytes) {
 }  // namespace
 
 void Execution::begin(const OperationSpec& spec, Plan plan, const Fingerprint& fingerprint,
-                      uint64_t tag_operation, uint64_t token_base) {
+                      uint64_t tag_operation, uint32_t place) {
   spec_ = &spec;
   plan_ = std::move(plan);
   fingerprint_ = fingerprint;
   tag_operation_ = tag_operation;
-  token_base_ = token_base;
+  place_ = place;
   element_bytes_ = SizeOf(spec.type);
   overlaps_ = overlaps_steps();
   next_lane_ = 0;
@@ -209,14 +209,13 @@ bool Execution::start_lanes(Instant now) {
   return started;
 }
 
-void Execution::on_message_complete(Instant now, uint32_t message) {
-  const uint32_t slot = message / 4;
-  ROCECOLL_CHECK(slot < lanes_.size() && lanes_[slot].running);
-  Lane& lane = lanes_[slot];
-  uint32_t& left = (message & 2) != 0 ? lane.sends[message & 1] : lane.receives[message & 1];
+void Execution::on_message_complete(Instant now, const MessageToken& message) {
+  ROCECOLL_CHECK(message.lane < lanes_.size() && lanes_[message.lane].running);
+  Lane& lane = lanes_[message.lane];
+  uint32_t& left = (message.sends ? lane.sends : lane.receives)[message.odd_step];
   ROCECOLL_CHECK(left > 0);
   if (--left > 0) return;
-  run_lane(now, slot);
+  run_lane(now, message.lane);
   if (lanes_waiting()) start_lanes(now);
 }
 
@@ -284,7 +283,7 @@ void Execution::post(Instant now, uint32_t slot, const Step& step, uint32_t numb
   }
   const Tag tag{tag_operation_, number, SlotOf(step, index, lane.index)};
   const bool sends = transfer.kind == Transfer::Kind::kSend;
-  const uint64_t token = token_base_ + 4 * slot + (sends ? 2 : 0) + number % 2;
+  const uint64_t token = MessageToken{place_, slot, sends, number % 2 == 1}.packed();
   ++(sends ? lane.sends : lane.receives)[number % 2];
   if (sends) {
     if (in_scratch > 0) {

@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "engine/operations/incoming_reduction.h"
 #include "engine/operations/lane_staging.h"
+#include "engine/operations/message_token.h"
 #include "engine/operations/operation.h"
 #include "engine/operations/plan.h"
 #include "engine/operations/scratch.h"
@@ -39,15 +40,14 @@ class Execution {
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
-  // `spec` outlives the run. Messages complete with tokens from token_base on:
-  // on_message_complete() takes the difference. An execution is used again for one operation after
-  // the other, so that running one allocates nothing.
+  // `spec` outlives the run. `place` is MessageToken::operation of its messages. An execution is
+  // used again for one operation after the other, so that running one allocates nothing.
   void begin(const OperationSpec& spec, Plan plan, const Fingerprint& fingerprint,
-             uint64_t tag_operation, uint64_t token_base);
+             uint64_t tag_operation, uint32_t place);
   // Starts lanes while the lane window, scratch and staged memory allow. True if one started.
   bool start_lanes(Instant now);
   bool lanes_waiting() const { return next_lane_ < plan_.lanes; }
-  void on_message_complete(Instant now, uint32_t message);
+  void on_message_complete(Instant now, const MessageToken& message);
   // Whether steps that have not begun send to `peer`, or receive what has not come from it.
   bool needs(Rank peer) const;
   bool done() const { return lanes_done_ == plan_.lanes && staging_.status().ok(); }
@@ -142,7 +142,7 @@ class Execution {
   Plan plan_;
   Fingerprint fingerprint_{};
   uint64_t tag_operation_ = 0;
-  uint64_t token_base_ = 0;
+  uint32_t place_ = 0;
   size_t element_bytes_ = 1;
   bool overlaps_ = false;  // its steps (execution_overlap.cc)
   // Of the caller's memory, if it is worth that; equal where the input is a part of the output.
