@@ -268,8 +268,6 @@ bool Engine::has_pending() const {
                      [](const auto& entry) { return entry.second->has_pending(); });
 }
 
-bool Engine::lingering() const { return impl_->transport.lingering(); }
-
 Instant Engine::Impl::next_deadline() const {
   Instant next = transport.next_deadline();
   for (const auto& [id, group] : groups) next = std::min(next, group->next_deadline());
@@ -277,9 +275,5 @@ Instant Engine::Impl::next_deadline() const {
 }
 
 Instant Engine::next_deadline() const { return impl_->next_deadline(); }
-
-WaitHandle Engine::wait_handle() const { return impl_->transport.wait_handle(); }
-
-Transport& Engine::transport() { return impl_->transport; }
 
 }  // namespace rocecoll

@@ -59,10 +59,7 @@ class Engine {
   // Operations completed since the last call, to be finished outside the lock.
   std::vector<OperationPtr> take_completed();
   bool has_pending() const;  // operations not yet complete
-  bool lingering() const;    // closed links still deliver their last frames
   Instant next_deadline() const;
-  WaitHandle wait_handle() const;
-  Transport& transport();
 
  private:
   struct Impl;

@@ -51,7 +51,7 @@ void EngineLock::collect(Outcome& outcome) {
   } else {
     std::ranges::move(completed, std::back_inserter(outcome.completed));
   }
-  const bool lingering = engine_.lingering();
+  const bool lingering = transport_.lingering();
   lingering_.store(lingering);
   outcome.pending = lingering || engine_.has_pending();
 }
@@ -77,7 +77,7 @@ EngineLock::Outcome EngineLock::step(SleepMark* mark) {
   take_mail(outcome);
   outcome.now = MonotonicNow();
   if (engine_.step(outcome.now)) outcome.moved = true;
-  if (mark != nullptr && !outcome.moved && !engine_.transport().arm()) outcome.moved = true;
+  if (mark != nullptr && !outcome.moved && !transport_.arm()) outcome.moved = true;
   if (mark != nullptr && !outcome.moved) {
     outcome.next_deadline = engine_.next_deadline();
     mark->set_asleep(outcome.next_deadline);

@@ -57,7 +57,8 @@ class Mailbox {
 
 class EngineLock {
  public:
-  EngineLock(Transport& transport, const EngineOptions& options) : engine_(transport, options) {}
+  EngineLock(Transport& transport, const EngineOptions& options)
+      : transport_(transport), engine_(transport, options) {}
 
   struct Outcome {
     bool moved = false;
@@ -92,8 +93,10 @@ class EngineLock {
   std::atomic<int> contenders_{0};
   std::atomic<bool> lingering_{false};
   Mailbox mailbox_;
-  std::vector<Mail> taken_;  // under the lock
-  Engine engine_;            // under the lock
+  // Under the lock.
+  std::vector<Mail> taken_;
+  Transport& transport_;
+  Engine engine_;
 };
 
 }  // namespace rocecoll

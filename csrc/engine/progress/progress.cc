@@ -341,7 +341,7 @@ void Progress::abort(GroupId group, const Status& why) {
 }
 
 TransportStats Progress::stats() {
-  return impl_->ask([](Engine& engine) { return engine.transport().stats(); });
+  return impl_->ask([this](Engine&) { return impl_->transport->stats(); });
 }
 
 std::vector<PeerStats> Progress::peer_stats() {
