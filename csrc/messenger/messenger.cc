@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "messenger/message_wire.h"
 #include "messenger/messenger_core.h"
 #include "messenger/peer_channel.h"
 
@@ -62,11 +61,10 @@ Messenger::~Messenger() {
 }
 
 EagerLimit Messenger::eager_limit() const {
-  return {impl_->core.eager.bytes, impl_->core.eager_pieces};
+  return {impl_->core.eager.bytes, impl_->core.limits.eager_pieces};
 }
 
-uint32_t Messenger::messages_in_flight() const { return impl_->core.messages_in_flight; }
-uint32_t Messenger::overlapping_lanes() const { return impl_->core.overlapping_lanes; }
+const TransportLimits& Messenger::limits() const { return impl_->core.limits; }
 
 void Messenger::send(Instant now, Rank to, const Tag& tag, const Fingerprint& fingerprint,
                      LocalSlice from, uint64_t token) {
@@ -98,8 +96,6 @@ std::vector<Announcement> Messenger::take_announcements() {
 bool Messenger::send_retire(Rank to, bool answer, std::span<const TagRun> runs) {
   return impl_->stopped() || impl_->channel(to).send_retire(answer, runs);
 }
-
-size_t Messenger::max_tag_runs() const { return MaxTagRuns(impl_->core.max_frame_bytes); }
 
 std::vector<RetireWord> Messenger::take_retire_words() {
   return std::exchange(impl_->core.retire_words, {});

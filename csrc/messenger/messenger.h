@@ -130,9 +130,8 @@ class Messenger {
   ~Messenger();  // closes all links in good order unless failed
 
   EagerLimit eager_limit() const;
-  // As the transport has them: of large messages to a peer; of operations whose steps may overlap.
-  uint32_t messages_in_flight() const;
-  uint32_t overlapping_lanes() const;
+  // The transport's, towards the worst pair of the group.
+  const TransportLimits& limits() const;
   // Both complete through poll() with `token`, in any order. `from` / `into` are lent until then or
   // until fail() returns. Zero-size messages are allowed. The sizes at both ends must agree.
   void send(Instant now, Rank to, const Tag& tag, const Fingerprint& fingerprint, LocalSlice from,
@@ -149,9 +148,8 @@ class Messenger {
   // Each announcement once. It may be late: of a message that has been received since.
   std::vector<Announcement> take_announcements();
   // Asks the peer to count the messages of these tags that go to it from 0 again, or agrees to
-  // that. At most max_tag_runs(). In order with messages. False: no room now.
+  // that. No more than fit into a frame (MaxTagRuns). In order with messages. False: no room now.
   bool send_retire(Rank to, bool answer, std::span<const TagRun> runs);
-  size_t max_tag_runs() const;
   std::vector<RetireWord> take_retire_words();
   // There is a link to the peer, which may yet have to be answered.
   bool connected(Rank peer) const;

@@ -26,11 +26,7 @@ struct MessengerCore {
   const SharedVector<Address> addresses;
   const MessengerOptions options;
   const EagerBounds eager;
-  const uint32_t eager_pieces;
-  const size_t piece_bytes;  // of a large message, but for its last piece
-  const uint32_t messages_in_flight;
-  const uint32_t overlapping_lanes;
-  const size_t max_frame_bytes;
+  const TransportLimits limits;  // a large message goes in pieces of max_write_bytes
 
   MessengerCore(Transport& transport, const GroupKey& group, Rank self,
                 SharedVector<Address> addresses, const MessengerOptions& options,
@@ -41,11 +37,7 @@ struct MessengerCore {
         addresses(std::move(addresses)),
         options(options),
         eager(EagerBounds::Of(limits, options, this->addresses.size())),
-        eager_pieces(limits.eager_pieces),
-        piece_bytes(limits.max_write_bytes),
-        messages_in_flight(limits.messages_in_flight),
-        overlapping_lanes(limits.overlapping_lanes),
-        max_frame_bytes(limits.max_frame_bytes) {}
+        limits(limits) {}
 
   // Of this rank's own collectives, which are the same towards every peer: a peer that lags, or
   // that has had no message of ours, may be that far behind.

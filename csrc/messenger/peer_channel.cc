@@ -192,7 +192,7 @@ void PeerChannel::on_landed(uint32_t index) {
 }
 
 uint64_t PeerChannel::next_piece_bytes(const Message& message) const {
-  return std::min<uint64_t>(core_.piece_bytes, message.length - message.cleared_bytes);
+  return std::min<uint64_t>(core_.limits.max_write_bytes, message.length - message.cleared_bytes);
 }
 
 void PeerChannel::on_down() { end_link(Status(link_->status()), Status()); }

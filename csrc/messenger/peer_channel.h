@@ -10,9 +10,9 @@
 // Frames arrive in order, so both ends agree on when that period ends; clear-to-sends kept from it
 // are dropped then, since the peer will repeat them on the next STARVED.
 //
-// Pieces: a large message is written in pieces of MessengerCore::piece_bytes (the last one is the
-// rest), for each of which there is a clear-to-send with a slice. Frames arrive in order, so these
-// are the pieces from the first to the last. No more than kMaxPieces of them are exposed at a time.
+// Pieces: a large message is written in pieces of TransportLimits::max_write_bytes (the last one is
+// the rest), and there is a clear-to-send with a slice for each. Frames arrive in order, so these
+// are the pieces from the first to the last. At most kMaxPieces of them are exposed at a time.
 //
 // Listening: a rank that receives from any other says LISTENING once, on every link. Its peers then
 // say PENDING for each point-to-point message that has to wait, so that the rank knows of it.

@@ -30,7 +30,7 @@ Group::Group(Transport& transport, ScratchPool& scratch, const EngineOptions& op
                transport.memory(),
                spec_.rank,
                static_cast<uint32_t>(spec_.addresses.size()),
-               std::min(options.max_lanes_in_flight, messenger_->messages_in_flight())},
+               std::min(options.max_lanes_in_flight, messenger_->limits().messages_in_flight)},
       last_sequence_(options.first_number),
       numbers_(static_cast<uint32_t>(options.first_number)),
       any_source_(*messenger_, numbers_, context_.ranks, spec_.rank),
@@ -148,8 +148,7 @@ void Group::begin(Instant now, uint32_t index) {
   if (is_collective(running.entry)) collectives_.push_back(index);
   if (running.entry.operation->spec().staged != nullptr) staged_.push_back(index);
   running.execution.begin(running.entry.operation->spec(), std::move(running.entry.plan),
-                          running.entry.fingerprint, running.entry.tag_operation,
-                          uint64_t{index} << 32);
+                          running.entry.fingerprint, running.entry.tag_operation, index);
   running.execution.start_lanes(now);
   if (running.execution.done()) finish(index);
 }
@@ -288,7 +287,7 @@ bool Group::step(Instant now) {
     ROCECOLL_CHECK(index < running_.size() && running_[index]->entry.operation != nullptr);
     if (completion.frame > 0) note_leaving(*messenger_, completion, *running_[index]);
     Execution& execution = running_[index]->execution;
-    execution.on_message_complete(now, static_cast<uint32_t>(completion.token));
+    execution.on_message_complete(now, token);
     if (execution.done()) finish(index);
   }
   if (messenger_->failure() != nullptr) {

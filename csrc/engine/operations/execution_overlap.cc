@@ -19,7 +19,7 @@ using Kind = Transfer::Kind;
 }  // namespace
 
 bool Execution::overlaps_steps() const {
-  return plan_.lanes <= context_.messenger.overlapping_lanes() && plan_.program.steps > 1 &&
+  return plan_.lanes <= context_.messenger.limits().overlapping_lanes && plan_.program.steps > 1 &&
          plan_.elements * element_bytes_ > context_.messenger.eager_limit().bytes;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "messenger/message_wire.h"
 
 namespace rocecoll {
 namespace {
@@ -140,7 +141,8 @@ void TagRetirement::ask(Rank rank, Peer& peer, const OpenTags& open) {
 TagRetirement::Runs TagRetirement::idle_runs(const TagCounts& sends, Peer& peer,
                                              const std::vector<uint32_t>& open_tags) const {
   Runs runs;
-  while (runs.size() < messenger_.max_tag_runs()) {
+  const size_t most = MaxTagRuns(messenger_.limits().max_frame_bytes);
+  while (runs.size() < most) {
     const auto run = sends.next_run(peer.next_tag);
     if (!run) {
       peer.next_tag = kBehindAllTags;
