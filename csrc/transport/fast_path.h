@@ -25,8 +25,6 @@ namespace rocecoll {
 
 using WireBytes = std::vector<std::byte>;
 
-class SwitchingLink;
-
 // Each link numbers its writes and its exposed slices. A slice's number is the upper half of
 // RemoteSlice::key; the rest of the key, and the base, belong to the path. A slice with both of
 // these 0 is on the control path.
@@ -37,39 +35,34 @@ inline bool OnControlPath(const RemoteSlice& slice) {
   return slice.base == 0 && static_cast<uint32_t>(slice.key) == 0;
 }
 
-// The fast path of one link. A *generation* is one life of it: prepare(), connect(), probe(),
-// start(), then fail(), and destroy() once it is drained(). Messages are pushed to it, frames and
-// parts of writes, in order on each of a few streams. They stay here until the peer is known to
-// have them, even beyond the end of a generation: in the next one, what the peer has not received
-// is sent again.
-class FastPath {
+// The life of a path. A *generation* is one of them: prepare(), connect(), probe(), start(), then
+// fail(), and, once it is drained(), destroy().
+class PathLife {
  public:
   static constexpr uint32_t kMaxStreams = 8;
-  using Counts = std::array<uint64_t, kMaxStreams>;
-  // Where the peer finds our ends, one for each stream; without addresses there are none.
+  // Where the peer finds our ends, one for each stream; without any there are none.
   struct Ends {
-    uint16_t credits = 0;            // how many messages of a stream we have room for
-    std::vector<Address> addresses;  // an empty one: that stream carries nothing this time
+    uint16_t credits = 0;            // messages of a stream that we have room for; the path's own
+    std::vector<Address> addresses;  // an empty one: the stream carries nothing this time
     // Ports that the streams are spread over: stream i has its end at port i % ports.
     uint8_t ports = 1;
   };
-  virtual ~FastPath() = default;
+  virtual ~PathLife() = default;
 
-  // -- a generation
   // Makes new ends. Not ok: there are none afterwards.
   virtual Status prepare() = 0;
   virtual Ends ends() const = 0;
-  // To the peer's ends of this generation. The first call settles the number of streams: the
-  // smaller of both ends'. It may take seconds until connected(); kFailed reports a failure before
-  // that.
+  // To the peer's ends of this generation. The first call settles the smaller number of streams. It
+  // may take seconds until connected(); kFailed reports what goes wrong by then.
   virtual Status connect(const Ends& peer) = 0;
   virtual bool connected() const = 0;
-  // Sends empty messages; proved() once all connected streams have carried theirs to the peer.
+  // Sends messages without content; proved() once all connected streams have carried theirs to the
+  // peer.
   virtual Status probe() = 0;
   virtual bool proved() const = 0;
   // From now on pump() sends.
   virtual void start() = 0;
-  // False: some streams do not carry now, but might in another generation.
+  // False: some of the streams do not carry, but might in another generation.
   virtual bool complete() const { return true; }
   // Ends the generation; drained() once neither side's traffic touches any memory. destroy() makes
   // sure of that, at any time.
@@ -77,34 +70,34 @@ class FastPath {
   virtual bool failed() const = 0;
   virtual bool drained() const = 0;
   virtual void destroy() = 0;
-  // Hands the link over to the control path: destroys, gives back what was lent, and returns the
-  // frames that the peer does not have, oldest first. Both ends start afresh afterwards: messages
-  // are numbered from the beginning.
-  virtual std::vector<WireBytes> give_up() = 0;
-  // For people. The link sets `in_use`.
-  virtual PathStats stats() const = 0;
-  // For people: what carries it, once started.
-  virtual std::string carrier() const = 0;
+};
 
-  // -- messages
-  // How many have been received, by stream.
+// What a path carries: messages, which are frames and parts of writes, in order on each of a few
+// streams. They stay here until the peer is known to have them, beyond the end of a generation,
+// too: in the next one what the peer has not received goes out again.
+class PathTraffic {
+ public:
+  using Counts = std::array<uint64_t, PathLife::kMaxStreams>;
+  virtual ~PathTraffic() = default;
+
+  // How many messages have come, by stream.
   virtual Counts received() const = 0;
-  // The peer has received this many of ours. Between generations. False: that is impossible.
+  // The peer has received this many of ours. Between generations. False: no peer can have.
   virtual bool acknowledge(const Counts& received) = 0;
-  // How many have been pushed, to all streams. Frames go over one at a time.
+  // How many messages have been pushed, to all streams. Each frame is one.
   virtual uint64_t pushed() const = 0;
-  // How many of these frames are only in this process's memory, and would be lost with it.
+  // How many of the frames are in memory of this process alone, and would end with it.
   virtual uint64_t unsent() const = 0;
-  // True once the peer has all of them. request_acknowledgement() makes that known soon.
+  // True once the peer has all messages; request_acknowledgement() lets that be known soon.
   virtual bool empty() const = 0;
   virtual void request_acknowledgement() = 0;
-  // Shows the peer (as kHeartbeat) that this process is alive. For devices that leave the host.
+  // Shows the peer that this process lives, by kHeartbeat there. Of devices that leave the host.
   virtual void send_heartbeat() {}
   // False: no room now.
   virtual bool push_frame(const FrameBytes& frame) = 0;
   // `from` is lent until take_written() has the number, or forget_lent() or give_up().
   virtual void push_write(uint32_t number, const RemoteSlice& to, LocalSlice from) = 0;
-  // Sends what can be sent now. Not ok if the path cannot go on.
+  // Sends what can be sent. Not ok if the path cannot go on.
   virtual Status pump() = 0;
   // Writes that the peer has as a whole.
   virtual std::vector<uint32_t> take_written() = 0;
@@ -114,8 +107,34 @@ class FastPath {
   virtual bool take_back(uint32_t number) = 0;
   // Drops all writes and exposed slices. After destroy().
   virtual void forget_lent() = 0;
+  // The control path carries the link now: destroys the path's ends, gives back what was lent, and
+  // returns the frames that the peer does not have, oldest first. The path is as new afterwards, at
+  // both ends: its messages are numbered from the beginning.
+  virtual std::vector<WireBytes> give_up() = 0;
+};
 
-  SwitchingLink* link = nullptr;  // whose path it is; the path only keeps it
+struct FastEvent;
+
+// The link of a path.
+class PathOwner {
+ public:
+  virtual void on_path(const FastEvent& event) = 0;
+  // The path may be able to send something now: pump() it.
+  virtual void mark_dirty() = 0;
+
+ protected:
+  ~PathOwner() = default;
+};
+
+// The faster way of one link to its peer.
+class FastPath : public PathLife, public PathTraffic {
+ public:
+  // For people; `in_use` is the link's to say.
+  virtual PathStats stats() const = 0;
+  // For people: what it is, once started.
+  virtual std::string carrier() const = 0;
+
+  PathOwner* owner = nullptr;  // the path only keeps it, for the device and for SwitchingTransport
 };
 
 inline uint64_t Total(const FastPath::Counts& counts) {
@@ -136,7 +155,7 @@ struct FastEvent {
     kHeartbeat,  // the peer's process lives
     kStray,      // something was written into a slice that is not exposed
     kFailed,     // `text` says why
-    kFewerEnds,  // some are lost, `text` says why; the others can carry in another generation
+    kFewerEnds,  // some are lost, as `text` says; the others carry in another generation
     kMoreEnds,   // the path could have more of them in another generation
   };
   Kind kind = Kind::kProgress;
@@ -147,27 +166,27 @@ struct FastEvent {
   const char* text = "";  // lent until the event has been dealt with
 };
 
-// What the fast paths of one process share.
+// What the paths of one process share.
 class FastDevice {
  public:
   virtual ~FastDevice() = default;
 
   // For people.
   virtual const std::string& description() const = 0;
-  // Null: any memory will do, including that of the control transport.
+  // Null: any memory will do, so that of the control transport is as good.
   virtual MemoryDomain* memory() = 0;
   virtual const TransportStats& stats() const = 0;
   virtual std::unique_ptr<FastPath> make_path() = 0;
   // The next thing that has happened. False at the end of a batch, or when all is quiet.
   virtual bool poll(FastEvent& event) = 0;
-  // Returns the path to pump, because it may have to tell its peer; null if it is gone.
+  // Returns the path that may have to tell its peer so, to be pumped; null if it is gone.
   virtual FastPath* release(const FastLease& lease) = 0;
-  // True if its network may work while that of the control path does not.
+  // Over a network that may live while that of the control path does not.
   virtual bool leaves_host() const { return false; }
   virtual WaitHandle wait_handle() = 0;
   // Call before sleeping on the handle. False: something may wait already, poll() first.
   virtual bool arm() = 0;
-  // Not ok while no path can work, with the reason.
+  // Not ok while no path can work; says why.
   virtual Status health(Instant now) = 0;
 };
 

@@ -152,7 +152,7 @@ void RcDevice::wait_for_memory(RcPath& path) {
 }
 
 void RcDevice::on_memory_back() {
-  for (RcPath* path : std::exchange(short_of_memory_, {})) path->link->mark_dirty();
+  for (RcPath* path : std::exchange(short_of_memory_, {})) path->owner->mark_dirty();
 }
 
 FastPath* RcDevice::release(const FastLease& lease) {

@@ -51,7 +51,7 @@ class LentMemory {
         control_carries || OnControlPath(to) || exposed_by_peer_.contains(ExposedNumber(to));
     (over_control ? control_writes_ : new_writes_).push_back(number);
   }
-  void push_writes(FastPath& path) {
+  void push_writes(PathTraffic& path) {
     for (; !new_writes_.empty(); new_writes_.pop_front()) {
       const Write& write = writes_.at(new_writes_.front());
       path.push_write(new_writes_.front(), write.to, write.from);

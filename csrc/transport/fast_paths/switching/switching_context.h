@@ -17,6 +17,8 @@
 
 namespace rocecoll {
 
+class SwitchingLink;
+
 // A frame's lease goes back, and its credit to the peer, once the event has been polled and its
 // time is over.
 struct SwitchingPendingEvent {

@@ -19,7 +19,7 @@ SwitchingLink::SwitchingLink(SwitchingContext& context, Link& control, const Add
       log_(context, id_, peer_text_),
       memory_(static_cast<uint32_t>(context.options.first_number)) {
   ++context_.links_off_path;
-  if (path_ != nullptr) path_->link = this;
+  if (path_ != nullptr) path_->owner = this;
   make_offer();
 }
 

@@ -34,7 +34,7 @@
 
 namespace rocecoll {
 
-class SwitchingLink final : public Link {
+class SwitchingLink final : public Link, public PathOwner {
  public:
   static constexpr size_t kMaxWaitingFrames = 64;
   static constexpr size_t kMaxPendingWrites = 256;
@@ -58,7 +58,7 @@ class SwitchingLink final : public Link {
 
   // -- for the transport
   void on_control(const Event& event);
-  void on_path(const FastEvent& event);
+  void on_path(const FastEvent& event) override;
   void on_timer();
   // Shows the peer that we live if its end of the control path has not been heard for a while: its
   // network may carry nothing both ways.
@@ -80,7 +80,7 @@ class SwitchingLink final : public Link {
   bool closed() const { return closed_; }
   bool closing() const { return closed_ && control_.link() != nullptr; }
   bool finished() const { return control_.link() == nullptr; }
-  void mark_dirty();
+  void mark_dirty() override;
   bool dirty = false;  // in SwitchingContext::dirty
 
  private:

@@ -12,15 +12,15 @@
 namespace rocecoll {
 namespace {
 
-// Looks at the control path and at the device's health are system calls, each worth several looks
-// at what it has received. While the faster path carries all links, neither is on any message's
-// way.
+// Polling the control path and asking for the device's health are system calls, each of which costs
+// as much as several polls of the device. While the faster path carries all links, no message
+// depends on either.
 constexpr Duration kControlInterval = std::chrono::milliseconds(1);
 constexpr Duration kHealthInterval = std::chrono::milliseconds(1);
-// Both wait for a poll in which links send nothing and the device brings nothing, but no longer
-// than for so many: who calls once after computing finds them due, and what it waits for at hand.
+// Both are put off while links send or the device brings something, for up to this many polls: a
+// program that polls once after computing finds both due, and what it waits for at hand.
 constexpr int kMostPutOff = 16;
-// Looks at the device before a failed path is destroyed with something outstanding.
+// Polls of the device before a failed path is destroyed with something outstanding.
 constexpr int kDrainLooks = 20000;
 
 TransportLimits Least(const TransportLimits& a, const TransportLimits& b) {
@@ -152,16 +152,16 @@ bool SwitchingTransport::may_put_off(bool busy) {
   return put_off_ > 0;
 }
 
-// What the last poll() handed out is over.
+// The events that the last poll() handed out are over.
 void SwitchingTransport::give_back_lent() {
   for (const FastLease& lease : lent_) {
-    if (FastPath* path = device_->release(lease); path != nullptr) path->link->mark_dirty();
+    if (FastPath* path = device_->release(lease); path != nullptr) path->owner->mark_dirty();
   }
   lent_.clear();
 }
 
-// Returns how many events of links beyond the faster paths' reach, and of none, it has put into
-// `events`, which are the caller's at once.
+// Events of links that no faster path may carry, and of no link, go straight into `events`. Returns
+// how many there are.
 size_t SwitchingTransport::poll_control(std::span<Event> events) {
   if (context_.links_off_path == 0 && !beyond_reach_ && context_.now < control_due_) return 0;
   const size_t count = control_->poll(
@@ -184,7 +184,7 @@ size_t SwitchingTransport::poll_control(std::span<Event> events) {
 size_t SwitchingTransport::poll_device() {
   if (device_ == nullptr) return 0;
   size_t count = 0;
-  for (FastEvent event; device_->poll(event); ++count) event.path->link->on_path(event);
+  for (FastEvent event; device_->poll(event); ++count) event.path->owner->on_path(event);
   return count;
 }
 
@@ -256,7 +256,7 @@ void SwitchingTransport::reap() {
   }
 }
 
-// Flushing needs the kernel, where one works for the device, to have a turn.
+// Where the kernel does the device's work, flushing needs it to have a turn.
 void SwitchingTransport::drain(SwitchingLink& link) {
   for (int look = 0; look < kDrainLooks && !link.drained(); ++look) {
     if (poll_device() == 0) ::sched_yield();
