@@ -13,9 +13,9 @@
 namespace rocecoll {
 namespace {
 
-// A receive queue holds a request for each message that the peers may send.
+// A receive queue must hold a request for each message that a peer may send.
 uint32_t CreditsOf(const RdmaLimits& limits, const RcOptions& options) {
-  const uint32_t others = RcStream::ReceivesFor(0);
+  const uint32_t others = StreamCredits::ReceivesFor(0);
   const uint32_t receives = std::min(limits.max_receive_requests, kMaxReceivesPerQueuePair);
   return std::min(options.credits, std::max(receives, others) - others);
 }
@@ -60,8 +60,8 @@ bool RcDevice::poll(FastEvent& event) {
   return false;
 }
 
-// One completion after the other: what a link makes of it may be the end of the next one's queue
-// pair.
+// Handles one completion at a time, because the link that gets it may destroy the queue pair of the
+// next one.
 bool RcDevice::poll_rail(size_t rail, FastEvent& event) {
   Polled& polled = polled_[rail];
   if (polled.completed == 0) polled.completed = rails_[rail].poll(polled.batch);
@@ -72,7 +72,7 @@ bool RcDevice::poll_rail(size_t rail, FastEvent& event) {
       event = found->second->on_completion(rail, completion);
       return true;
     }
-    // Of a queue pair that is gone.
+    // Its queue pair is gone.
     const bool received = completion.kind == WorkCompletion::Kind::kReceive ||
                           completion.kind == WorkCompletion::Kind::kReceiveImmediate;
     if (received) polled.receives->on_orphaned(completion.id);

@@ -31,7 +31,7 @@ Status RcPath::make_streams() {
   return {};
 }
 
-// Not ok if no rail has its streams.
+// Fails only if no rail gets its streams.
 Status RcPath::prepare() {
   probing_ = started_ = false;
   if (streams_.empty()) {
@@ -48,13 +48,14 @@ Status RcPath::prepare() {
   return rails() == 0 ? first_problem : Status();
 }
 
-// All of its streams have a queue pair afterwards, or none has.
+// Afterwards either all streams of the rail have a queue pair or none has.
 Status RcPath::prepare_rail(size_t rail) {
   Status status;
   uint32_t& reserved = reserved_receives_[rail];
   if (reserved == 0) {
     const auto count = std::ranges::count(streams_, rail, &RcStream::rail);
-    const auto receives = static_cast<uint32_t>(count) * RcStream::ReceivesFor(device_.credits());
+    const auto receives =
+        static_cast<uint32_t>(count) * StreamCredits::ReceivesFor(device_.credits());
     status = device_.receives(rail).reserve(receives);
     if (!status.ok()) return status;
     reserved = receives;
@@ -76,7 +77,7 @@ Status RcPath::prepare(RcStream& stream) {
   if (!status.ok()) return status;
   device_.add(stream, *this);
   return device_.receives(stream.rail())
-      .fill(stream.queue_pair(), RcStream::ReceivesFor(device_.credits()));
+      .fill(stream.queue_pair(), StreamCredits::ReceivesFor(device_.credits()));
 }
 
 void RcPath::destroy(RcStream& stream) {
@@ -137,7 +138,7 @@ RcStream& RcPath::first() const {
   return **found;
 }
 
-// The streams take turns; those that are not there are passed over.
+// The streams take turns. Those that are not there are skipped.
 RcStream& RcPath::stream_for(size_t part) const {
   size_t turn = part % streams_.size();
   while (!streams_[turn]->prepared()) turn = (turn + 1) % streams_.size();
@@ -152,7 +153,7 @@ bool RcPath::lacks(Rails::Set rails) const {
   });
 }
 
-// On which all streams that are there have it.
+// The rails on which all streams that are there have the property.
 Rails::Set RcPath::rails_of(bool (RcStream::*has)() const) const {
   Rails::Set there = 0;
   Rails::Set lacking = 0;
@@ -185,7 +186,8 @@ void RcPath::start() {
   }
 }
 
-// What keeps the other rails from carrying is left out once.
+// Leaves rails that have kept the others from carrying out of the next generation, unless that
+// would leave no rail.
 void RcPath::leave_out(Rails::Set failed) {
   const Rails::Set out = left_out_ | failed;
   if ((rails() & ~out) != 0) left_out_ = out;

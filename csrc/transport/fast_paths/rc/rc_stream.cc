@@ -18,24 +18,15 @@ RcStream::~RcStream() {
 }
 
 Status RcStream::prepare() {
-  ROCECOLL_CHECK(queue_pair_ == nullptr);
+  ROCECOLL_CHECK(!prepared());
   if (!bare_headers_) bare_headers_ = memory_.buffers().take(BlockPool::kLargestBytes >> 6);
   if (!bare_headers_) return memory_.buffers().refusal();
-  auto made = device_.create_queue_pair();
-  if (!made.ok()) return made.status();
-  queue_pair_ = made.take();
-  const auto slots = static_cast<uint32_t>(bare_headers_.size / StreamHeader::kWireBytes);
-  max_requests_ = std::min(device_.limits().max_send_requests, slots);
-  // Fewer would fill up before one asks for a completion.
-  if (max_requests_ < kSignalEvery + kSpareRequests) {
-    queue_pair_.reset();
-    return Status(StatusCode::kUnsupported, device_.description() + " has queue pairs for only " +
-                                                std::to_string(max_requests_) + " send requests");
-  }
-  batch_.clear();
-  requests_ = acknowledged_ = probe_request_ = last_request_ = 0;
-  unsignaled_ = owed_ = owed_bare_ = 0;
-  connected_ = started_ = proved_ = failed_ = drained_ = false;
+  Status status =
+      queue_.prepare(static_cast<uint32_t>(bare_headers_.size / StreamHeader::kWireBytes));
+  if (!status.ok()) return status;
+  credits_ = {};
+  probe_request_ = 0;
+  started_ = proved_ = false;
   wants_acknowledgement_ = wants_heartbeat_ = false;
   messages_.rewind();
   for (Message& message : messages_) send_again(message);
@@ -52,45 +43,17 @@ void RcStream::send_again(Message& message) {
 
 Status RcStream::connect(const Address& peer, size_t peer_rail, uint32_t our_credits,
                          uint32_t peer_credits) {
-  ROCECOLL_CHECK(prepared() && !connected_);
+  ROCECOLL_CHECK(prepared() && !connected());
   peer_rail_ = peer_rail;
-  our_credits_ = our_credits;
-  send_credits_ = peer_credits;
-  bare_credits_ = kBareCredits;
-  return queue_pair_->connect(peer);
+  credits_ = StreamCredits(our_credits, peer_credits);
+  return queue_pair().connect(peer);
 }
 
 void RcStream::probe() {
-  ROCECOLL_CHECK(connected_ && !failed_);
-  add_bare(StreamHeader::Kind::kProbe);
-  batch_.back().signaled = true;
-  probe_request_ = requests_;
-  if (!post_batch().ok()) fail();
-}
-
-// The last request shows that everything before it has been flushed: those that had succeeded
-// before the failure, unsignaled, never complete.
-void RcStream::fail() {
-  if (queue_pair_ == nullptr || failed_) return;
-  failed_ = true;
-  batch_.clear();
-  queue_pair_->fail();
-  if (!connected_) {
-    drained_ = true;
-    return;
-  }
-  SendRequest last;
-  last.id = last_request_ = ++requests_;
-  last.signaled = true;
-  last.inlined = true;
-  if (queue_pair_->post({&last, 1}) == 0) drained_ = true;  // what is left ends with destroy()
-}
-
-void RcStream::destroy() {
-  if (queue_pair_ == nullptr) return;
-  if (!failed_) queue_pair_->fail();
-  queue_pair_.reset();
-  failed_ = true;
+  ROCECOLL_CHECK(connected() && !failed());
+  add_bare(StreamHeader::Kind::kProbe).signaled = true;
+  probe_request_ = queue_.newest();
+  if (!queue_.post().ok()) fail();
 }
 
 bool RcStream::push_frame(const FrameBytes& frame) {
@@ -119,63 +82,33 @@ void RcStream::push_part(RcWrite& write, size_t offset, size_t size) {
   messages_.push(message);
 }
 
-uint32_t RcStream::room() const {
-  const auto outstanding = static_cast<uint32_t>(requests_ - acknowledged_);
-  ROCECOLL_CHECK(outstanding <= max_requests_);
-  return max_requests_ - outstanding;
-}
-
-// Takes along what is owed.
-StreamHeader RcStream::make_header(StreamHeader::Kind kind, uint64_t number) {
+// Takes along the credits that are owed.
+void RcStream::store_header(StreamHeader::Kind kind, uint64_t number, std::span<std::byte> to) {
   StreamHeader header;
   header.kind = kind;
   header.number = static_cast<uint32_t>(number);
-  header.credits = static_cast<uint16_t>(std::min<uint32_t>(owed_, UINT16_MAX));
-  header.bare_credits = static_cast<uint8_t>(std::min<uint32_t>(owed_bare_, UINT8_MAX));
-  owed_ -= header.credits;
-  owed_bare_ -= header.bare_credits;
-  return header;
+  credits_.return_in(header);
+  header.store(to);
 }
 
-bool RcStream::must_return_credits() const {
-  return owed_ >= std::max(1u, our_credits_ / 2) || owed_bare_ >= 2;
-}
-
-SendRequest& RcStream::add_request(SendRequest::Kind kind, std::span<const std::byte> payload,
-                                   uint32_t local_key) {
-  SendRequest request;
-  request.kind = kind;
-  request.payload = payload;
-  request.local_key = local_key;
-  request.id = ++requests_;
-  request.inlined = payload.size() <= device_.limits().max_inline_bytes;
-  request.signaled = ++unsignaled_ >= kSignalEvery;
-  if (request.signaled) unsignaled_ = 0;
-  ++stats_.packets_sent;
-  stats_.bytes_sent += payload.size();
-  traffic_.sent(payload.size());
-  batch_.push_back(request);
-  return batch_.back();
-}
-
-void RcStream::add_bare(StreamHeader::Kind kind) {
+SendRequest& RcStream::add_bare(StreamHeader::Kind kind) {
   const size_t slots = bare_headers_.size / StreamHeader::kWireBytes;
-  std::byte* header = bare_headers_.data + (requests_ % slots) * StreamHeader::kWireBytes;
+  std::byte* header = bare_headers_.data + (queue_.newest() % slots) * StreamHeader::kWireBytes;
   const std::span<std::byte> bytes(header, StreamHeader::kWireBytes);
-  make_header(kind, 0).store(bytes);
-  add_request(SendRequest::Kind::kSend, bytes, bare_headers_.region.of[rail_].local_key);
-  if (kind != StreamHeader::Kind::kProbe) --bare_credits_;
+  store_header(kind, 0, bytes);
+  if (kind != StreamHeader::Kind::kProbe) credits_.use_bare();
+  return queue_.add(SendRequest::Kind::kSend, bytes, bare_headers_.region.of[rail_].local_key);
 }
 
 void RcStream::add_frame(Message& message) {
   const std::span<std::byte> bytes(message.block.data, message.size);
-  make_header(StreamHeader::Kind::kFrame, messages_.next()).store(bytes);
-  add_request(SendRequest::Kind::kSend, bytes, message.block.region.of[rail_].local_key);
-  message.requested = requests_;
-  --send_credits_;
+  store_header(StreamHeader::Kind::kFrame, messages_.next(), bytes);
+  queue_.add(SendRequest::Kind::kSend, bytes, message.block.region.of[rail_].local_key);
+  message.requested = queue_.newest();
+  credits_.use();
 }
 
-// The part's next request; the last one tells the peer, and its end is the write's.
+// Adds the next request of a part. The last one tells the peer that the part is complete.
 Status RcStream::add_part_request(Message& message) {
   RcWrite& write = *message.write;
   if (!write.lease.held) {
@@ -190,58 +123,55 @@ Status RcStream::add_part_request(Message& message) {
   const size_t offset = message.offset + message.posted;
   const bool last = message.posted + size == message.size && (size == 0 || !immediate_apart_);
   SendRequest& request =
-      add_request(last ? SendRequest::Kind::kWriteWithImmediate : SendRequest::Kind::kWrite,
-                  {write.lease.data + offset, size}, write.lease.region.of[rail_].local_key);
+      queue_.add(last ? SendRequest::Kind::kWriteWithImmediate : SendRequest::Kind::kWrite,
+                 {write.lease.data + offset, size}, write.lease.region.of[rail_].local_key);
   request.remote_address = write.to.base + offset;
   request.remote_key = RemoteKey(write.to, peer_rail_);
   message.posted += size;
   if (!last) return {};
   request.immediate = ExposedNumber(write.to);
-  if (!request.signaled) unsignaled_ = 0;
-  request.signaled = true;
-  message.requested = requests_;
-  --send_credits_;
+  queue_.signal_newest();
+  message.requested = queue_.newest();
+  credits_.use();
   return {};
-}
-
-Status RcStream::post_batch() {
-  if (batch_.empty()) return {};
-  const size_t posted = queue_pair_->post(batch_);
-  const bool all = posted == batch_.size();
-  batch_.clear();
-  if (all) return {};
-  return Status(StatusCode::kNetwork, device_.description() + " does not take send requests");
 }
 
 Status RcStream::pump() {
   waits_for_memory_ = false;
-  if (!started_ || failed_) return {};
-  while (!messages_.all_sent() && send_credits_ > 0 && room() > kSpareRequests) {
+  if (!started_ || failed()) return {};
+  if (Status status = add_messages(); !status.ok()) return status;
+  if (wants_heartbeat_ && credits_.any_bare() && queue_.room() > 1) {
+    add_bare(StreamHeader::Kind::kHeartbeat);
+    wants_heartbeat_ = false;
+  }
+  add_credits();
+  return queue_.post();
+}
+
+// Posts full batches, and leaves the rest of the requests in one.
+Status RcStream::add_messages() {
+  while (!messages_.all_sent() && credits_.any() && queue_.room() > SendQueue::kSpareRequests) {
     Message& message = messages_.to_send();
     if (message.write == nullptr) {
       add_frame(message);
     } else if (Status status = add_part_request(message); !status.ok()) {
-      batch_.clear();
+      queue_.drop_batch();
       return status;
     }
     if (waits_for_memory_) break;
     if (message.requested != 0) messages_.on_sent();
-    if (batch_.size() < kBatch) continue;
-    if (Status status = post_batch(); !status.ok()) return status;
+    if (queue_.batched() < kBatch) continue;
+    if (Status status = queue_.post(); !status.ok()) return status;
   }
-  if (wants_heartbeat_ && bare_credits_ > 0 && room() > 1) {
-    add_bare(StreamHeader::Kind::kHeartbeat);
-    wants_heartbeat_ = false;
-  }
-  const bool ask = wants_acknowledgement_ && unsignaled_ > 0;
-  if ((must_return_credits() || ask) && bare_credits_ > 0 && room() > 1) {
-    if (batch_.empty() || must_return_credits()) add_bare(StreamHeader::Kind::kCredit);
-    if (ask) {
-      batch_.back().signaled = true;
-      unsignaled_ = 0;
-    }
-  }
-  return post_batch();
+  return {};
+}
+
+// Where credits have to go back, or a completion is asked for and there is no request to ask.
+void RcStream::add_credits() {
+  const bool ask = wants_acknowledgement_ && queue_.any_unsignaled();
+  if (!(credits_.must_return() || ask) || !credits_.any_bare() || queue_.room() <= 1) return;
+  if (queue_.batched() == 0 || credits_.must_return()) add_bare(StreamHeader::Kind::kCredit);
+  if (ask) queue_.signal_newest();
 }
 
 // The peer has it.
@@ -259,16 +189,10 @@ void RcStream::release(const Message& message) {
 std::vector<RcWrite*> RcStream::take_done() { return std::exchange(done_, {}); }
 
 void RcStream::on_sent(const WorkCompletion& completion) {
-  if (failed_) {
-    if (completion.id >= last_request_) drained_ = true;
-    return;
-  }
-  if (completion.status != CompletionStatus::kSuccess) return;  // the owner fails us
-  ROCECOLL_CHECK(completion.id > acknowledged_ && completion.id <= requests_);
-  acknowledged_ = completion.id;
-  if (probe_request_ != 0 && acknowledged_ >= probe_request_) proved_ = true;
+  if (!queue_.on_sent(completion)) return;
+  if (probe_request_ != 0 && queue_.done() >= probe_request_) proved_ = true;
   while (!messages_.empty() && messages_.front().requested != 0 &&
-         messages_.front().requested <= acknowledged_) {
+         messages_.front().requested <= queue_.done()) {
     settle(messages_.front());
     messages_.pop_front();
   }
@@ -312,7 +236,7 @@ void RcStream::hand_over(HandOver what, RcStream& to) {
 }
 
 void RcStream::forget_writes() {
-  ROCECOLL_CHECK(failed_ || !prepared());
+  ROCECOLL_CHECK(failed() || !prepared());
   for (Message& message : messages_) message.write = nullptr;
   done_.clear();
 }
