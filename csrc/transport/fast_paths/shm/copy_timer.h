@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a copy takes is the machine's time, whatever time the caller is told.
+// Times copies by the machine's clock, whatever time the caller is given: it is the speed of this
+// machine that CopyChoice asks about.
 #pragma once
 
 #include "base/monotonic_clock.h"
@@ -7,7 +8,7 @@
 
 namespace rocecoll {
 
-// From here on.
+// Starts when it is made.
 class CopyTimer {
  public:
   Duration took() const { return MonotonicNow() - begun_; }

@@ -16,10 +16,10 @@
 namespace rocecoll {
 namespace {
 
-// Of the socket's words, and of things that the kernel tells, at once.
+// How many words of the socket, and events of epoll, are read at once.
 constexpr int kWordsPerLook = 64;
 constexpr int kEventsPerLook = 16;
-// SYS_pidfd_open, on every processor that torch has wheels for; glibc 2.28 lacks the name.
+// SYS_pidfd_open on every processor that torch has wheels for; glibc 2.28 lacks the name.
 constexpr long kPidfdOpen = 434;
 
 bool Watch(int epoll, int descriptor, void* what) {
@@ -71,7 +71,7 @@ std::optional<uint32_t> ShmDevice::add(ShmPath& path) {
 
 void ShmDevice::remove(uint32_t slot) {
   paths_[slot] = nullptr;
-  std::erase(to_greet_, slot);  // the next path there has words of its own
+  std::erase(to_greet_, slot);  // the next path in this slot greets for itself
   free_slots_.push_back(slot);
 }
 
@@ -159,7 +159,8 @@ void ShmDevice::receive_words() {
 
 void ShmDevice::on_greeting(HostSocket::Received received) {
   ShmPath* path = path_at(received.greeting->slot);
-  // Nobody but the peer knows the nonce: what is wrong with the rest is its doing, or the system's.
+  // Only the peer knows the nonce, so what is wrong with the rest is the peer's doing or the
+  // system's.
   if (path == nullptr || path->nonce() != received.greeting->nonce) return;
   if (!received.obstacle.empty()) return path->refuse(std::string(received.obstacle));
   auto ring = SharedSegment::Map(std::move(received.ring), kRingSegmentBytes);
@@ -172,8 +173,8 @@ void ShmDevice::on_greeting(HostSocket::Received received) {
   path->on_greeting(process, ring.take());
 }
 
-// Null: its doorbell is not as it should be. Should it have ended before its pidfd is opened, that
-// may be of another process with its number; but from that one no probe can be fetched.
+// Null: its doorbell is not as it should be. If the process ends before its pidfd is opened, the
+// pidfd may be that of another process with its number; but no probe can be fetched from that one.
 std::shared_ptr<PeerProcess> ShmDevice::process_of(HostSocket::Received& received) {
   const HostSocketName& name = received.greeting->from;
   std::erase_if(processes_, [](const auto& process) { return process.expired(); });
@@ -193,7 +194,7 @@ std::shared_ptr<PeerProcess> ShmDevice::process_of(HostSocket::Received& receive
   return process;
 }
 
-// Its paths come to that once they have taken what it has sent before.
+// Its paths notice once they have taken what it had sent.
 void ShmDevice::on_end(const PeerProcess* ended) {
   for (const auto& known : processes_) {
     const auto process = known.lock();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of one host as the faster path of a SwitchingTransport: what the paths of this process
-// to its neighbours share. A Unix socket introduces them to each other; then they meet in memory
-// only, but to wake one that sleeps.
+// The memory of one host as the faster path of a SwitchingTransport: what all paths of this process
+// share. Processes greet each other over a Unix socket. After that they communicate through memory,
+// and use the socket only to wake a process that sleeps.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace rocecoll {
 
 class ShmDevice final : public FastDevice {
  public:
-  // kNetwork where the system refuses.
+  // kNetwork if the system refuses.
   static Result<std::unique_ptr<ShmDevice>> Open(const ShmOptions& options);
   ~ShmDevice() override;
 
@@ -37,7 +37,7 @@ class ShmDevice final : public FastDevice {
   FastPath* release(const FastLease& lease) override;
   WaitHandle wait_handle() override { return WaitHandle(wait_); }
   bool arm() override;
-  // Memory does not fail. The time to look at what comes from outside it.
+  // Always ok, because memory does not fail. Looks at the socket and for processes that have ended.
   Status health(Instant now) override;
 
   // -- for its paths
@@ -46,7 +46,7 @@ class ShmDevice final : public FastDevice {
   const ShmOptions& options() const { return options_; }
   const HostFacts& host() const { return host_; }
   TransportStats& own_stats() { return stats_; }
-  // A path's place in the doorbell; none: all are taken.
+  // Gives the path a slot of the doorbell. None: all are taken.
   std::optional<uint32_t> add(ShmPath& path);
   void remove(uint32_t slot);
   void expect_greeting() { ++expected_greetings_; }
@@ -70,7 +70,7 @@ class ShmDevice final : public FastDevice {
   const HostFacts host_ = HostFacts::Read();
   HostSocket socket_;
   Doorbell doorbell_;
-  Descriptor wait_;  // epoll: the socket, and the ends of processes
+  Descriptor wait_;  // epoll, for the socket and the ends of processes
   TransportStats stats_;
 
   std::vector<ShmPath*> paths_;  // by slot
@@ -86,7 +86,7 @@ class ShmDevice final : public FastDevice {
   bool bell_told_ = false;
   bool in_batch_ = false;
   bool armed_ = false;
-  bool look_owed_ = false;  // outside, where a word of the bell that ended a sleep may still lie
+  bool look_owed_ = false;  // the socket may still hold the word that ended a sleep
 };
 
 }  // namespace rocecoll
