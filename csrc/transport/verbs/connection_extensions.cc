@@ -8,8 +8,8 @@
 namespace rocecoll {
 namespace {
 
-// libibverbs' ibv_ece and its functions, by name: an older library has none, and would not be
-// loaded for a plug-in that needs them.
+// The layout of libibverbs' ibv_ece. Its functions are looked up by name, because an older library
+// has none, and a plug-in that is linked against them could not be loaded there.
 struct VerbsExtensions {
   uint32_t vendor_id = 0;
   uint32_t options = 0;

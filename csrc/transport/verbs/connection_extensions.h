@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Enhanced connection establishment (ECE): what two devices of one make can do with each other
-// beyond the specification, as to send again no more than what was lost, if both were told before
-// they are connected. Both ends of a connection say what they can, and both are told what they have
-// in common.
+// No NIC has run this yet. Soft-RoCE has no extensions; tests play the calls of libibverbs.
+//
+// Enhanced connection establishment (ECE): two devices of one vendor may be able to do more with
+// each other than the specification says, such as sending again only the packets that were lost, if
+// both are told before they are connected. Each end of a connection says what its device can do,
+// and both devices are told what they have in common.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -11,7 +13,7 @@
 
 namespace rocecoll {
 
-// The maker's own numbers. No options: nothing beyond the specification.
+// The numbers mean what the vendor says. No options: nothing beyond the specification.
 struct ConnectionExtensions {
   uint32_t vendor = 0;
   uint32_t options = 0;
@@ -20,12 +22,13 @@ struct ConnectionExtensions {
   bool operator==(const ConnectionExtensions&) const = default;
 };
 
-// None where the device or this system's libibverbs (before 31) has no such.
+// Empty if the device has none, or the system's libibverbs cannot tell (before version 31).
 ConnectionExtensions QueryExtensions(ibv_qp& queue_pair);
 
 ConnectionExtensions InCommon(const ConnectionExtensions& a, const ConnectionExtensions& b);
 
-// To use them, before the queue pair is made ready to receive. 0 or an error of errno.h.
+// Has the queue pair use them. Must come before it is made ready to receive. Returns 0 or an error
+// of errno.h.
 int SetExtensions(ibv_qp& queue_pair, const ConnectionExtensions& extensions);
 
 }  // namespace rocecoll

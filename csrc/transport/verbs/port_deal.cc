@@ -25,7 +25,7 @@ void Add(std::string& words, const std::string& word) {
   words += (words.empty() ? "" : ", ") + word;
 }
 
-// Keeps those with the largest merit, and tells the others why they are not among them.
+// Keeps the candidates with the largest merit, and writes into the others why they are left out.
 template <typename Merit>
 void KeepBest(Candidates& left, const Merit& merit, const std::string& why,
               const std::string& why_not) {
@@ -85,7 +85,8 @@ void KeepOneFunction(Candidates& left) {
   });
 }
 
-// "0, 8, 16, ...": whom the port at `place` is for where `count` are dealt in turn.
+// "0, 8, 16, ...": the local ranks that the port at `place` is for, if `count` ports are dealt in
+// turn.
 std::string Turns(size_t place, size_t count) {
   std::string text;
   for (size_t turn = 0; turn < 3; ++turn) Add(text, std::to_string(place + turn * count));
@@ -97,7 +98,7 @@ size_t PortsOfEach(size_t ports, const DealRules& rules) {
   return std::min(ports / rules.local_ranks, RemoteSlice::kMaxPorts);
 }
 
-// In turn, as long as all get as many.
+// Deals the ports in turn, up to the number that all ranks can get.
 void DealSeveral(const Candidates& left, size_t each, const DealRules& rules) {
   for (size_t i = 0; i < left.size(); ++i) {
     const size_t rank = i % rules.local_ranks;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the usable ports a process takes, when its host has several. All processes of a host
-// come to the same order, and so do hosts that are built alike: local rank i of one host talks to
-// local rank i of another over ports of the same place, which is what a network of rails wants.
+// No host with several NICs has run this yet: tests deal the ports of made-up machines.
 //
-// Each rule keeps the best ports and leaves the others out: those with an address that is routed;
-// NICs before programs that play one; the fastest, as a slow one would hold up the whole group;
-// those near the process; of the functions of one NIC the physical one. What is left is put in
-// order - the entries of the option `hca`, then the address of this host, then names - and dealt to
-// the local ranks in turn. Devices that the user has named are fast enough, and NICs enough; where
-// there are at least twice as many as local ranks, each rank takes several.
+// Chooses the port or ports that a process takes if its host has several usable ones. All processes
+// of a host come to the same order, and so do hosts that are built alike. So local rank i of one
+// host talks to local rank i of another over ports at the same place, as a network of rails
+// requires.
+//
+// Each rule keeps the best ports and leaves the others out. It prefers, in this order: ports whose
+// address is routed; NICs to programs that play one; the fastest, because a slow one would hold up
+// the whole group; those near the process; of the functions of one NIC the physical one. The ports
+// that are left are sorted by the entries of the option `hca`, then by the address of this host,
+// then by name, and dealt to the local ranks in turn. Devices that the user has named are
+// kept even if they are slow or are programs, and if there are at least twice as many named ports
+// as local ranks, each rank takes several.
 #pragma once
 
 #include <cstddef>
@@ -23,18 +27,18 @@
 namespace rocecoll {
 
 struct PortCandidate {
-  // -- what the rules go by
+  // -- what the rules look at
   std::string device;
   uint32_t port = 1;
   uint32_t speed_gbit_s = 0;
   NicPlace place;
   size_t entry = 0;     // of the option `hca`, smaller is better
   bool routed = false;  // its GID is not link-local
-  // Has the host's address; is on its interface; has its family. Larger is better.
+  // Has the host's address; is on the interface of that address; has its family. Larger is better.
   std::tuple<bool, bool, bool> host_merit;
-  // -- what they say
+  // -- what the rules decide
   std::optional<size_t> chosen = std::nullopt;  // the process's first port, its second...
-  std::string words = "";  // why it is chosen, or for whom it is, or why it is left out
+  std::string words = "";  // why it is chosen, for which rank it is, or why it is left out
 };
 
 struct DealRules {
@@ -43,7 +47,7 @@ struct DealRules {
   bool named = false;        // the option `hca` names devices, it does not only exclude some
 };
 
-// Marks those that are chosen, one at least, if there is any.
+// Marks the chosen ones: at least one, if there are any candidates.
 void DealPorts(std::vector<PortCandidate*> candidates, const ProcessPlace& process,
                const DealRules& rules);
 

@@ -43,7 +43,7 @@ BlockPool::Block BlockPool::take(size_t bytes) {
   auto& free = free_[shift - kSmallestShift];
   if (free.empty()) {
     const size_t size = size_t{1} << shift;
-    // The rest of the slab, less than one block of this size, serves smaller ones.
+    // The rest of the slab is too small for a block of this size and is cut into smaller ones.
     while (slab_used_ + size > kSlabBytes && slab_used_ < kSlabBytes) {
       const int rest = std::min(std::countr_zero(slab_used_), kLargestShift);
       const Slab& slab = slabs_.back();

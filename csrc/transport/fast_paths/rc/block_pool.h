@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registered memory in blocks of powers of two, for frames and for copies of small slices. What has
-// been registered stays so: registering costs more than copying a block.
+// Registered memory in blocks whose sizes are powers of two, for frames and for copies of small
+// slices. The memory stays registered for the life of the pool: registering costs more than copying
+// a block.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 
 namespace rocecoll {
 
-// What is registered begins at one: devices pin whole pages.
+// Registered memory begins on a page boundary, because devices pin whole pages.
 inline constexpr std::align_val_t kPage{4096};
 
 class BlockPool {
@@ -27,7 +28,7 @@ class BlockPool {
   struct Block {
     std::byte* data = nullptr;  // null: none
     size_t size = 0;
-    RailRegion region;  // that it lies in
+    RailRegion region;  // the registration that it is a part of
     explicit operator bool() const { return data != nullptr; }
   };
 
@@ -37,8 +38,8 @@ class BlockPool {
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  // At least `bytes` (1 .. kLargestBytes). An empty block when the limit is reached or the system
-  // refuses, and then `refusal()` says why.
+  // A block of at least `bytes` (1 .. kLargestBytes). It is empty when the limit is reached or the
+  // system refuses; refusal() then says why.
   Block take(size_t bytes);
   void give_back(const Block& block);
   const Status& refusal() const { return refusal_; }
@@ -57,7 +58,7 @@ class BlockPool {
   const RemoteAccess access_;
   const size_t limit_bytes_;
   std::vector<Slab> slabs_;
-  size_t slab_used_ = kSlabBytes;  // of the newest
+  size_t slab_used_ = kSlabBytes;  // bytes of the newest slab
   std::array<std::vector<Block>, kLargestShift - kSmallestShift + 1> free_;
   size_t taken_ = 0;
   Status refusal_;

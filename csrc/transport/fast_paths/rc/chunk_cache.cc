@@ -9,11 +9,13 @@
 namespace rocecoll {
 namespace {
 
-// Memory that passes is registered anew for each operation, so more of it at a time gains nothing.
+// Memory that passes is registered anew for each operation, so keeping more of it registered gains
+// nothing.
 constexpr uint64_t kMaxPassingBytes = uint64_t{256} << 20;
-// Of what this process may lock, each of the two; the rest is for what cannot do without.
+// Each of the two rooms may use 1 / kLockedParts of the memory that the process may lock. The rest
+// is for buffers, which must be registered.
 constexpr uint64_t kLockedParts = 4;
-// To unpin one takes the system some 100 us, and everything else waits meanwhile.
+// Unpinning a chunk takes the system some 100 us, and everything else waits meanwhile.
 constexpr size_t kDropsAtATime = 8;
 
 uint64_t LimitBytes(const RdmaLimits& limits) {
@@ -100,8 +102,9 @@ ChunkCache::Chunk* ChunkCache::lend(LocalSlice slice, RemoteAccess access, uint6
   return chunk;
 }
 
-// Memory that lasts is written to by one peer after the other: a chunk gets a new key for another
-// one, but once an announcement at most, as registering it costs more than copying some slices.
+// Peers write to memory that lasts one after the other. A chunk is registered again, under a new
+// key, for the next peer, but at most once per announcement: registering it costs more than copying
+// some slices.
 ChunkCache::Chunk* ChunkCache::for_writer(Chunk& chunk, uint64_t link, RegistrationId id) {
   Chunk* own = &chunk;
   if (chunk.writer != 0 && chunk.writer != link) {
@@ -148,7 +151,7 @@ bool ChunkCache::make_room(Room& room, size_t bytes) {
   while (room.registered_bytes > room.limit_bytes - bytes) {
     Chunk* oldest = room.idle.front();
     if (oldest == nullptr) return false;
-    // Its slices come again and again, too far apart.
+    // Its slices are lent again and again, but too far apart for it to stay registered in between.
     if (oldest->lent_bytes < oldest->bytes / 2) oldest->memory->given_up = true;
     drop(*oldest);
   }

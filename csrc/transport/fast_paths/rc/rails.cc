@@ -38,11 +38,12 @@ Rails::Rails(RdmaDevices devices)
   ROCECOLL_CHECK(!devices_.empty() && devices_.size() <= RemoteSlice::kMaxPorts);
   limits_ = devices_.front()->limits();
   for (const auto& device : devices_) limits_ = Least(limits_, device->limits());
-  limits_.max_registered_bytes /= devices_.size();  // a page is locked once for each
+  limits_.max_registered_bytes /= devices_.size();  // each page is locked once per device
   description_ = describe(working_);
 }
 
-// A device that has died for good would otherwise keep the others from registering anything.
+// A rail whose device refuses and is not healthy is left out from then on: a device that has died
+// for good would otherwise keep the others from registering anything.
 Result<RailRegion> Rails::register_memory(std::span<std::byte> memory, RemoteAccess access) {
   RailRegion region;
   for (size_t rail = 0; rail < count(); ++rail) {

@@ -46,18 +46,18 @@ class RcDevice final : public FastDevice {
   const Rails& rails() const { return rails_; }
   ReceivePool& receives(size_t rail) { return *polled_[rail].receives; }
   void flush_receives();
-  // That each of its streams gives its peer; 0: some device's receive queues hold too little.
+  // What each of its streams gives its peer. 0: the receive queues of some device are too short.
   uint32_t credits() const { return credits_; }
   TransportStats& own_stats() { return stats_; }
   std::unique_ptr<RcStream> make_stream(size_t rail, Traffic& traffic);
   void add(const RcStream& stream, RcPath& path) { by_queue_pair_.emplace(KeyOf(stream), &path); }
   // Before the stream's queue pair is destroyed.
   void remove(const RcStream& stream);
-  // The stream's queue pair among those of all devices.
+  // Identifies the stream's queue pair among those of all devices.
   static uint64_t KeyOf(const RcStream& stream) { return Key(stream.rail(), stream.number()); }
-  // A number of its own for a link, never 0.
+  // A number that no other link has, never 0.
   uint64_t number_link() { return ++links_; }
-  // No memory to send from is to be had for now: the path is pumped again once some is back.
+  // There is no memory to send from now: the path is pumped again once some has been given back.
   void wait_for_memory(RcPath& path);
   void on_memory_back();
   void forget(RcPath& path);
@@ -78,7 +78,7 @@ class RcDevice final : public FastDevice {
   static size_t RailOf(uint64_t key) { return key >> 32; }
   bool poll_rail(size_t rail, FastEvent& event);
   void tell(size_t rail, Instant now);
-  // To paths that have lost an end, or could have one more.
+  // Tells paths that have lost an end, or could have one more.
   void tell_paths(Rails::Set lost, Rails::Set back);
 
   const RcOptions options_;
@@ -86,16 +86,16 @@ class RcDevice final : public FastDevice {
   const uint32_t credits_;
   RegisteredMemory memory_;
   std::array<Polled, RemoteSlice::kMaxPorts> polled_;
-  size_t turn_ = 0;  // of the rails, in poll()
+  size_t turn_ = 0;  // the rail that poll() is at
   TransportStats stats_;
   std::unordered_map<uint64_t, RcPath*> by_queue_pair_;
   std::vector<RcPath*> short_of_memory_;
-  std::deque<std::pair<RcPath*, FastEvent::Kind>> told_;  // to be polled
+  std::deque<std::pair<RcPath*, FastEvent::Kind>> told_;  // events that poll() will return
   uint64_t links_ = 0;
 };
 
-// Over all of the devices at once. Without any, for the reason `no_device`, every link uses the
-// control path, and peers that have some learn why.
+// Uses all devices at once. If there are none, for the reason `no_device`, every link uses the
+// control path, and peers that have devices learn why.
 std::unique_ptr<SwitchingTransport> MakeRcTransport(std::unique_ptr<Transport> control,
                                                     RdmaDevices devices, const RcOptions& options,
                                                     const std::string& no_device = "");

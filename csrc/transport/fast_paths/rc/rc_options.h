@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The options of rc. One of them, `adaptive_routing`, no NIC has run yet.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +11,10 @@ namespace rocecoll {
 
 struct RcOptions : SwitchingOptions {
   static constexpr size_t kMaxFrameBytes = 4088;
-  // Each fits into a block of registered memory, whatever else can be registered.
+  // A write of this size fits into a block of registered memory, so it can go out even where
+  // nothing else can be registered.
   static constexpr size_t kMaxWriteBytes = size_t{256} << 10;
-  // What one pair of ranks has registered before any tensor: a slab of each pool, and scratch.
+  // What a pair of ranks has registered before any tensor: one slab of each pool, and scratch.
   static constexpr uint64_t kLeastLockedBytes = uint64_t{4} << 20;
 
   RcOptions()
@@ -21,13 +23,15 @@ struct RcOptions : SwitchingOptions {
                          .max_frame_bytes = kMaxFrameBytes,
                          .max_write_bytes = kMaxWriteBytes} {}
 
-  // Large writes are cut into as many contiguous parts, one queue pair each. More than one helps
-  // where a bond or ECMP spreads flows.
+  // A large write is cut into this many contiguous parts, and each has its own queue pair. More
+  // than one helps where a bond or ECMP spreads flows.
   uint32_t queue_pairs_per_connection = 1;
-  // The immediate of a part goes in a request of its own, behind all of the data. Networks route
-  // writes adaptively, so that a flow takes all ways at once, but nothing that has an immediate.
+  // Sends the immediate of a part in a request of its own, after all of the data. A network that
+  // routes adaptively spreads the packets of a flow over all its ways, but not those of a write
+  // that has an immediate. No NIC and no switch has run this yet: only Soft-RoCE and simulated
+  // devices have.
   bool adaptive_routing = false;
-  // Messages per queue pair that the receiver keeps receive requests for.
+  // Messages per queue pair that the receiver keeps receive requests for (stream_credits.h).
   uint32_t credits = 16;
 };
 

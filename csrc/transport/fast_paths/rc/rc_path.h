@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue pairs of one link, as a FastPath: one or more streams on each rail, of which the first
-// that is there carries the frames and all share the writes, in parts. A stream is there in those
-// generations in which both ends have a queue pair for it. What it was given otherwise, or when its
-// rail failed, goes over another one.
+// The queue pairs of one link, as a FastPath: one or more streams on each rail. A stream is there
+// in those generations in which both ends have a queue pair for it. The first stream that is there
+// carries the frames, and all that are share the writes, in parts. Messages that were given to a
+// stream which is not there, or whose rail has failed, go over another one.
 #pragma once
 
 #include <algorithm>
@@ -25,14 +25,14 @@ namespace rocecoll {
 
 class RcDevice;
 
-// Below this many bytes for each, more parts only cost more messages.
+// Parts of fewer bytes only cost more messages.
 inline constexpr size_t kMinPartBytes = size_t{32} << 10;
 
-// Both ends cut a write alike: the receiver counts the parts.
+// The number of parts of a write. Both ends must agree, because the receiver counts the parts.
 inline size_t PartCount(size_t bytes, size_t streams) {
   return std::clamp<size_t>(bytes / kMinPartBytes, 1, streams);
 }
-// Where part `index` of `count` begins, on a cache line; the end is where the next one begins.
+// Where part `index` of `count` begins: on a cache line. It ends where the next one begins.
 inline size_t PartBegin(size_t bytes, size_t count, size_t index) {
   return index == count ? bytes : bytes / count * index / 64 * 64;
 }
@@ -74,13 +74,13 @@ class RcPath final : public FastPath {
   void forget_lent() override;
 
   // -- for the device
-  // What it means to the link.
+  // Returns what the completion means to the link.
   FastEvent on_completion(size_t rail, const WorkCompletion& completion);
-  // The receive request of a frame that the link is done with is there again.
+  // The link is done with a frame, and its receive request is posted again.
   void on_reposted(size_t rail, uint32_t queue_pair);
-  // That there are streams on.
+  // The rails on which there are streams.
   Rails::Set rails() const;
-  // Some stream belongs on one of these, but is not there.
+  // True if some stream of one of these rails is not there.
   bool lacks(Rails::Set rails) const;
 
  private:
@@ -97,7 +97,7 @@ class RcPath final : public FastPath {
   Status prepare(RcStream& stream);
   void destroy(RcStream& stream);
   void hand_over();
-  // Of those that are there; the frames'.
+  // The first stream that is there, which carries the frames.
   RcStream& first() const;
   RcStream& stream_for(size_t part) const;
   Rails::Set rails_of(bool (RcStream::*has)() const) const;
@@ -107,12 +107,13 @@ class RcPath final : public FastPath {
   void on_part_landed(uint32_t number, FastEvent& event);
 
   RcDevice& device_;
-  const uint64_t number_;  // among the links of the device
+  const uint64_t number_;  // as of RcDevice::number_link()
   Traffic traffic_;
   Streams streams_;
   std::array<uint32_t, RemoteSlice::kMaxPorts> reserved_receives_{};
-  uint16_t peer_credits_ = 0;  // settled with the number of streams, at the first connect(); 0: not
-  Rails::Set left_out_ = 0;    // of the next generation
+  // Settled at the first connect(), as is the number of streams. 0: not yet.
+  uint16_t peer_credits_ = 0;
+  Rails::Set left_out_ = 0;  // the rails that the next generation does without
   bool probing_ = false;
   bool started_ = false;
   std::map<uint64_t, std::unique_ptr<RcWrite>> writes_;  // by age

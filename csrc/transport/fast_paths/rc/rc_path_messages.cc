@@ -20,7 +20,7 @@ uint64_t RcPath::pushed() const {
   return all;
 }
 
-// What its device has been given goes out.
+// Frames that the device has been given go out even if this process ends.
 uint64_t RcPath::unsent() const {
   uint64_t all = 0;
   for (const auto& stream : streams_) all += stream->unposted_frames();

@@ -10,7 +10,7 @@
 namespace rocecoll {
 namespace {
 
-constexpr size_t kListRequests = 32;  // handed to the device at once
+constexpr size_t kListRequests = 32;  // handed to the device in one call
 
 }  // namespace
 
@@ -49,7 +49,7 @@ void ReceivePool::release(uint32_t count) {
 
 Status ReceivePool::fill(RdmaQueuePair& queue_pair, uint32_t count) {
   if (shared_) return {};
-  // What an earlier queue pair has received may still be lent.
+  // Some buffers that were reserved may hold messages of an earlier queue pair that are still lent.
   while (idle_.size() < count) {
     if (!add_buffer()) return blocks_.refusal();
     idle_.push_back(buffers_.size() - 1);
@@ -122,7 +122,7 @@ size_t ReceivePool::post_oldest() {
 void ReceivePool::flush() {
   while (!due_.empty()) {
     const size_t posted = post_oldest();
-    if (posted == 0 && shared_) return;        // full, or refused: again with the next
+    if (posted == 0 && shared_) return;        // full, or refused: the next flush() tries again
     if (posted == 0) make_idle(due_.front());  // refused by a queue pair that has failed
     due_.erase(due_.begin(), due_.begin() + static_cast<ptrdiff_t>(std::max<size_t>(posted, 1)));
   }

@@ -45,7 +45,7 @@ Result<LocalSlice> RegisteredMemory::allocate(size_t bytes) {
   Allocation allocation;
   allocation.data = data;
   const RegistrationId id = next_id_++;
-  // Without registration it is memory like the user's.
+  // If it cannot be registered, it is treated like memory of the user's.
   if (size <= ChunkCache::kLargestRegionBytes) {
     auto region = rails_.register_memory({data, size}, RemoteAccess::kWrite);
     allocation.registered = region.ok();
@@ -70,7 +70,7 @@ Status RegisteredMemory::reserve() {
   if (reserve_) return {};
   const BlockPool::Block frame = frames_.take(ReceivePool::kBufferBytes);
   if (!frame) return frames_.refusal();
-  frames_.give_back(frame);  // what a pool has registered stays so
+  frames_.give_back(frame);  // a pool keeps its memory registered
   reserve_ = sources_.take(BlockPool::kLargestBytes);
   return reserve_ ? Status() : sources_.refusal();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What queue pairs carry, little endian: SENDs that start with this header, and the 32-bit
+// What queue pairs carry: SENDs that start with this header, little endian, and the 32-bit
 // immediate of a write's last request, which is the number of the exposed slice.
 //
 //   offset  size  field
@@ -24,7 +24,7 @@ struct StreamHeader {
     kFrame = 1,      // the owner's frame follows
     kCredit = 2,     // credits only
     kProbe = 3,      // proves the path
-    kHeartbeat = 4,  // from a process that lives
+    kHeartbeat = 4,  // the sender's process lives
   };
   static constexpr size_t kWireBytes = 8;
 

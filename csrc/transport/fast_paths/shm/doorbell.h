@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How processes of one host tell each other that there is something to look at: a bit for each of a
-// process's paths, in memory that all its peers share. Who looks finds the few that rang without a
-// walk over all; who sleeps is woken by the first that rings.
+// How processes of one host tell each other that there is something to look at. A process has a
+// page, shared with all its peers, with a bit for each of its paths. It finds the few that rang
+// without a walk over all paths. If it sleeps, the first peer that rings wakes it.
 //
-// Peers are not trusted: whatever they write here costs at most a look in vain.
+// Peers are not trusted: whatever they write here costs at most a useless look.
 #pragma once
 
 #include <atomic>
@@ -22,14 +22,14 @@ struct DoorbellPage {
   static constexpr size_t kBytes = 4096;
 
   alignas(64) std::atomic<uint32_t> sleeping;
-  // A bit for each word that may hold some, and the words: one cache line for the first 448 paths.
+  // A bit for each word that may be set, then the words. The first 448 paths are in one cache line.
   alignas(64) std::atomic<uint64_t> rung_words;
   std::atomic<uint64_t> words[kWords];
 };
 static_assert(sizeof(DoorbellPage) <= DoorbellPage::kBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
-// Of this process.
+// This process's own.
 class Doorbell {
  public:
   static Result<Doorbell> Create() {
@@ -39,7 +39,7 @@ class Doorbell {
   }
 
   int descriptor() const { return segment_.descriptor(); }
-  // Calls visit(slot) for those that have rung since.
+  // Calls visit(slot) for the slots that have been rung since the last call.
   template <typename Visit>
   void take_rung(Visit&& visit) {
     if (page().rung_words.load(std::memory_order_relaxed) == 0) return;
@@ -50,8 +50,8 @@ class Doorbell {
       }
     }
   }
-  // Before going to sleep. False: somebody has rung. The order of this store and this load, and of
-  // ring()'s, is what loses no wake-up: sequentially consistent, all four.
+  // Call before going to sleep. False: a peer has rung. No wake-up is lost because all four
+  // accesses, this store and this load and those of ring(), are sequentially consistent.
   bool fall_asleep() {
     page().sleeping.store(1);
     return page().rung_words.load() == 0;
@@ -67,12 +67,12 @@ class Doorbell {
   SharedSegment segment_;
 };
 
-// Of a peer.
+// A peer's.
 class PeerDoorbell {
  public:
   explicit PeerDoorbell(SharedSegment segment) : segment_(std::move(segment)) {}
 
-  // True if the peer sleeps: the caller wakes it.
+  // True if the peer sleeps; the caller must wake it.
   bool ring(uint32_t slot) {
     DoorbellPage& page = *reinterpret_cast<DoorbellPage*>(segment_.data());
     page.words[slot / 64].fetch_or(uint64_t{1} << (slot % 64));

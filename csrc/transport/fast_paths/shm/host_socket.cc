@@ -15,7 +15,7 @@
 namespace rocecoll {
 namespace {
 
-constexpr uint64_t kMagic = 0x3174736865636f72;  // "rocehst1": of this version of all this
+constexpr uint64_t kMagic = 0x3174736865636f72;  // "rocehst1", for this version of the format
 constexpr int kDescriptors = 2;
 
 struct WireGreeting {
@@ -23,10 +23,10 @@ struct WireGreeting {
   HostGreeting greeting;
 };
 
-// What came with a message, besides its bytes.
+// What came with a message besides its bytes.
 struct Ancillary {
   pid_t process = 0;
-  bool ours = false;  // of our user
+  bool ours = false;  // the sender runs as our user
   std::array<Descriptor, kDescriptors> descriptors;
 };
 
@@ -53,8 +53,8 @@ Ancillary Unpack(msghdr& message) {
   return found;
 }
 
-// Why a message cannot be sent now: the peer has to read first, there is no memory, or as many
-// descriptors of our user are on their way as may be (ETOOMANYREFS, unix(7)).
+// Whether a message may be sent later: the peer has to read first, there is no memory, or too many
+// descriptors of our user are in flight (ETOOMANYREFS, unix(7)).
 bool Passes(int error) {
   return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM ||
          error == ETOOMANYREFS;
@@ -86,7 +86,7 @@ Result<HostSocket> HostSocket::Open() {
   return made;
 }
 
-// A full queue wakes the peer as well as one more word in it.
+// The result does not matter: if the queue is full, the words in it wake the peer.
 void HostSocket::wake(const HostSocketAddress& peer) const {
   const std::byte word{1};
   ::sendto(socket_, &word, sizeof(word), MSG_NOSIGNAL, peer.generic(), peer.size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Unix socket through which the processes of one host introduce themselves, hand over shared
-// memory and wake each other. Its name is abstract: no file, and nobody of another network
-// namespace reaches it. Memory that another user sends is not taken.
+// The Unix socket through which the processes of one host greet each other, hand over shared memory
+// and wake each other. Its name is abstract: there is no file, and processes of other network
+// namespaces cannot reach it. Memory that another user sends is not accepted.
 #pragma once
 
 #include <sys/socket.h>
@@ -23,7 +23,7 @@ namespace rocecoll {
 // The random part of a socket's name.
 using HostSocketName = std::array<uint64_t, 2>;
 
-// As the system wants it.
+// The same, as system calls take it.
 struct HostSocketAddress {
   HostSocketAddress() = default;
   explicit HostSocketAddress(const HostSocketName& name);
@@ -33,33 +33,33 @@ struct HostSocketAddress {
   socklen_t size = 0;
 };
 
-// Tells one end of a path where the other one's ring and doorbell are.
+// Comes with the ring and the doorbell of one end of a path, for the other end.
 struct HostGreeting {
   HostSocketName from{};
   uint64_t nonce = 0;  // of the end that it is for
-  uint32_t slot = 0;   // of that end's process
+  uint32_t slot = 0;   // of that end, in its process
 };
 
 class HostSocket {
  public:
-  // kNetwork where the system refuses.
+  // kNetwork if the system refuses.
   static Result<HostSocket> Open();
 
-  // The peer has something to look at.
+  // Wakes the peer to look at something.
   void wake(const HostSocketAddress& peer) const;
-  // False: there is no room for it now, try again. kNetwork: nobody has this name, or the system
-  // will not let it through.
+  // False: there is no room for the greeting now, try again. kNetwork: no socket has this name, or
+  // the system does not let the greeting through.
   Result<bool> greet(HostSocketAddress peer, const HostGreeting& greeting, int ring,
                      int doorbell) const;
   struct Received {
-    std::optional<HostGreeting> greeting;  // else a word to wake us
-    std::string_view obstacle;             // why the peer cannot share memory with us, if so
-    pid_t process = 0;                     // as this process sees it; 0: it cannot
+    std::optional<HostGreeting> greeting;  // none: only a word to wake us
+    std::string_view obstacle;  // why the peer cannot share memory with us; empty: it can
+    pid_t process = 0;          // the sender; 0: this process cannot see it
     Descriptor ring;
     Descriptor doorbell;
   };
-  // None: nothing waits. A greeting from another user, or whose descriptors have not come along, is
-  // handed on without them: only the nonce in it tells whether it is the peer's.
+  // None: nothing has come. A greeting from another user, or without descriptors, is returned with
+  // an obstacle instead of them, because only its nonce tells whether it comes from the peer.
   std::optional<Received> receive() const;
 
   const HostSocketName& name() const { return name_; }

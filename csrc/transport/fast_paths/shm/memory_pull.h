@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading another process's memory, where the system lets us (process_vm_readv(2)): whoever may
-// trace it may. Fails between users, where the peer's process cannot be seen, under seccomp, and
-// under Yama's restrictions unless the peer allows it.
+// Reads another process's memory (process_vm_readv(2)). A process may do that if it may trace the
+// other one. It fails between users, if the other process is in a PID namespace that cannot be
+// seen, under seccomp, and under Yama's restrictions unless the other process allows it.
 #pragma once
 
 #include <sys/types.h>
@@ -12,19 +12,19 @@
 
 namespace rocecoll {
 
-// Where in a program's memory there are eight bytes that no other program has there.
+// Eight bytes of a program's memory that no other program has at that address.
 struct MemoryMark {
   uint64_t address = 0;
   uint64_t value = 0;
 };
 
-// False: not all of it could be read, or it is not the memory that has the mark. The process may
-// have executed another program since, with the same number and whatever is at the same address;
-// each call of the system reads the mark and what is asked for out of one memory.
+// False: not all of it could be read, or the memory does not have the mark. The process may have
+// executed another program, which has the same number and something else at the same address. So
+// each system call reads the mark together with the bytes that are asked for.
 bool PullMemory(pid_t process, const MemoryMark& mark, uint64_t address, std::span<std::byte> into);
 
-// Lets processes of the same user read ours where Yama (kernel.yama.ptrace_scope 1) would only let
-// our parents do so.
+// Lets processes of the same user read our memory where Yama (kernel.yama.ptrace_scope 1) would let
+// only our parents do so.
 void AllowPulls();
 
 }  // namespace rocecoll

@@ -16,8 +16,9 @@ namespace rocecoll {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-// MFD_NOEXEC_SEAL, which older headers lack: nobody can execute it. Without this word a system may
-// refuse (vm.memfd_noexec=2) or complain in its log; before Linux 6.3 it knows none.
+// MFD_NOEXEC_SEAL, which older headers lack: the memory cannot be executed. Without this flag a
+// system may refuse (vm.memfd_noexec=2) or complain in its log. Linux before 6.3 does not know the
+// flag.
 constexpr unsigned kNotExecutable = 0x8;
 
 int CreateMemory() {
@@ -45,8 +46,8 @@ Result<SharedSegment> SharedSegment::Create(size_t bytes) {
   SharedSegment segment;
   segment.descriptor_ = Descriptor(CreateMemory());
   if (!segment.descriptor_.valid()) return SystemError("no shared memory (memfd_create)");
-  // Allocates the pages here, on the NUMA node of who reads them, and now, not at a first touch
-  // that finds no memory.
+  // Allocates the pages now, on the NUMA node of the process that reads them. A first touch later
+  // might find no memory.
   const int error = ::ftruncate(segment.descriptor_, static_cast<off_t>(bytes)) != 0
                         ? errno
                         : ::posix_fallocate(segment.descriptor_, 0, static_cast<off_t>(bytes));

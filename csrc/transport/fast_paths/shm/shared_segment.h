@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that processes of one host share: a memfd, so that it has no name, leaves nothing behind
-// and does not depend on the size of /dev/shm.
+// Memory that processes of one host share. It is a memfd: it has no name, leaves nothing behind and
+// does not depend on the size of /dev/shm.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ class SharedSegment {
   SharedSegment(SharedSegment&& other) noexcept { *this = std::move(other); }
   SharedSegment& operator=(SharedSegment&& other) noexcept;
 
-  // Zeros, all of it there: a write cannot fail later for want of memory. kNetwork with the reason
-  // where the system refuses.
+  // Filled with zeros. All of it is allocated, so that no later write fails for lack of memory.
+  // kNetwork with the reason if the system refuses.
   static Result<SharedSegment> Create(size_t bytes);
-  // One that a peer has created. Refused unless it has `bytes` and nobody can make it smaller, as
-  // an access behind its end would kill this process.
+  // Maps a segment that a peer has created. Refuses it unless it has `bytes` and cannot be made
+  // smaller, because an access behind its end would kill this process.
   static Result<SharedSegment> Map(Descriptor descriptor, size_t bytes);
 
   bool mapped() const { return data_ != nullptr; }
   std::byte* data() const { return data_; }
-  // To hand over; -1 in one that a peer has created.
+  // To hand to a peer. -1 if a peer has created the segment.
   int descriptor() const { return descriptor_; }
   void close_descriptor() { descriptor_ = Descriptor(); }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The options of shared memory.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +9,13 @@
 namespace rocecoll {
 
 struct ShmOptions : SwitchingOptions {
-  // A message of 32 KiB, copied twice, beats what asking the receiver costs.
+  // Copying a message of 32 KiB twice costs less than asking the receiver where to put it.
   static constexpr size_t kMaxFrameBytes = (size_t{32} << 10) + 256;
-  // Nothing is on the way for long, and what more messages touch leaves the caches before it is
-  // touched again: eight of 252 KiB took 1.4 to 1.7 times as long.
+  // Nothing is on the way for long. The memory of more messages leaves the caches before it is
+  // touched again: with eight of 252 KiB operations took 1.4 to 1.7 times as long.
   static constexpr uint32_t kMessagesInFlight = 3;
-  // A word to the other end costs next to nothing: with four ranks on two cores overlapping steps
-  // took 1.02 to 1.13 times as long.
+  // A message costs next to nothing, so overlapping steps gains nothing: with four ranks on two
+  // cores operations took 1.02 to 1.13 times as long.
   static constexpr uint32_t kOverlappingLanes = 0;
 
   ShmOptions()
@@ -25,7 +26,7 @@ struct ShmOptions : SwitchingOptions {
             .messages_in_flight = kMessagesInFlight,
             .overlapping_lanes = kOverlappingLanes} {}
 
-  // Read large messages out of the sender's memory where the system permits it.
+  // Fetch large messages from the sender's memory where the system permits that.
   bool fetch = true;
 };
 

@@ -33,7 +33,7 @@ bool RingWriter::room_for(uint64_t bytes) {
   return sound_ && tail_ + bytes - known_head_ <= kRingBytes;
 }
 
-// Nothing more until the end of the ring.
+// Skips the rest of the ring.
 void RingWriter::wrap() {
   const RingEntry entry;
   std::memcpy(at(tail_), &entry, sizeof(entry));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory between the processes of one host, beside a control transport that reaches all.
+// Shared memory between the processes of one host, beside a control transport that reaches all
+// ranks.
 #pragma once
 
 #include <memory>
@@ -14,8 +15,9 @@
 
 namespace rocecoll {
 
-// Links to processes that `options.reaches` names use shared memory where that works, others are
-// those of `control`. Where this process can share none, it says so once, and its peers learn why.
+// Links to processes that `options.reaches` names use shared memory if that works. All other links
+// are those of `control`. If this process can share no memory, it says so once, and its peers learn
+// why.
 inline std::unique_ptr<SwitchingTransport> MakeShmTransport(std::unique_ptr<Transport> control,
                                                             const ShmOptions& options) {
   auto device = ShmDevice::Open(options);
