@@ -2,8 +2,8 @@
 """Times rocecoll beside its peers in the same processes, block by block in turn, as nccl-tests would.
 
 Sizes and bandwidths are those of nccl-tests (rocecoll/bench/operations.py has the formulas). A round goes
-A B C C B A, so that a machine that grows slower or busier hurts all alike; ratios are of medians. Data
-is verified outside the timed part. `--network` does so between two network namespaces.
+A B C C B A, so that a machine that becomes slower or busier affects all alike; ratios are of medians.
+Data is verified outside the timed part. `--network` measures between two network namespaces.
 `--limit perftest` compares in a guest of scripts/softroce instead.
 """
 
@@ -83,7 +83,7 @@ def run_in_bed(transport: Transport | None, rounds: int, bed: beds.Name) -> None
 
 def wide_console() -> Console:
     console = Console()
-    console.width = max(console.width, TABLE_WIDTH)  # the table does not wrap in a pipe
+    console.width = max(console.width, TABLE_WIDTH)  # so that the table does not wrap in a pipe
     return console
 
 
@@ -133,7 +133,7 @@ def measured(plan: launcher.Plan, where: list[launcher.World]) -> list[Row]:
 
 def run(plan: launcher.Plan, where: list[launcher.World]) -> tuple[list[Row], str]:
     """Also returns how far apart two cores were before and after."""
-    local_ranks.end_in_order()  # the networks go, too
+    local_ranks.end_in_order()  # which also removes the networks
     try:
         before = cache_line.round_trip_ns()
         if any(there.spec for there in where):

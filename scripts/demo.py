@@ -38,7 +38,7 @@ def read_rows(report: Path) -> list[dict]:
 
 def epoch_table(title: str, rows: list[dict]) -> Table:
     table = Table(title=title, title_justify="left")
-    paths = list(rows[0]["bytes"])  # those that a rank's bytes are counted by
+    paths = list(rows[0]["bytes"])  # the counters that add up to a rank's bytes
     columns = ["epoch", "loss", "accuracy", "test accuracy", "seconds"]
     for column in columns + [f"MB per rank over {path}" for path in paths]:
         table.add_column(column, justify="right")
@@ -55,7 +55,7 @@ def epoch_table(title: str, rows: list[dict]) -> Table:
 
 
 def named(transport: str) -> dict[str, str]:
-    """All of it over this transport, though the ranks share a host."""
+    """The options that send everything over this transport, although the ranks share a host."""
     return {"ROCECOLL_TRANSPORT": transport, "ROCECOLL_SHM": "0"}
 
 
@@ -85,7 +85,7 @@ def train(backend: str, ranks: int, epochs: int, transport: str, directory: Path
                 time.sleep(0.1)
         finally:
             if process.poll() is None:
-                process.terminate()  # torchrun ends its ranks
+                process.terminate()  # torchrun then ends its ranks
             process.wait(timeout=60)
         rows = read_rows(report)
         progress.update(task, completed=len(rows))

@@ -30,7 +30,7 @@ from gpu_parts.parts import DEVICES, PARTS  # noqa: E402
 
 BUDGET_S = 480.0
 NOTHING_TO_CHECK = 2
-FOR_PARTS = 0.5  # of the budget, at least, is for what comes after the build
+FOR_PARTS = 0.5  # of the budget, at least, is kept for the time after the build
 
 
 def arguments() -> argparse.Namespace:

@@ -67,7 +67,7 @@ def rank_main(
 
 
 def measure(backend: str, ranks: int) -> Figures:
-    """Of the slowest rank to start, and of the median rank's median operation."""
+    """The start-up of the slowest rank, and the median over ranks of their median operation."""
     together = CONTEXT.Barrier(ranks)
     told = CONTEXT.Array("d", 2 * ranks)
     port = free_port()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README.md as a package index shows it, where none of the files lie that it links to.
+"""README.md for a package index, where the files that it links to do not exist.
 
-Where the repository has its home is known to whoever builds, not to this tree: HOME_URL names it.
+This tree does not know the URL of its repository; the person who builds gives it in HOME_URL.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 
 
 def checked_home(url: str) -> str:
-    """Empty: not known."""
+    """The URL without a final slash; empty: not known."""
     parts = urlsplit(url)
     if url and not (parts.scheme == "https" and parts.netloc and parts.path.strip("/")):
         raise ValueError(
@@ -32,7 +32,7 @@ def is_relative(target: str) -> bool:
 
 
 def long_description(readme: str, home: str, version: str) -> str:
-    """Links lead to the files of that version; without a home they are text, and pictures are left out."""
+    """Makes links lead to the files of that version; without a home drops links and pictures."""
     parts = FENCED.split(readme)  # every second one is a block of code
     parts[::2] = [rewrite(text, home, f"v{version}") for text in parts[::2]]
     return "".join(parts)

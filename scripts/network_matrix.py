@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures rocecoll, and gloo over TCP, on a fixed list of networks, and makes a page of it.
+"""Measures rocecoll, and gloo over TCP, on a fixed list of networks, and writes a page of the results.
 
-Of each network all take turns in the same processes, as in scripts/bench. A controller other than the one that
-rocecoll chooses is a setting of a process, and so has processes of its own.
+On each network all take turns in the same processes, as in scripts/bench. A congestion control other than
+rocecoll's default is a setting of a process, and so has processes of its own.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Measurement:
 
 HOST = "veth:rate=1gbit,where=host,offload=off"
 SLOW = "veth:rate=100mbit,burst=32kb,limit=200kb,offload=off"
-ONE_WAY = (Operation.broadcast, 16 * MIB)  # between two ranks no more than a send
+ONE_WAY = (Operation.broadcast, 16 * MIB)  # between two ranks it is only a send
 MATRIX = (
     Measurement(f"{HOST},burst=128kb,limit=500kb"),
     Measurement("veth:rate=1gbit,where=host,burst=128kb,limit=500kb"),
@@ -75,7 +75,7 @@ MATRIX = (
 
 
 def tcp_controls() -> list[str]:
-    """Those that this kernel has."""
+    """The congestion controls that this kernel has."""
     known = CONTROLS.read_text().split()
     return [name for name in TCP_CONTROLS if name in known]
 
@@ -96,7 +96,7 @@ def measured(one: Measurement, controllers: list[str], seconds: float) -> Iterat
 def lines(
     matrix: Iterable[Measurement], controllers: list[str], seconds: float, console: Console
 ) -> Iterator[Line]:
-    """Said as they come. What cannot be made here is left out, and said, too."""
+    """Prints rows as they come. Networks that cannot be made here are skipped and named."""
     for one in matrix:
         try:
             for line in measured(one, controllers, seconds):
@@ -162,7 +162,7 @@ def main(
     except (BedError, local_ranks.RankError) as error:
         print(f"network_matrix: {error}", file=sys.stderr)
         broken = error
-    if found and page is not None:  # what was measured before an error took minutes
+    if found and page is not None:  # also after an error: earlier measurements took minutes
         command = shlex.join(["./scripts/network_matrix", *sys.argv[1:]])
         about = facts() | {"commit": machine.commit()}
         network_page.write(page, command, about, found, TCP_CONTROLS)

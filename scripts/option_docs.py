@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what is known of options elsewhere from their table in csrc/runtime/option_table.cc.
+"""Writes what repeats the table of options in csrc/runtime/option_table.cc; needs a build.
 
-That is README.md's table and the parameters of rocecoll.Options in the stub. Needs a build.
+That is README.md's table and the parameters of rocecoll.Options in the stub.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STUB = ROOT / "rocecoll" / "_c10d.pyi"
 
 
 def default_text(option: Option) -> str:
-    """As its variable would say it; nothing where the default is no choice at all."""
+    """The default as the variable would have it, with its unit; empty if the default is empty."""
     text = value_text(option.default)
     if not text or option.default is None:
         return text and f"`{text}`"
@@ -36,7 +36,7 @@ def readme_rows() -> list[str]:
 
 
 def parameter(option: Option) -> str:
-    """Text is taken for any value, and paths for text."""
+    """The option's parameter in the stub. Any option accepts text, and text options accept paths."""
     kind, auto, _ = option.type.partition(" | None")
     text = "str | os.PathLike[str]" if kind == "str" else f"{kind} | str"
     return f"        {option.name}: {text}{auto} = ...,"
@@ -47,7 +47,7 @@ def stub_parameters() -> list[str]:
 
 
 def replace_lines(text: str, before: str, after: str, new: list[str]) -> str:
-    """`text` with `new` between the line `before` and the first `after` behind it."""
+    """`text` with `new` between the line `before` and the first line `after` that follows it."""
     lines = text.split("\n")
     first = lines.index(before) + 1
     last = lines.index(after, first)

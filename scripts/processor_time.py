@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the processes that this one started have taken of a processor."""
+"""The processor time of the processes that this one has started."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import resource
 
 
 def reaped_s() -> float:
-    """Of children that have been waited for: it grows by the whole of one, and of its, when that is."""
+    """Of children that have been waited for: each then counts at once, with its own children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

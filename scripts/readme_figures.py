@@ -27,7 +27,7 @@ RULE = "| --- | ---: | ---: | ---: | ---: | ---: |"
 
 
 def cells(section: str, column: str) -> dict[tuple[str, str], str]:
-    """Of a column, by size and peer, as the page has them."""
+    """The figures of a column of the page, by size and peer."""
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines()]
     columns = next(line for line in lines if line and line[0] == "operation")
     rows = [dict(zip(columns, line, strict=True)) for line in lines if line[:1] == [OPERATION]]
@@ -60,7 +60,7 @@ def readme() -> str:
 
 
 def draw(path: Path) -> None:
-    """Latency and bandwidth by size, of the ranks that README draws."""
+    """Latency and bandwidth by size, for the number of ranks in README's picture."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

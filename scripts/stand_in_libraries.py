@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes stand-ins for the NVIDIA libraries that a CUDA build of torch needs to be imported at all.
 
-pip's wheels of most torches are CUDA builds, and those libraries take gigabytes. On a machine without
-a GPU none of their functions does anything: a stand-in has the names and symbol versions that torch's
-own libraries ask for, and every function answers that there is no device.
+pip's wheels of most releases of torch are CUDA builds, and those libraries take gigabytes. On a machine
+without a GPU none of their functions does anything: a stand-in has the names and symbol versions that
+torch's own libraries ask for, and every function returns that there is no device.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 NO_DEVICE = 100  # cudaErrorNoDevice, and of the driver CUDA_ERROR_NO_DEVICE
-DATA_BYTES = 4096  # of a variable, whose size the libraries that use it do not tell
-# How symbols begin that no version ties to one library.
+DATA_BYTES = 4096  # the size of a variable, which the libraries that use it do not tell
+# Prefixes of symbols that have no version, which would name their library.
 PREFIXES = ("cu", "__cu", "nccl", "nv", "__nv")
 CPP_PARTS = ("cudnn", "nccl", "nvshmem")
 
 
 @dataclass
 class Wanted:
-    """What a set of shared libraries asks of others."""
+    """What a set of shared libraries needs from others."""
 
     needed: set[str] = field(default_factory=set)  # names of libraries
     defined: set[str] = field(default_factory=set)  # symbols, as the others
@@ -61,7 +61,7 @@ class Wanted:
 
 
 def symbol_versions(elf: ELFFile) -> dict[int, tuple[str, str]]:
-    """By index in .gnu.version: the library that has the version, and its name."""
+    """By index in .gnu.version: the library that has the version, and the version's name."""
     needs = elf.get_section_by_name(".gnu.version_r")
     return {
         one["vna_other"]: (library.name, one.name)
@@ -108,15 +108,15 @@ def build(
 
 
 def make_stand_ins(directory: Path) -> list[str]:
-    """Puts those that the libraries in `directory` need, and that do not load here, beside them, where
-    they are looked for first. Returns their names."""
+    """Puts stand-ins for libraries that those in `directory` need, and that do not load here, beside them,
+    where the loader looks first. Returns their names."""
     libraries = sorted(directory.glob("*.so*"))
     wanted = Wanted()
     for library in libraries:
         wanted.add(library)
     there = {library.name for library in libraries}
     missing = sorted(name for name in wanted.needed - there if not loads(name))
-    # Any library may have these: symbols are looked for in all.
+    # Any library may define these: the loader searches all of them.
     loose = {name for name in wanted.unversioned - wanted.defined if is_nvidias(name)}
     for name in missing:
         versions = wanted.versioned[name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the C++ tests, runs every test, says what took how long, and ends in one summary line."""
+"""Builds the C++ tests, runs every test, says how long each part took, and ends in one summary line."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from cpp_build import build_directory, build_tests, configure_tests
 from test_report import Tally, read_ctest, read_junit
 from test_steps import GRACE_S, GUARD_S, ROOT, Step, console, costs, run_step, take_interrupts
 
-# A limit belongs to a single test, so that a busy machine or one hang does not cost the others: here
-# to a case of GoogleTest, in pyproject.toml to a Python test, in softroce_bed/roce.py to a step.
+# Each test has its own time limit, so that a busy machine or one hang does not cost the others: a case of
+# GoogleTest has it here, a Python test in pyproject.toml, a step of a bed in softroce_bed/roce.py.
 CPP_CASE_LIMIT_S = 900
-# Where a Python test sits in C code that does not return, pyproject.toml's limit cannot end it: then
-# its process ends, and another one goes on with the next test.
+# If a Python test is in C code that does not return, pyproject.toml's limit cannot end it: then its
+# process is killed, and a new one continues with the next test.
 PYTHON_PROCESS_LIMIT_S = 2400
 MAX_PYTHON_PROCESSES = 50
-# Those at a time: much of a test is waiting, as for a timeout. Each has ranks of its own, so beyond a
-# few they would only take memory.
+# How many run at a time: much of a test is waiting, for example for a timeout. Each has ranks of its own,
+# so more than a few would only take memory.
 PYTHON_PROCESSES = min(os.cpu_count() or 1, 4)
 # How long the swarm looks for bugs with seeds that no run before had.
 FRESH_SECONDS, NIGHTLY_FRESH_SECONDS = 60, 3600
@@ -39,21 +39,21 @@ class Sanitizer(str, Enum):
 
 @dataclass(frozen=True)
 class Choice:
-    """Which tests, and at what numbers."""
+    """Which tests to run, and with which numbers of repetitions."""
 
     quick: bool = False
     nightly: bool = False
     keyword: str = ""
 
     def environment(self) -> dict[str, str]:
-        """For the tests that have a part of their seeds and sizes, and draw some by a seed of the run."""
+        """Variables for tests that run only some of their seeds and sizes, chosen by a seed of the run."""
         fresh_seconds = NIGHTLY_FRESH_SECONDS if self.nightly else FRESH_SECONDS
         found = {"TEST_SEED": str(run_seed()), "TEST_FRESH_SECONDS": str(fresh_seconds)}
         return found | ({"TEST_NIGHTLY": "1"} if self.nightly else {})
 
 
 def run_seed() -> int:
-    """Another one at each commit, so that runs differ, and the same one whoever repeats the run."""
+    """The seed of a run: different for each commit, and the same for everybody who repeats the run."""
     if given := os.environ.get("TEST_SEED"):
         return int(given)
     command = ["git", "rev-parse", "--short=8", "HEAD"]
@@ -68,7 +68,7 @@ def run_lint() -> Tally:
 
 
 def run_documents() -> Tally:
-    """From scratch: what was read before would not warn again."""
+    """Builds the documents from scratch: pages read before would not warn again."""
     command = [sys.executable, "-m", "sphinx", "-E", "-q", "-n", "-W", "--keep-going"]
     if run_step("Documents", [*command, "-c", "docs", ".", "build/docs"]) != 0:
         return Tally(failures=["the site made of docs"])
@@ -103,12 +103,12 @@ def run_cpp(preset: str, choice: Choice) -> Tally:
 
 
 def ctest_command(build: Path, report: Path, jobs: str, choice: Choice) -> list[str]:
-    """At the stop time, ctest ends the cases that run, and reports them and those before."""
+    """The command. At the stop time ctest ends the cases that run, and reports them and those before."""
     stop = datetime.now() + timedelta(seconds=GUARD_S - GRACE_S)
     limit_s = CPP_CASE_LIMIT_S + (NIGHTLY_FRESH_SECONDS if choice.nightly else 0)
     command = ["ctest", "--test-dir", str(build), "-j", jobs, "--output-on-failure", "--progress"]
     command += ["--timeout", str(limit_s), "--stop-time", f"{stop:%H:%M:%S}"]
-    if not choice.nightly:  # docs/style.md: what takes more than a few seconds is called ...Slow
+    if not choice.nightly:  # docs/style.md: names of tests of more than a few seconds end with Slow
         left_out = "(Slow|Nightly)" if choice.quick else "Nightly"
         command += ["--exclude-regex", f"{left_out}(/|$)"]
     if choice.keyword:  # Python's names are all_reduce, GoogleTest's AllReduce
@@ -140,7 +140,7 @@ def run_python(choice: Choice) -> Tally:
 
 
 def pytest_command(tests: str, report: Path) -> list[str]:
-    """The tests run in a few processes, of which each is replaced when a test takes it along."""
+    """Runs the tests in a few processes; one that a test kills is replaced."""
     command = [sys.executable, "-m", "pytest", tests, "-q", "-ra"]
     command += [
         f"--numprocesses={PYTHON_PROCESSES}",
@@ -152,7 +152,7 @@ def pytest_command(tests: str, report: Path) -> list[str]:
 
 
 def run_python_and_softroce(choice: Choice) -> Tally:
-    """The RoCE tests, in a bed that is made first, wait as much as Python's: both at once."""
+    """Runs Python's and the RoCE tests at once, as both mostly wait. The bed of the latter is made first."""
     program = [sys.executable, "scripts/softroce.py"]
     run_step("Soft-RoCE bed", [*program, "setup"])
     results = ROOT / "build" / "softroce"
@@ -172,7 +172,7 @@ def run_python_and_softroce(choice: Choice) -> Tally:
 
 
 def run_torch_suite() -> Tally:
-    """PyTorch's own tests of a backend; a part of them is among the Python tests of any run."""
+    """Runs PyTorch's own tests of a backend; a part of them is among the Python tests of every run."""
     command = [sys.executable, "scripts/torch_suite.py", "--nightly"]
     if run_step("PyTorch's own tests", command) != 0:
         return Tally(failures=["scripts/torch_suite --nightly"])

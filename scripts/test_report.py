@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts what GoogleTest, CTest and pytest wrote as XML, and keeps what each test took."""
+"""Counts the results that GoogleTest, CTest and pytest write as XML, and keeps the time of each test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Tally:
     failures: list[str] = field(default_factory=list)
     skips: Counter[str] = field(default_factory=Counter)
     seconds: list[tuple[float, str]] = field(default_factory=list)  # of each case
-    notes: list[str] = field(default_factory=list)  # what tests that passed have to say
+    notes: list[str] = field(default_factory=list)  # what passed tests report
 
     def add(self, other: Tally) -> None:
         self.passed += other.passed
@@ -33,9 +33,9 @@ class Tally:
 
 
 def read_junit(path: Path, within: str = "") -> Tally:
-    """One file of GoogleTest or pytest. A missing or broken file is a failure of its own.
+    """Reads one file of GoogleTest or pytest. A missing or broken file counts as a failure.
 
-    `within` stands before the names of what runs several times, as a suite in different steps.
+    `within` goes before the names of tests that run several times, as a suite in different steps does.
     """
     tally = Tally()
     try:
@@ -64,7 +64,7 @@ GTEST_SKIP = re.compile(r": Skipped\n(.*?)\n+\[  SKIPPED \]", re.DOTALL)
 
 
 def read_ctest(path: Path) -> Tally:
-    """CTest's report of the cases of GoogleTest, of which each is a test of its own."""
+    """Reads CTest's report, in which each case of GoogleTest is a test of its own."""
     tally = Tally()
     try:
         cases = list(ElementTree.parse(path).iter("testcase"))

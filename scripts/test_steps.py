@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the steps of ./scripts/test, each in a process group of its own, and keeps what each took."""
+"""Runs the steps of ./scripts/test, each in a process group of its own, and keeps how long each took."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from processor_time import reaped_s
 from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
-# Against a hang of what runs the tests: no working run comes near.
+# In case the test runner itself hangs: no working run takes nearly this long.
 GUARD_S = 3 * 3600
-GRACE_S = 120  # from the guard on, to report what has finished and what was running
+GRACE_S = 120  # after the guard ends it, to report what has finished and what was running
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -30,26 +30,26 @@ console = Console(highlight=False, soft_wrap=True)
 class Cost:
     title: str
     seconds: float
-    processor_s: float  # of the step and all that it has waited for
+    processor_s: float  # of the step and all children that it has waited for
 
 
 costs: list[Cost] = []
 
 
 def take_interrupts() -> None:
-    """What a shell starts in the background ignores SIGINT, and so would all that it starts."""
+    """A shell's background processes ignore SIGINT, and so would all processes that they start."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """What a step has left running, too: pytest, interrupted, may leave the process of its tests."""
+    """Also ends what a step has left running: an interrupted pytest may leave the process of its tests."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 class Step:
-    """A command that has begun. With `output` it runs beside others, and what it says goes there."""
+    """A command that has begun. With `output` it runs beside others, and its output goes there."""
 
     def __init__(
         self, title: str, command: list[str], output: Path | None = None, **environment: str
@@ -78,12 +78,12 @@ class Step:
         end_group(self.process)
 
     def _note_end(self) -> None:
-        with contextlib.suppress(ChildProcessError):  # end() was faster
+        with contextlib.suppress(ChildProcessError):  # end() has begun meanwhile
             os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
         self.ended = time.monotonic()
 
     def end(self) -> int:
-        """Waits for it and says how long it took; ends all of it at the guard. Its exit status."""
+        """Waits for it, says how long it took and returns its status; ends all of it at the guard."""
         before_s = reaped_s()
         try:
             status = self.process.wait(timeout=GUARD_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ./scripts/test says at its end about time: its parts, the slowest tests, and why they are slow."""
+"""The times that ./scripts/test ends with: of its parts and the slowest tests, and why these are slow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_REASON = f"no reason in scripts/{REASONS.name}"
 
 
 def read_reasons(path: Path = REASONS) -> dict[str, str]:
-    """Why tests may be slow, by a pattern of their names."""
+    """The reasons why tests may be slow, by a pattern of their names."""
     lines = [line.strip() for line in path.read_text().splitlines()]
     pairs = [line.partition(" ") for line in lines if line and not line.startswith("#")]
     return {pattern: reason.strip() for pattern, _, reason in pairs}
@@ -27,7 +27,7 @@ def reason_of(name: str, reasons: dict[str, str]) -> str:
 
 
 def parts(costs: Sequence[Cost], earlier_s: float) -> str:
-    """`earlier_s`: what ./scripts/setup took, before there was a Python to count anything."""
+    """`earlier_s`: the time of ./scripts/setup, before any Python could count."""
     row = "{:>8} {:>12}  {}".format
     lines = [row("seconds", "processor s", "part")]
     if earlier_s:
@@ -40,9 +40,9 @@ def parts(costs: Sequence[Cost], earlier_s: float) -> str:
 
 
 def slowest(seconds: Sequence[tuple[float, str]], ordinary: bool = True) -> str:
-    """The slowest ten, and whatever else took long enough that it should say why.
+    """The slowest ten, and all others that took long enough to need a reason.
 
-    Not `ordinary`: tests run at full numbers or under a sanitizer, which is reason enough.
+    Without `ordinary`, tests run at full numbers or under a sanitizer, which is reason enough.
     """
     reasons = read_reasons()
     lines = [f"{'seconds':>8}  test"]

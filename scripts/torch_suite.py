@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs PyTorch's own tests of a c10d backend against rocecoll, and ends in one summary line.
 
-They come with torch (torch.testing._internal.distributed.distributed_test) and stay as they are.
-What gloo does with the same tests is kept beside the code that runs them: where gloo passes,
-rocecoll must neither fail nor skip.
+They come with torch (torch.testing._internal.distributed.distributed_test) and are not changed. The
+results of gloo in the same tests are kept beside the code that runs them: where gloo passes, rocecoll
+must neither fail nor skip.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read_baseline(path: Path) -> dict[str, Status]:
 
 
 def write_results(path: Path, results: Iterable[Result]) -> None:
-    """As a baseline: a failure's text differs from run to run and stays out."""
+    """The results as a baseline, without texts of failures, which differ from run to run."""
     path.write_text(
         "".join(
             f"{result.status.value} {result.name}"
@@ -80,7 +80,7 @@ def run_tests(setup: Setup, pattern: str, log: IO[bytes]) -> list[Result]:
 
 
 def report(results: list[Result], baseline: dict[str, Status]) -> int:
-    """Prints skips, failures and what is worse than the baseline; returns how many are bad."""
+    """Prints skips, failures and results worse than the baseline; returns how many are bad."""
     of = {status: [result for result in results if result.status is status] for status in Status}
     reasons = Counter(re.sub(r"\d+", "N", result.line) for result in of[Status.skipped])
     for reason, count in reasons.most_common():

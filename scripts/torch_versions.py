@@ -21,7 +21,7 @@ from stand_in_libraries import make_stand_ins
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = [f"tests/python/{room}" for room in ("collectives", "groups", "failures", "frameworks")]
-# What pip would bring for the GPU.
+# Packages for the GPU that pip would install.
 FOR_THE_GPU = re.compile(r"nvidia|cuda|triton")
 ASK_REQUIREMENTS = """
 from importlib.metadata import requires
@@ -34,7 +34,7 @@ print(*find_spec("torch").submodule_search_locations)
 
 
 def run(*command: str | Path, check: bool = True, cwd: Path = ROOT, **variables: str) -> bool:
-    """Whether it succeeded."""
+    """Whether the command succeeded."""
     words = [str(word) for word in command]
     print("+", *words, flush=True)
     environment = {**os.environ, **variables}
@@ -52,7 +52,7 @@ def make_environment(directory: Path, minor: str) -> Path:
     if not python.exists():
         venv.create(directory / "venv", with_pip=True)
     pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet"]
-    # A machine's own limits are for what is installed there.
+    # Constraints that this machine sets for pip are for packages that are installed here.
     run(*pip, "--no-deps", f"torch=={minor}.*", PIP_CONSTRAINT=os.devnull)
     wanted = ask(python, ASK_REQUIREMENTS).splitlines()
     run(*pip, *(one for one in wanted if not FOR_THE_GPU.match(one)))
@@ -63,7 +63,7 @@ def make_environment(directory: Path, minor: str) -> Path:
 
 
 def copy_tree(target: Path) -> None:
-    """What git knows or would add, as it is now. What was built in the copy stays."""
+    """Copies all files that git tracks or would add, as they are now. The copy keeps what it has built."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -94,7 +94,7 @@ def check(minor: str, quick: bool, suite: bool) -> bool:
 
 
 def passes_as_gloo(python: Path, tree: Path) -> bool:
-    """Whether PyTorch's own suite passes wherever it does with the gloo of the same torch."""
+    """Whether PyTorch's own suite passes wherever gloo of the same torch does."""
     suite: list[str | Path] = [python, "scripts/torch_suite.py"]
     results = tree / "build" / "gloo.txt"
     run(*suite, "--backend", "gloo", "--out", results, check=False, cwd=tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk TCP flows, to see what of a path is left to others: one end of them, until it is ended.
+"""Bulk TCP flows, to see how much of a path they leave to others: one end of them, until it is killed.
 
     bulk_flow.py receive ADDRESS FLOWS COUNTER   the file COUNTER has how many bytes have come
     bulk_flow.py send ADDRESS PORT FLOWS CONTROL
@@ -25,7 +25,7 @@ COUNTER_BYTES = 8
 
 
 def counter(path: Path) -> memoryview:
-    """One number that a process writes and others read, each at once: never a half of it."""
+    """One number that a process writes and others read, both atomically."""
     with path.open("r+b") as file:
         return memoryview(mmap.mmap(file.fileno(), COUNTER_BYTES)).cast("Q")
 
@@ -42,7 +42,7 @@ def receive(address: str, flows: int, path: Path) -> None:
             for key, _ in selector.select():
                 flow = key.fileobj
                 assert isinstance(flow, socket.socket)
-                if not (taken := flow.recv_into(piece)):  # the sender was ended first
+                if not (taken := flow.recv_into(piece)):  # the sender was killed first
                     selector.unregister(flow)
                 total += taken
                 count[0] = total

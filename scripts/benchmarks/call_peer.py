@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call of torch.distributed takes by itself, as a peer in scripts/bench: torch's backend that moves nothing.
+"""The time of a torch.distributed call alone, as a peer in scripts/bench: torch's backend that moves no data.
 
-It is registered by the module that is imported for that alone.
+A module that is imported only for this registers it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAME, BACKEND = "torch-call", "fake"
 
 
 class CallPeer(TorchPeer):
-    """No backend's calls can take less than these."""
+    """The lower bound for the calls of any backend."""
 
     moves_data = False
 

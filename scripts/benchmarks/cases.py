@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What --limit perftest measures, against whom, and what counts as good enough."""
+"""What --limit perftest measures, compared with what, and which ratio is good enough."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Transport(str, Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """One measurement, of `bytes` a message. The bar is for how many times as good rocecoll is."""
+    """One measurement, of `bytes` a message. rocecoll must be `bar` times as good as the other."""
 
     name: str
     sizes_bytes: tuple[int, ...]
@@ -42,7 +42,7 @@ OTHERS = {
 }
 
 
-# Of all messages of one size in a block: about a second's worth on one emulated processor.
+# The bytes of all messages of one size in a block: about a second on one emulated processor.
 STREAM_BYTES = 64 * MIB
 ROUND_TRIPS = 1000  # of the ping-pong
 

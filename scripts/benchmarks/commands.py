@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs commands that have to succeed, and programs that go on meanwhile."""
+"""Runs commands that have to succeed, and programs that run in the background."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ENDING_LIMIT_S = 10
 
 
 class CommandError(Exception):
-    """It is not installed, or has failed; the text says which, and in whose words why."""
+    """The command is not installed, or has failed; the text says which, with its own error."""
 
 
 def run(*command: str) -> str:
     """Returns what it printed."""
     try:
-        # In a session of its own: Ctrl-C is for this program, which still has to remove what it has made.
+        # In a session of its own: Ctrl-C is for this program, which must still remove what it has made.
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, start_new_session=True
         )
@@ -33,7 +33,7 @@ def run(*command: str) -> str:
 
 @contextmanager
 def running(command: Sequence[str]) -> Iterator[str]:
-    """A program that says a line when it is ready, which is yielded, and goes on until the block's end."""
+    """Runs a program until the block's end. Yields the line that it prints when it is ready."""
     with tempfile.TemporaryFile("w+") as complaints:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocecoll's engine without torch, as a peer in scripts/bench: what torch.distributed costs on top."""
+"""rocecoll's engine without torch, as a peer in scripts/bench: shows what torch.distributed costs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def hosts_of_ranks() -> list[int]:
 
 
 def memory(tensor: torch.Tensor) -> Any:
-    """Its bytes: numpy does not know all types."""
+    """The tensor's bytes, as numpy does not have all types."""
     return tensor.view(torch.uint8).numpy()
 
 
 class CorePeer:
-    """With a runtime of its own, set up as torch's would be, and ranks of one host on loopback as there."""
+    """Has a runtime of its own, set up as with torch; ranks of one host use loopback, as there."""
 
     name = NAME
     moves_data = True

@@ -19,9 +19,9 @@ from benchmarks.network_spec import NetworkError, Spec
 PROGRAM = "delay_line"
 TUN = Path("/dev/net/tun")
 TAPS = ("tap0", "tap1")
-# Each way at most. Half a second at 1 Gbit/s.
+# The most bytes in each direction: half a second at 1 Gbit/s.
 MOST_FRAMES, MOST_BYTES = 1 << 16, 64 << 20
-# What the kernel keeps for a program that is late, of either way, before it drops. Its own word is 1000.
+# The packets that the kernel queues in each direction for a late program before it drops; its default is 1000.
 QUEUE_FRAMES = 10_000
 VLAN_TAG_BYTES = 4
 COUNTERS = "=4Q"
@@ -29,14 +29,14 @@ COUNTERS = "=4Q"
 
 @dataclass(frozen=True)
 class Overflow:
-    """What the cable, or the kernel in front of it, had no room for, on the way from a device."""
+    """The packets from a device that the cable, or the kernel in front of it, had no room for."""
 
     namespace: str
     device: str
     counters: str
 
     def packets(self) -> tuple[int, int]:
-        """All that came so far, and how many of them were dropped."""
+        """How many packets have come so far, and how many of them were dropped."""
         words = ["ip", "-n", self.namespace, "-s", "-j", "link", "show", "dev", self.device]
         unseen = json.loads(run(*words))[0]["stats64"]["tx"]["dropped"]
         both = struct.unpack(COUNTERS, Path(self.counters).read_bytes())
@@ -45,7 +45,7 @@ class Overflow:
 
 
 def require() -> None:
-    """Raises NetworkError where there can be no such cable."""
+    """Raises NetworkError if such a cable cannot be made here."""
     if os.geteuid() != 0:
         raise NetworkError("a delay needs root, who may make TAP devices")
     if not os.access(TUN, os.R_OK | os.W_OK):

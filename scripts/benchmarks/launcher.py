@@ -24,7 +24,7 @@ PORT = 29500  # in a namespace of its own any port is free
 
 @dataclass(frozen=True)
 class World:
-    """Where ranks run, and how many in all; on networks, as many on each host."""
+    """Where ranks run, and how many in all; on networks, each host has half of them."""
 
     name: str
     ranks: int
@@ -39,12 +39,14 @@ class World:
 
     @property
     def over_udp(self) -> bool:
-        """The ranks of this host."""
+        """Whether the ranks of this host exchange over UDP."""
         return self.name == HOST_UDP
 
     def openmpi(self, peers: list[str]) -> list[str]:
-        """The ways of OpenMPI that run here; of its own two, if both are named, what does as rocecoll."""
-        if self.spec is not None:  # mpirun's ranks all are in its own namespace
+        """The peers of OpenMPI that run here; of TCP and shared memory, if both are named, the one that
+        corresponds to rocecoll's path.
+        """
+        if self.spec is not None:  # mpirun's ranks are all in its own namespace
             return []
         own = (mpi_peer.TCP, mpi_peer.SHM)
         like, unlike = own if self.over_udp else reversed(own)
@@ -53,22 +55,22 @@ class World:
 
 
 def world(name: str, ranks: int) -> World:
-    """Raises NetworkError for a name that is none."""
+    """Raises NetworkError for a name that is not valid."""
     return World(name, ranks, network_spec.parse(name) if network_spec.is_network(name) else None)
 
 
 @dataclass(frozen=True)
 class Plan(plan.Plan):
-    """What to do on each network. `tcp` is the congestion control of gloo's connections there."""
+    """The plan for each network. `tcp` is the congestion control of gloo's connections there."""
 
     socket_buffer: int | None = None
     tcp: str | None = None
     beside: str = ""  # the only peer, if these are not the first processes there
 
     def on(self, there: World) -> list[Plan]:
-        """Without what cannot run there, or cannot be compared.
+        """The plans without what cannot run there, or cannot be compared.
 
-        A process has one OpenMPI: each further one takes its turns with rocecoll in processes of its own.
+        A process has one OpenMPI: each further one takes turns with rocecoll in processes of its own.
         """
         ways = there.openmpi(self.peers)
         lacking = set(mpi_peer.WAYS) - set(ways[:1])
@@ -92,13 +94,13 @@ def environment(plan: Plan, there: World) -> dict[str, str]:
 
 
 def waiting(ranks: int, helpers: int) -> dict[str, str]:
-    """How all ranks of a network wait: the hosts share their processors, which no rank can know."""
+    """How all ranks of a network wait: the hosts share their processors, but no rank can know that."""
     crowded = ranks + helpers > len(os.sched_getaffinity(0))
     return {"ROCECOLL_SPIN_US": "0"} if crowded else {}
 
 
 def on_network(rank: int, on_a_host: int) -> dict[str, str]:
-    """Of a rank; the first host has the first ones."""
+    """The host of a rank; the first host has the first ranks."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank % on_a_host),

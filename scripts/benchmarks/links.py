@@ -21,7 +21,7 @@ def in_namespace(namespace: str, *command: str) -> list[str]:
 
 
 def remove(namespace: str) -> None:
-    """A failure is told and no more: what comes before it may be an error that says why."""
+    """Only reports a failure: an earlier error may say why it failed."""
     try:
         run("ip", "netns", "del", namespace)
     except CommandError as error:
@@ -30,7 +30,7 @@ def remove(namespace: str) -> None:
 
 @contextmanager
 def namespaces(names: Iterable[str]) -> Iterator[None]:
-    """They are there until the end of the block. One that was there before is an error, and stays."""
+    """The namespaces exist until the end of the block. One that existed before is an error, and stays."""
     made: list[str] = []
     try:
         for name in names:
@@ -39,7 +39,7 @@ def namespaces(names: Iterable[str]) -> Iterator[None]:
                 made.append(name)
         yield
     finally:
-        with signals_later():  # a second one would leave the rest behind
+        with signals_later():  # a second signal would leave the rest behind
             for name in made:
                 remove(name)
 
@@ -58,7 +58,7 @@ def send_single_packets(namespace: str, device: str) -> None:
 
 
 def wait_until_running(namespace: str, device: str) -> None:
-    """The kernel says so up to a second after the link was set up, and only then programs take it."""
+    """Waits until the kernel reports the link as up, up to a second later; programs use it only then."""
     deadline = time.monotonic() + RUNNING_LIMIT_S
     while "state UP" not in (shown := run("ip", "-n", namespace, "link", "show", device)):
         if time.monotonic() > deadline:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures of a run of scripts/bench depend on, so that a reader can tell and repeat it."""
+"""What the figures of a run of scripts/bench depend on, so that readers can judge and repeat it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def commit() -> str:
 
 
 def facts(tcp: str | None, cache_line: str) -> dict[str, str | int]:
-    """`tcp` is the congestion control that was asked for; `cache_line` the way between two cores."""
+    """`tcp` is the congestion control that was asked for; `cache_line` the distance of two cores."""
     found = machine.facts()
     if tcp is not None:
         found["tcp_congestion_control"] = tcp

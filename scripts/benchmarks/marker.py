@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks what finds a long queue at a device that is shaped: Congestion Experienced, ECN.
+"""Marks packets (ECN, Congestion Experienced) that find a long queue at a shaped device.
 
 Run in the device's namespace: marker.py DEVICE BYTES_PER_SECOND BURST_BYTES BUFFER_BYTES MARK_ABOVE_BYTES
 
-No qdisc of every kernel does it, so a program of eBPF in front of the shaper (tcx, Linux 6.6) keeps the
-books of one: what came, less what has left at the shaper's rate. What may not be marked passes, and is
-dropped by the shaper once its buffer is full.
+Not every kernel has a qdisc that does so. A program of eBPF in front of the shaper (tcx, Linux 6.6) therefore
+models the queue: the bytes that came, less those that have left at the shaper's rate. Packets that may
+not be marked pass, and the shaper drops them once its buffer is full.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def program(map_fd: int, ns_per_kib: int, full_ns: int, mark_ns: int) -> bytes:
         instruction(0xBF, FREE_AT, R0),
         call(CLOCK_NS),
         instruction(0x79, TIME, FREE_AT),
-        instruction(0x3D, TIME, R0, offset=1),  # unless it waits it leaves now
+        instruction(0x3D, TIME, R0, offset=1),  # leaves now, unless others wait
         instruction(0xBF, TIME, R0),
         instruction(0xBF, WAITS, TIME),
         instruction(0x1F, WAITS, R0),
@@ -90,9 +90,9 @@ def bpf(command: int, attribute: bytes) -> int:
 
 
 def attach(device: str, rate: int, burst: int, buffer: int, mark_above: int) -> None:
-    """The kernel keeps the program as long as the device."""
+    """Attaches the program, which the kernel keeps as long as the device."""
 
-    def waits_ns(queued: int) -> int:  # the shaper lets so much pass before anything queues
+    def waits_ns(queued: int) -> int:  # the shaper lets this much pass before anything queues
         return round((burst + queued) * 1e9 / rate)
 
     books = bpf(MAP_CREATE, struct.pack("<IIII", MAP_TYPE_ARRAY, 4, 8, 1))

@@ -14,9 +14,9 @@ from rocecoll.bench.buffers import ROOT, Buffers
 from rocecoll.bench.operations import REDUCING, Case, DataType, Operation, Place, Reduction
 
 TCP, SHM, UCX = "mpi", "mpi-shm", "mpi-ucx"
-# By the peer's name, the way between ranks of one host: TCP, to be compared with what uses a network
-# there, too, shared memory, as it takes by itself, or what UCX is told to take. OpenMPI does not start
-# where what a `pml` names cannot carry all.
+# By the peer's name, the path between ranks of one host: TCP, for comparison with peers that use a network
+# there, too; shared memory, its default; or the transports that UCX is told to use. OpenMPI does not start
+# if the `pml` that is named cannot reach all ranks.
 WAYS = {
     TCP: {"pml": "ob1", "btl": "tcp,self", "btl_tcp_if_include": "lo"},
     SHM: {"pml": "ob1", "btl": "vader,self"},
@@ -38,12 +38,12 @@ REDUCTIONS = (Reduction.sum, Reduction.prod, Reduction.min, Reduction.max)
 
 
 def among(peers: list[str]) -> list[str]:
-    """Those of these that are OpenMPI."""
+    """The names that are peers of OpenMPI."""
     return [name for name in peers if name in WAYS]
 
 
 def environment(name: str, over_network: bool) -> dict[str, str]:
-    """`over_network`: not through the memory of the host, if the name leaves it open."""
+    """`over_network`: not through shared memory, if the name leaves that open."""
     if name != UCX:
         return {}
     return UCX_OVER_TCP if over_network else UCX_OVER_MEMORY
@@ -57,7 +57,7 @@ def command(name: str, ranks: int, program: list[str]) -> list[str]:
 
 
 def take_rank() -> None:
-    """Where mpirun has put this process, in the words of torch's launchers."""
+    """This process's place under mpirun, in the variables of torch's launchers."""
     for name in ("RANK", "LOCAL_RANK"):
         os.environ[name] = os.environ[f"OMPI_COMM_WORLD_{name}"]
 
@@ -67,7 +67,7 @@ def address(tensor: torch.Tensor) -> ctypes.c_void_p:
 
 
 class MpiPeer:
-    """What goes wrong in it ends the run."""
+    """An error in OpenMPI ends the run."""
 
     moves_data = True
 
@@ -77,7 +77,7 @@ class MpiPeer:
 
     def supports(self, case: Case) -> bool:
         if case.operation is Operation.reduce_scatter and case.place is Place.in_place:
-            return False  # MPI's lies at the beginning of the input
+            return False  # MPI's output lies at the beginning of the input
         moves_only = TYPES[case.data_type] == "int16_t"
         reduces = not moves_only and case.reduction in REDUCTIONS
         return reduces or case.operation not in REDUCING

@@ -29,7 +29,7 @@ def build_program(name: str) -> Path:
 
 
 def is_current(made: Path, listed: Path) -> bool:
-    """Newer than its source and the headers that the compiler has listed."""
+    """Whether it is newer than its source and the headers that the compiler has listed."""
     if not (made.exists() and listed.exists()):
         return False
     names = shlex.split(listed.read_text().replace("\\\n", " ").partition(":")[2])
@@ -44,7 +44,7 @@ def compiled(name: str, made: Path, kind: list[str]) -> Path:
         return made
     BUILD.mkdir(parents=True, exist_ok=True)
     source = Path(__file__).with_name(f"{name}.cc")
-    # Somebody may be using those that are there.
+    # Other processes may be using the existing ones.
     new, new_listed = (path.with_suffix(f".{os.getpid()}{path.suffix}") for path in (made, listed))
     options = ["-std=c++20", "-O3", "-march=native", "-pthread", f"-I{ROOT / 'csrc'}", *kind]
     options += ["-MMD", "-MF", str(new_listed)]

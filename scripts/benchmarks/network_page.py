@@ -81,7 +81,7 @@ class Line:
 
 
 def words(network: str) -> str:
-    """Of the properties that a name of a network has."""
+    """The properties in the name of a network, in words."""
     found = {key: value for key, value in settings(network).items() if key in WORDS}
     if "rate" in found:
         found.setdefault("where", "router")
@@ -101,7 +101,7 @@ def rate(row: Row, peer: str) -> str:
 
 
 def over_best(ours: Figures, others: Sequence[Figures]) -> str:
-    """A rate of whoever gave up is an upper bound, and nothing is known of the ratio of two."""
+    """The rate of a peer that gave up is an upper bound; if both did, their ratio is unknown."""
     if not others:
         return ""
     best = max(others, key=lambda one: one.algbw_gb_s)
@@ -112,7 +112,7 @@ def over_best(ours: Figures, others: Sequence[Figures]) -> str:
 
 
 def beside(row: Row, peers: Sequence[str]) -> str:
-    """With a place for each, also of those that are not there."""
+    """A cell for each peer, including those that are missing."""
     got = {peer: row.figures(peer).others_gb_s * 1e3 for peer in peers if peer in row.blocks}
     if not any(got.values()):
         return ""

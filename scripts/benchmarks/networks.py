@@ -41,14 +41,15 @@ MARKER = Path(__file__).with_name("marker.py")
 
 @dataclass(frozen=True)
 class Dropper:
-    """A queueing discipline that drops, and counts it."""
+    """A queueing discipline that drops packets and counts them."""
 
     namespace: str
     device: str
     kind: str
 
     def packets(self) -> tuple[int, int]:
-        """All that came so far, and how many of them were dropped: messages, where it drops those whole."""
+        """How many packets have come so far, and how many were dropped; of messages that it drops whole
+        each counts as one."""
         words = ["tc", "-n", self.namespace, "-s", "-j", "qdisc", "show", "dev", self.device]
         shown = json.loads(run(*words))
         [one] = [entry for entry in shown if entry["kind"] == self.kind]
@@ -62,13 +63,13 @@ Both = tuple[tuple[OnTheWay, ...], tuple[OnTheWay, ...]]  # on the way to each h
 
 
 def read_dropper(written: dict[str, Any]) -> OnTheWay:
-    """As asdict() has written it."""
+    """Reads what asdict() has written."""
     return Dropper(**written) if "kind" in written else delay_line.Overflow(**written)
 
 
 @dataclass(frozen=True)
 class Flows:
-    """TCP from the first host to the second, besides what is measured."""
+    """TCP from the first host to the second, beside the traffic that is measured."""
 
     counter: str
 
@@ -113,7 +114,7 @@ def shape(namespace: str, device: str, spec: Spec) -> Dropper:
 
 
 def lay_switch(hosts: tuple[str, str], switch: str, spec: Spec) -> None:
-    # It may be handed 64 KiB at once: singly, packets would arrive no faster than a virtual machine's
+    # It may be handed 64 KiB at once. If sent singly, packets would arrive no faster than a virtual machine's
     # timer lets them go, because the sender's processor does the work of the switch, and none would drop.
     bridges = BRIDGES if spec.delay_us else BRIDGES[:1]
     for bridge in bridges:
@@ -128,7 +129,7 @@ def lay_switch(hosts: tuple[str, str], switch: str, spec: Spec) -> None:
 def lay_data_path(
     hosts: tuple[str, str], switch: str, spec: Spec
 ) -> tuple[tuple[Dropper, ...], tuple[Dropper, ...]]:
-    """Without the delay."""
+    """Joins the hosts without the delay."""
     found: tuple[list[Dropper], list[Dropper]] = ([], [])
     if spec.has_switch:
         lay_switch(hosts, switch, spec)
@@ -148,7 +149,7 @@ def lay_data_path(
 
 @contextmanager
 def flowing(network: Network, spec: Spec, directory: Path) -> Iterator[Network]:
-    """With the flows of TCP, until the end of the block."""
+    """Runs the TCP flows until the end of the block."""
     counter = directory / "flows"
     first, second = (
         in_namespace(host, sys.executable, bulk_flow.__file__) for host in network.namespaces

@@ -21,7 +21,7 @@ MCA = {
     "pml_ucx_tls": "any",
     "pml_ucx_devices": "any",
     "osc": "^ucx",
-    # Where ranks share a processor: yield it while waiting, and not only at each hundredth look.
+    # If ranks share a processor: yield it while waiting, not only at every hundredth poll.
     "mpi_yield_when_idle": "1",
     "pml_ucx_progress_iterations": "1",
 }
@@ -48,7 +48,7 @@ def environment(transport: Transport, gid_index: str) -> dict[str, str]:
 
 
 def slowest(ranks: Iterable[dict[str, list[float]]]) -> dict[int, list[float]]:
-    """Seconds of each call, which takes as long as its slowest rank; by the size in bytes."""
+    """Seconds of each call on its slowest rank, by the size in bytes."""
     per_rank = list(ranks)
     return {
         int(size): [max(times) for times in zip(*(rank[size] for rank in per_rank), strict=True)]

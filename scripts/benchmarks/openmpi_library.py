@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenMPI by way of ctypes: it needs neither a compiler nor its headers here, and pays for being called
-from Python as rocecoll does."""
+"""OpenMPI through ctypes, which needs neither a compiler nor OpenMPI's headers. Calls from Python cost it
+as much as they cost rocecoll."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Mpi:
         return ctypes.c_void_p(ctypes.addressof(variable))
 
     def bound(self, name: str, *arguments: Any) -> Callable[[], None]:
-        """A call with these arguments; a failure ends the program, and with it all ranks."""
+        """Makes a call with these arguments; a failure ends the program, and with it all ranks."""
         call = getattr(self.library, name)
 
         def run() -> None:

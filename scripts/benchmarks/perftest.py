@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What perftest moves between the two devices of a guest, in bytes a second.
+"""The bandwidth of perftest between the two devices of a guest, in bytes a second.
 
-perftest's own figure needs the processor's frequency in /proc/cpuinfo, which User-Mode Linux has
-not, and a calibration that fails on a busy machine; its mode of fixed duration would do without but
-cannot wait for events, and two ends that poll starve each other on one processor. So its packets are
-counted where they leave: RoCE packets are all of the MTU's size, as messages are multiples of it.
+perftest's own figure needs the processor's frequency in /proc/cpuinfo, which User-Mode Linux does not have,
+and a calibration that fails on a busy machine. Its mode of fixed duration needs neither, but cannot wait for
+events, and two ends that poll starve each other on one processor. So its packets are counted where they
+leave: all RoCE packets have the MTU's size, as messages are multiples of it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from benchmarks.cases import Transport
 PACKET_BYTES = 4096  # the wire's RoCE MTU
 LIMIT_S = 60.0
 SAMPLE_S = 0.01
-# Where the rate is taken, as parts of all packets: connection set-up and the last few are outside.
+# The part of all packets over which the rate is measured: without connection set-up and the last few.
 BEGIN, END = 0.1, 0.9
 PROGRAMS = {
-    # The receiver of writes sleeps; it is only the sender that polls.
+    # The receiver of writes sleeps; only the sender polls.
     Transport.rc: ("ib_write_bw", "-N"),
     Transport.ud: ("ib_send_bw", "-N", "-c", "UD", "-e"),
 }
@@ -41,7 +41,7 @@ def run_of(
 
 
 def time_of(samples: Sequence[Sample], packets: float) -> float:
-    """When so many were sent, by interpolation."""
+    """The time at which this many had been sent, by interpolation."""
     later = next(i for i, (_, sent) in enumerate(samples) if sent >= packets)
     if later == 0:
         return samples[0][0]
@@ -64,7 +64,7 @@ def packets_sent(interface: str) -> int:
 
 
 def sample(interface: str) -> Sample:
-    """Nothing may come between the time and the number: this process shares its processor."""
+    """Reads time and counter together: this process shares its processor with others."""
     while True:
         before = time.monotonic()
         packets = packets_sent(interface)
@@ -74,9 +74,9 @@ def sample(interface: str) -> Sample:
 
 
 def from_first_look(before: int, first: Sample) -> list[Sample]:
-    """As if what has left since `before` had left at that moment.
+    """Counts packets that left since `before` as if they had left at that moment.
 
-    On a busy machine it comes late: the rate may so look higher than it is, never lower.
+    On a busy machine a sample comes late: the rate may thus look too high, never too low.
     """
     return [(first[0], before), first]
 

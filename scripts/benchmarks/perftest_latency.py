@@ -20,7 +20,7 @@ PROGRAMS = {
 
 
 def why_not() -> str:
-    """Empty where it can be measured."""
+    """Why it cannot be measured; empty if it can."""
     if len(os.sched_getaffinity(0)) < 2:
         return "its ends poll, and there is one processor"
     if "MHz" not in Path("/proc/cpuinfo").read_text():
@@ -29,7 +29,7 @@ def why_not() -> str:
 
 
 def median_seconds(text: str, size_bytes: int) -> float:
-    """From the line of its table: bytes, iterations, least, most, typical (the median), all in us."""
+    """From a line of its table: bytes, iterations, then least, most, typical (the median) time in us."""
     for line in text.splitlines():
         words = line.split()
         if len(words) > 4 and words[0] == str(size_bytes):
@@ -38,7 +38,7 @@ def median_seconds(text: str, size_bytes: int) -> float:
 
 
 def one_way_seconds(transport: Transport, size_bytes: int, round_trips: int) -> float:
-    """The median."""
+    """The median latency."""
     with perftest_ends.running(PROGRAMS[transport], size_bytes, round_trips) as ends:
         texts = [perftest_ends.text_of(process) for process in reversed(ends)]
     return median_seconds(texts[0], size_bytes)

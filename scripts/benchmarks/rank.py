@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of scripts/bench, with the peers that it has besides backends of torch. rank.py JOB, in JSON.
 
-The ranks agree on a network without loss, so whatever happens on the other one delays only what is timed.
+The ranks agree over a network without loss, so the network under test delays only what is timed.
 """
 
 from __future__ import annotations

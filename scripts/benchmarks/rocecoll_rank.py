@@ -21,7 +21,7 @@ from benchmarks.timing import WARM_UP_CALLS, seconds_of_calls
 from rocecoll.bench import machine
 from rocecoll.bench.sizes import MIB
 
-# The core works without torch, whose import takes an emulated processor many seconds.
+# The core works without torch, whose import takes many seconds on an emulated processor.
 sys.modules["torch"] = None  # type: ignore[assignment]
 from rocecoll import _core as core  # noqa: E402
 from rocecoll import options  # noqa: E402

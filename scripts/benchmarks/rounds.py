@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in a guest: blocks of rocecoll and of the others in turn; rounds.py TRANSPORT ROUNDS.
 
-Writes what each block took as a line of JSON to $SOFTROCE_OUT/blocks.jsonl. A block starts its
-processes anew, does all sizes, and has its traffic looked for on the wire.
+Writes the times of each block as a line of JSON to $SOFTROCE_OUT/blocks.jsonl. A block starts new
+processes, runs all sizes, and is checked for traffic on the wire.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ BLOCKS: dict[tuple[str, str], Block] = {
 
 
 def least_bytes(case: str) -> int:
-    """What a block has to send at least, both ranks together."""
+    """The least bytes that a block has to send, both ranks together."""
     if case == STREAM.name:
         return len(STREAM.sizes_bytes) * cases.STREAM_BYTES
     if case == PING_PONG.name:

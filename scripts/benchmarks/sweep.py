@@ -19,12 +19,12 @@ from rocecoll.bench.peers import GIVE_UP_S, TorchPeer
 from rocecoll.bench.plan import OURS
 from rocecoll.bench.results import Row
 
-WITHIN = 1.1  # times as long as the best, and the choice is good
+WITHIN = 1.1  # the choice is good if it takes at most this many times as long as the best
 SEPARATOR = ":"
 
 
 def algorithms(operation: Operation, hosts: Sequence[int] | None = None) -> list[str]:
-    """All of them, or those that ranks on these hosts can use (one host has no use for some)."""
+    """All algorithms, or those that ranks on these hosts can use (some are of no use on one host)."""
     if operation is Operation.send_recv:
         return []  # two operations
     name = operation.value
@@ -35,7 +35,7 @@ def algorithms(operation: Operation, hosts: Sequence[int] | None = None) -> list
 
 
 def peers(operations: list[Operation]) -> list[str]:
-    """OPERATION:ALGORITHM of whatever leaves a choice."""
+    """OPERATION:ALGORITHM for each operation that has several algorithms."""
     return [
         f"{operation.value}{SEPARATOR}{name}"
         for operation in dict.fromkeys(operations)
@@ -75,7 +75,7 @@ class Choice:
 
     @property
     def is_good(self) -> bool:
-        """Unless every round says otherwise."""
+        """The choice is good unless every round says otherwise."""
         return self.least <= WITHIN
 
 
@@ -88,7 +88,7 @@ def choice(row: Row) -> Choice:
 
 
 def table(rows: list[Row]) -> Table:
-    """Of the rows that have a choice."""
+    """The table of the rows that have a choice."""
     made = Table(title="The chosen algorithm beside the best")
     columns = (
         "where",

@@ -19,12 +19,12 @@ from rocecoll.bench.tables import bounded, figure_texts, percent, ratio_texts, s
 COLUMNS = ("operation", "size", "type", "place", "peer", "p50 us")
 BANDWIDTHS = ("algbw GB/s", "busbw GB/s", "CPU s/GB", "#wrong")
 OF_NETWORKS = ("of loss=0", "dropped", "sent again", "marked")
-BESIDE = ("TCP GB/s",)  # what the other flows of the network have got meanwhile
+BESIDE = ("TCP GB/s",)  # the bandwidth of the network's other flows meanwhile
 COMPARED = ("time / ours", "rounds")
 
 
 def kept_text(row: Row, reference: Row | None, peer: str) -> str:
-    """What is left of the bandwidth that the peer has on this network without loss."""
+    """The share of its bandwidth on the same network without loss that the peer still has."""
     if reference is None or peer not in reference.blocks:
         return ""
     mine, whole = row.figures(peer), reference.figures(peer)
@@ -103,7 +103,7 @@ class Group:
         return [cells(row, peer, reference) for peer in row.blocks]
 
     def lines(self, all_rows: list[Row]) -> list[list[str]]:
-        """`all_rows` of the run, where other networks are that this one is compared with."""
+        """`all_rows` are those of the run, including networks that this one is compared with."""
         return [line for row in self.rows for line in self.of_row(row, all_rows)]
 
 

@@ -19,11 +19,11 @@ def name_of(control: str) -> str:
 
 
 class TcpPeer(TorchPeer):
-    """`name` is gloo/CONTROL. On a network, in the namespace of a host."""
+    """`name` is gloo/CONTROL. On a network it runs in the namespace of a host."""
 
     def new_group(self) -> dist.ProcessGroup:
         set_congestion_control(self.name.partition(SEPARATOR)[2])
-        dist.barrier()  # whoever is connected to has it, too
+        dist.barrier()  # the accepting end takes it over, too
         limit = timedelta(seconds=GIVE_UP_S)
         made: dist.ProcessGroup = dist.new_group(backend=BACKEND, timeout=limit)
         return made

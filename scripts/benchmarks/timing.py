@@ -11,8 +11,8 @@ from typing_extensions import Buffer
 
 from rocecoll.bench.sizes import MIB
 
-# Of a process's first calls each takes several times as long as a later one: of large ones a few
-# show that, of small ones hundreds.
+# A process's first calls take several times as long as later ones: a few calls if they are large, hundreds
+# if they are small.
 WARM_UP_CALLS, WARM_UP_BYTES = 500, 4 * MIB
 
 
@@ -23,7 +23,7 @@ def seconds_of_calls(
     calls: int,
     memory: Callable[[int], Buffer] = bytearray,
 ) -> list[float]:
-    """Of each call on this rank, all_reduce being (input, output). Two ranks; checks the result."""
+    """Seconds of each call of `all_reduce(input, output)` on this rank of two; checks the result."""
     mine, total = (np.frombuffer(memory(size_bytes), np.float32) for _ in range(2))
     mine.fill(1)
     total.fill(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limit: udp_limit.cc as a peer, which only sums float32 of two ranks in place."""
+"""The kernel's limit: udp_limit.cc as a peer, which can only sum float32 of two ranks in place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ MOST_DATAGRAM_BYTES, MOST_SEND_BYTES, MOST_SEGMENTS = 65507, 65000, 64
 BUFFER_BYTES = 4 << 20  # as rocecoll asks for
 MOST_WINDOW_BYTES = 512 << 10
 ELEMENT_BYTES = 4
-WHOLE_BYTES = 32 << 10  # so much is exchanged whole; of more, each rank adds one half
+# Vectors of up to this size are exchanged whole; of larger ones each rank adds one half.
+WHOLE_BYTES = 32 << 10
 
 
 def datagram_bytes(interface: str) -> int:
@@ -58,7 +59,7 @@ class UdpPeer:
         dist.all_gather_object(everybody, mine)
         for one, address in zip(self.sockets, everybody[1 - dist.get_rank()], strict=True):
             one.connect(address)
-        # The kernel says twice what there is, and counts its own part of each datagram as well.
+        # The kernel reports twice the size, and also counts its own overhead of each datagram.
         room = self.sockets[0].getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         self.window_bytes = min(MOST_WINDOW_BYTES, room // 8)
 

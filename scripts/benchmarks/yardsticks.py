@@ -41,7 +41,7 @@ class Row:
 
 
 def rows(transport: Transport, lines: Iterable[dict]) -> list[Row]:
-    """From the blocks that rounds.py has written; of the cases that it could measure."""
+    """Results of the cases that could be measured, from the blocks that rounds.py has written."""
     values: dict[tuple[str, int, str], list[float]] = defaultdict(list)
     for line in lines:
         for size, value in line["values"].items():
@@ -82,7 +82,7 @@ def table(title: str, results: Iterable[Row]) -> Table:
 
 
 def measure(transport: Transport, rounds: int, name: beds.Name) -> tuple[str, list[Row]]:
-    """A title that says where, and the rows."""
+    """A title that names the bed, and the rows."""
     bed = beds.prepared(name)
     packages.install("bench")
 

@@ -2,7 +2,7 @@
 """Beds for Soft-RoCE: places with rxe devices, brought up and taken down by scripts/softroce.
 
 bed       what a bed is, and a job for it
-beds      which there are, and which one `auto` means
+beds      which beds there are, and which one `auto` means
 native    the host's own kernel
 uml       User-Mode Linux, built by uml_kernel
 qemu      an emulated machine that boots what qemu_kernel makes

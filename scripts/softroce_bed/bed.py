@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-# As of timeout(1) and env(1): the command ran too long; what runs the command failed.
+# Like those of timeout(1) and env(1): the command ran too long; the program that runs it failed.
 EXIT_LIMIT = 124
 EXIT_BROKEN = 125
 EXIT_IMPOSSIBLE = 69  # EX_UNAVAILABLE of sysexits.h
@@ -25,7 +25,7 @@ class BedError(Exception):
 
 
 class ImpossibleError(BedError):
-    """Nothing is broken, but this machine or user cannot have the bed."""
+    """Nothing is broken, but this machine or user cannot use the bed."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ class Job:
     netem: str = ""  # arguments of `tc qdisc ... netem`, for both ends of the wire
     limit_s: float = 600
     memory_mib: int = 3072  # of each guest
-    out: Path | None = None  # takes what the command leaves in $SOFTROCE_OUT
+    out: Path | None = None  # receives what the command leaves in $SOFTROCE_OUT
     interactive: bool = False  # the command gets this terminal; one guest only
 
 
 class Bed(Protocol):
     name: str
     patience: int  # how many times longer than elsewhere a test may take
-    # Kernels of its own: up to two guests, whose complaints are noticed, and which cannot change the
-    # host's files.
+    # Whether it has kernels of its own: up to two guests, whose kernel messages are checked, and which
+    # cannot change the host's files.
     is_virtual: bool
 
     def obstacle(self) -> str:
@@ -66,7 +66,7 @@ class Bed(Protocol):
         ...
 
     def room(self) -> int:
-        """How many guests may run at once, in jobs of their own, without slowing each other down."""
+        """How many guests may run at once, in separate jobs, without slowing each other down."""
         ...
 
     def run(self, job: Job) -> int:

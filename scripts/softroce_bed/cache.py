@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's cache directory: things that take long to make, made once, by one process at a time."""
+"""The user's cache directory, for things that take long to make: made once, by one process at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def directory() -> Path:
 
 
 def short_hash(*parts: str | bytes) -> str:
-    """Of the parts and of where one ends and the next begins."""
+    """A digest of the parts and of where one ends and the next begins."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -29,7 +29,7 @@ def short_hash(*parts: str | bytes) -> str:
 
 @contextmanager
 def lock(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Held by one process at a time, and let go when it ends. `waiting` is called if another has it."""
+    """A lock that is released when its process ends. `waiting` is called if another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         try:
@@ -43,7 +43,7 @@ def lock(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
 def make_once(
     target: Path, make: Callable[[Path], None], waiting: Callable[[], None] = lambda: None
 ) -> Path:
-    """`target`, a directory that is either whole or not there; `make` fills one beside it."""
+    """`target`, a directory that is either complete or absent; `make` fills one beside it."""
     if target.is_dir():
         return target
     with lock(target.parent / f"{target.name}.lock", waiting):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a guest's kernel says, and whether it complains."""
+"""The console output of a guest's kernel, and whether it reports errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Console:
         return [line.rstrip() for line in self.text.decode(errors="replace").splitlines()]
 
     def complaint(self) -> str:
-        """The first one and what follows it, or ""."""
+        """The first complaint and what follows it, or ""."""
         lines = self.lines()
         for number, line in enumerate(lines):
             if COMPLAINT.search(line):

@@ -77,7 +77,7 @@ def export_lines(variables: dict[str, str]) -> str:
 
 
 def job_script(job: Job) -> str:
-    """Runs the command as the caller would; only the scratch is elsewhere."""
+    """Runs the command with the caller's environment; only directories for scratch files differ."""
     inherited = {
         name: value for name, value in job.environment.items() if not name.startswith("SOFTROCE_")
     }
@@ -122,7 +122,7 @@ def control_directory(job: Job) -> Iterator[Path]:
 
 
 def room_for_guests(processors: int) -> int:
-    """How many guests with so many processors this machine has the processors and the memory for."""
+    """How many guests with this many processors this machine has processors and memory for."""
     memory_bytes: int = psutil.virtual_memory().available
     room = min(len(os.sched_getaffinity(0)) // processors, memory_bytes // (Job.memory_mib << 20))
     return max(1, room)
@@ -223,7 +223,7 @@ class Run:
         return held, result, process
 
     def judge(self, ends: list[tuple[str, int]]) -> int:
-        """The exit status of the run, and on stderr what there is to say about it."""
+        """The exit status of the run; what there is to say about it goes to stderr."""
         statuses = [self.status_of(number, *end) for number, end in enumerate(ends)]
         return next((status for status in statuses if status), 0)
 

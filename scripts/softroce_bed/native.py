@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel of this machine, where it has rxe and the user may add devices."""
+"""The kernel of this machine, if it has rxe and the user may add devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CAP_NET_ADMIN = 12
 
 
 def kernel_has_rxe() -> bool:
-    """Built in, loaded, or there to be loaded."""
+    """Whether the module is built in, loaded, or can be loaded."""
     if " rxe_newlink" in Path("/proc/kallsyms").read_text():
         return True
     modprobe = shutil.which("modprobe", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
@@ -29,7 +29,7 @@ def kernel_has_rxe() -> bool:
 
 
 def has_capability(number: int, status: str) -> bool:
-    """Of this process, from the text of /proc/self/status."""
+    """The capabilities of this process, from the text of /proc/self/status."""
     for line in status.splitlines():
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> number & 1)
@@ -37,7 +37,7 @@ def has_capability(number: int, status: str) -> bool:
 
 
 def in_first_network_namespace() -> bool:
-    """Some sysctls are in no other."""
+    """Whether this is the first network namespace: some sysctls exist in no other."""
     return Path("/proc/sys/net/core/netdev_max_backlog").exists()
 
 

@@ -3,12 +3,12 @@
 
     pingpong.py rc|ud [--ipv6] [--faulty]
 
-A device that sends to itself short-cuts the network, faults and all, without any error. So it is
-checked that the interfaces carried what was sent, and with --faulty that packets were repeated.
+A device that sends to itself bypasses the network and its faults without any error. So this checks that
+the interfaces carried what was sent, and with --faulty that packets were repeated.
 
-The job's faults are taken away until messages are under way, and again once they have been seen:
-programs meet and part on a clean wire. The last acknowledgement is not repeated when it is lost,
-because whoever has sent it is gone, and an end whose peer has failed waits for ever.
+The job's faults are off until messages are in flight, and again once faults have been seen: programs
+start and end on a clean wire. A lost last acknowledgement is not repeated, because its sender has ended,
+and an end whose peer has failed waits for ever.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def command(kind: str, number: int, iterations: int) -> list[str]:
 
 
 class End:
-    """One of the two programs; leaving the context ends it."""
+    """Runs one of the two programs; leaving the context ends it."""
 
     def __init__(self, command: list[str]) -> None:
         self.command = command
@@ -82,13 +82,13 @@ class End:
 
 
 class Faults:
-    """What the bed has put on the wire: taken away by begin(), then there for a while."""
+    """The bed's faults on the wire: begin() removes them, and they come back for a while."""
 
     def __init__(self, kind: str) -> None:
         self.state, self.enough_bytes = "there", UNDER_WAY * MESSAGE_BYTES[kind]
 
     def begin(self) -> None:
-        """Before programs start. Fails if there were none."""
+        """Called before programs start. Fails if there were no faults."""
         if self.state == "there":
             self.set(False)
         self.state, self.start_bytes = "before", carried_bytes()
@@ -125,7 +125,7 @@ def repetitions() -> int:
 
 
 def run(kind: str, numbers: list[int], iterations: int, faults: Faults | None) -> int:
-    """Until all ends that are here have ended; one that fails ends the others."""
+    """Waits until all local ends have ended; one that fails ends the others."""
     deadline = time.monotonic() + LIMIT_S
     if faults is not None:
         faults.begin()

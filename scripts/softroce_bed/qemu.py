@@ -14,8 +14,8 @@ NAME = "qemu"
 EMULATOR = "qemu-system-x86_64"
 PROCESSORS = 2
 
-# nokaslr: an unpacked kernel lies where it was linked. The rest leaves out what costs time when
-# emulated, and gives a busy host time before the guest takes its own slowness for a fault.
+# nokaslr: an unpacked kernel lies where it was linked. The rest leaves out what costs time when emulated,
+# and raises timeouts, so that the guest of a busy host does not take its own slowness for a fault.
 KERNEL_OPTIONS = (
     "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr mitigations=off tsc=reliable no_timer_check"
     " cryptomgr.notests audit=0 selinux=0 apparmor=0 lsm= random.trust_cpu=on"
@@ -24,7 +24,7 @@ KERNEL_OPTIONS = (
 
 
 def file_system(tag: str, path: str, options: str) -> list[str]:
-    """A directory of the host as the guest sees it by 9p; `none`: all belongs to this user."""
+    """A directory of the host that the guest mounts over 9p; `none`: all files belong to this user."""
     return [
         "-fsdev",
         f"local,id={tag},path={path},security_model=none,multidevs=remap{options}",
@@ -34,7 +34,7 @@ def file_system(tag: str, path: str, options: str) -> list[str]:
 
 
 def console(name: str, backend: str, fd: int) -> list[str]:
-    """The next /dev/hvcN of the guest; `serial` is for terminals, `file` for what only takes."""
+    """The next /dev/hvcN of the guest; `serial` is for terminals, `file` for output only."""
     return [
         "-chardev",
         f"{backend},id={name},path=/dev/fd/{fd}",

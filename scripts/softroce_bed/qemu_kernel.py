@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gets the distribution's kernel package and makes from it what a qemu guest boots.
 
-The package is unpacked into the cache and nothing of it is installed; the host goes on booting what
-it always did.
+The package is unpacked into the cache and not installed: the host's own boot does not change.
 """
 
 from __future__ import annotations
@@ -65,12 +64,12 @@ def busybox() -> Path:
 
 
 def content_hash() -> str:
-    """Of everything but the kernel package that goes into the initramfs."""
+    """A digest of everything that goes into the initramfs except the kernel package."""
     return cache.short_hash(INIT.read_bytes(), busybox().read_bytes(), *MODULES)
 
 
 def newest_boot() -> Boot | None:
-    """What was made last of those that are still made the same way, whatever the kernel."""
+    """The newest one that was made in the present way, with any kernel."""
     if shutil.which("busybox") is None:
         return None
     made = [path for path in cache.directory().glob(f"qemu-*-{content_hash()}") if path.is_dir()]
@@ -78,7 +77,7 @@ def newest_boot() -> Boot | None:
 
 
 def tool(*command: str, directory: Path | None = None, words: str | None = None) -> str:
-    """Its output; `words` is its input. Raises BedError with the tool's own words."""
+    """The tool's output; `words` is its input. Raises BedError with the tool's own message."""
     run = subprocess.run(
         command,
         cwd=directory,
@@ -109,7 +108,7 @@ def candidate(policy: str) -> str:
 
 
 def kernel_package() -> tuple[str, str]:
-    """Name and version of the newest, also if the mirror has replaced what apt knows of."""
+    """Name and version of the newest package, even if the mirror has replaced the one that apt knows."""
     if os.geteuid() == 0:
         with contextlib.suppress(BedError):  # without a mirror there may still be apt's cache
             tool("apt-get", "update", "-q")
@@ -125,7 +124,7 @@ def kernel_package() -> tuple[str, str]:
 
 
 def make() -> Boot:
-    """From the newest kernel package, unless it is there already."""
+    """Makes it from the newest kernel package, unless it exists already."""
     name, version = kernel_package()
     readable = re.sub(r"[^\w.+-]", "_", f"{name.removeprefix('linux-image-')}-{version}")
     target = cache.directory() / f"qemu-{readable}-{content_hash()}"
@@ -181,8 +180,8 @@ def write_boot(boot: Boot, unpacked: Path) -> None:
 def bootable(image: bytes) -> bytes:
     """The kernel in a bzImage compressed by xz, as Debian 12's are; other images as they are.
 
-    Emulated, decompression takes about ten seconds. Looks where the kernel's own
-    scripts/extract-vmlinux does: wherever something begins like an archive and is one.
+    Emulated, decompression takes about ten seconds. Like the kernel's own scripts/extract-vmlinux it tries
+    every place that begins like an archive.
     """
     at = image.find(XZ_MAGIC)
     while at >= 0:
@@ -196,7 +195,7 @@ def bootable(image: bytes) -> bytes:
 
 
 def modules_in_order(unpacked: Path) -> list[Path]:
-    """MODULES and those that they need, each after what it needs; without those built in."""
+    """MODULES and the modules that they need, each after those; without built-in ones."""
     if not (unpacked / "lib").exists():  # newer packages know no other directory than /usr
         (unpacked / "lib").symlink_to("usr/lib")
     (modules,) = unpacked.glob("lib/modules/*")
@@ -208,7 +207,7 @@ def modules_in_order(unpacked: Path) -> list[Path]:
 
 
 def unpacked_module(module: Path, directory: Path) -> str:
-    """Its name in the directory. Decompressed here, because that is slow in a guest."""
+    """The file's name in the directory. It is decompressed here, because that is slow in a guest."""
     content = module.read_bytes()
     target = directory / module.name.removesuffix(".xz")
     target.write_bytes(lzma.decompress(content) if module.suffix == ".xz" else content)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes on what comes through pipes, as it comes."""
+"""Passes on the output of pipes as it arrives."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Relay:
         self.selector.close()
 
     def pipe(self, sink: Sink) -> int:
-        """The write end of a new pipe, which is the caller's to close."""
+        """The write end of a new pipe, which the caller closes."""
         read, write = os.pipe()
         self.selector.register(read, selectors.EVENT_READ, sink)
         return write
@@ -55,7 +55,7 @@ class Relay:
         return by_line
 
     def pump(self) -> None:
-        """Returns when every pipe has been closed by all who write."""
+        """Returns when all writers of every pipe have closed it."""
         while self.selector.get_map():
             for key, _ in self.selector.select():
                 data = os.read(key.fd, READ_BYTES)

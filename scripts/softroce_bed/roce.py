@@ -13,7 +13,7 @@ from softroce_bed.bed import EXIT_BROKEN, EXIT_LIMIT, BedError
 
 ROOT = Path(__file__).resolve().parents[2]
 PINGPONG = "python scripts/softroce_bed/pingpong.py"
-# Limits are there to end what hangs, so they are far above what a step takes beside other work.
+# Limits are for hangs only, so they are far above the time that a step takes beside other work.
 STEP_LIMIT_S = 900
 PYTEST_LIMIT_S = 3600
 REPORT_LIMIT_S = 300  # for pytest to report what has finished
@@ -36,7 +36,7 @@ class Step:
     virtual: bool = False  # only where the bed has kernels of its own, as two guests always do
 
 
-# The bed itself: what a command may rely on, and that trouble is noticed.
+# The bed itself: what a command may rely on, and that errors are noticed.
 BED_STEPS = (
     Step("exit status", "exit 3", status=3),
     Step("time limit", "sleep 600", limit_s=5, status=EXIT_LIMIT),
@@ -66,7 +66,7 @@ CPP_BUILD = build_directory()
 
 
 def preloaded(quirks: str) -> str:
-    """In front of a command: the limits of the devices that tests/quirky_nic plays for it."""
+    """Prefix of a command: tests/quirky_nic gives the devices these limits for it."""
     return (
         f"QUIRKY_NIC='{quirks}' LD_PRELOAD={CPP_BUILD}/quirky_nic/quirky_nic.so " if quirks else ""
     )
@@ -99,7 +99,7 @@ CPP_BUILD_LIMIT_S = 1500
 
 
 def cpp_step(name: str, test: str, arguments: str = "", netem: str = "", quirks: str = "") -> Step:
-    """Tests of GoogleTest that want devices; $1 and $2 are their names, $3 and $4 the addresses."""
+    """Tests of GoogleTest that need devices; $1 and $2 are their names, $3 and $4 the addresses."""
     command = (
         f"set -- $SOFTROCE_DEVICES $SOFTROCE_ADDRESSES; "
         f"{preloaded(quirks)}exec {CPP_BUILD}/{test} "
@@ -108,10 +108,10 @@ def cpp_step(name: str, test: str, arguments: str = "", netem: str = "", quirks:
     return Step(name, command, cases=True, netem=netem)
 
 
-# What every transport is held to, over rc, ud and auto.
+# What every transport has to do, over rc, ud and auto.
 CONFORMANCE = "--rdma=$1@$3,$2@$4 --gtest_filter='*device_*-*Slow*:*Nightly*'"
 RC_CONFORMANCE = CONFORMANCE.replace("device_", "device_rc")
-# Without the case that wants RoCE between all of three ranks, for which the queue pairs are too few.
+# Without the case that needs RoCE between all of three ranks: the queue pairs are too few for it.
 SHORT_CONFORMANCE = RC_CONFORMANCE.replace("*Slow*", "*Slow*:*ThePathThatIsMeant*")
 
 
@@ -133,12 +133,12 @@ def faulty_steps(*faults: str) -> tuple[Step, ...]:
 
 
 def late_step(way_ms: int) -> Step:
-    """RoCE takes a link over that UDP has carried until then, at the latest when it ends."""
+    """RoCE takes over a link that UDP has carried so far, at the latest when the link ends."""
     name = "conformance, peers are found late"
     return cpp_step(name, "conformance_test", RC_CONFORMANCE, quirks=f"way_ms={way_ms}")
 
 
-# Beside those of the list. What takes longest comes first, so that nothing is left to run alone at the end.
+# In addition to those of the list. The longest come first, so that none runs alone at the end.
 ROCE_STEPS = (
     roce_step("killed ranks, many links", "kills", "cycles"),
     roce_step("many ranks", "scale"),
@@ -174,7 +174,7 @@ STEPS = (
     late_step(way_ms=100),
     *ROCE_STEPS,
 )
-# Where there is time; then tests/roce/bed.py has more of everything, too.
+# Only in nightly runs, in which tests/roce/bed.py also repeats everything more often.
 NIGHTLY_STEPS = (
     *BED_STEPS,
     *faulty_steps("loss 5%", "delay 2ms", "duplicate 2%", "corrupt 1%", "loss 1%"),

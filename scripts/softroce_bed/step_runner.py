@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs steps, as many side by side as the bed has room for, and leaves a report at any time.
 
-Each runs in a process of its own, forked from this one: whatever becomes of it, the others go on. What
-it and its guests say is in a file until it has ended, and then shown at once.
+Each runs in a process of its own, forked from this one: however it ends, the others go on. Its output and
+its guests' is kept in a file until it has ended, and then shown at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _fork = multiprocessing.get_context("fork")
 
 
 def empty(results: Path) -> None:
-    """Makes the directory, or takes earlier results out of it; anything else stays untouched."""
+    """Makes the directory, or removes earlier results from it; other files stay."""
     if results.exists() and any(results.iterdir()) and not (results / "bed.xml").exists():
         raise BedError(f"{results} has something in it that is no result of earlier tests")
     shutil.rmtree(results, ignore_errors=True)
@@ -82,7 +82,7 @@ class Running:
         return time.monotonic() - self.started
 
     def end(self) -> str:
-        """Waits for it, and shows what it has said. What is wrong with it, or ""."""
+        """Waits for it and shows its output. Returns what is wrong with it, or ""."""
         self.process.join(END_LIMIT_S)
         self.process.kill()
         self.process.join()
@@ -101,9 +101,9 @@ class Running:
 
 
 def run_tests(bed: Bed, steps: Iterable[Step], results: Path) -> None:
-    """Says how each went; leaves JUnit XML in `results`, at any time of what has finished.
+    """Says how each step ended. `results` has JUnit XML of all that have finished, at any time.
 
-    They begin in the order given; at any time there are no more guests than the bed has room for.
+    Steps begin in the order given, with no more guests at a time than the bed has room for.
     """
     cases: list[ElementTree.Element] = []
     waiting: list[Step] = []
@@ -115,7 +115,7 @@ def run_tests(bed: Bed, steps: Iterable[Step], results: Path) -> None:
     running: list[Running] = []
 
     def report(*beginning: Step) -> None:
-        """Should it be the last one, those that run have failed."""
+        """Writes the report; if it is the last one, steps that still run have failed."""
         unfinished = [(run.step, run.seconds()) for run in running]
         unfinished += [(step, 0.0) for step in beginning]
         write_cases([*cases, *(case_of(bed, *one, UNFINISHED) for one in unfinished)], results)
@@ -153,7 +153,7 @@ def file_name(step: Step) -> str:
 def answer_problem(
     bed: Bed, step: Step, results: Path, output: Path, answer: Connection, parent: int
 ) -> None:
-    """What a step's process does. Should its parent be killed, it is stopped, too."""
+    """Runs in a step's process. If its parent is killed, it is stopped, too."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         return
@@ -163,13 +163,13 @@ def answer_problem(
     sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
     try:
         problem = run_step(bed, step, results)
-        answer.send((problem, reaped_s()))  # the warden has waited for all that guests were
+        answer.send((problem, reaped_s()))  # the warden has waited for all processes of the guests
     except StoppedError as stopped:
         print(stopped)
 
 
 def run_step(bed: Bed, step: Step, results: Path) -> str:
-    """What is wrong, or ""."""
+    """What is wrong with it, or ""."""
     out = results / file_name(step)
     limits = {"PYTEST_TIMEOUT": TEST_LIMIT_S, "PYTEST_LIMIT_S": PYTEST_LIMIT_S}
     job = Job(

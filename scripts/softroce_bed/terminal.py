@@ -19,7 +19,7 @@ from softroce_bed.relay import READ_BYTES, write_all
 
 @contextmanager
 def connected() -> Iterator[int]:
-    """A pseudo-terminal, the caller's to close; every key goes there, also those for signals."""
+    """A pseudo-terminal, which the caller closes. All keys go there, including those for signals."""
     keys, screen = sys.stdin.fileno(), sys.stdout.fileno()
     if not (os.isatty(keys) and os.isatty(screen)):
         raise BedError("a shell needs a terminal; use `run -- COMMAND` without one")
@@ -42,7 +42,7 @@ def connected() -> Iterator[int]:
         tty.setraw(slave)
         tty.setraw(keys)
         copier.start()
-        # One more is open here: without any user of it, reading `master` would fail.
+        # Kept open here: if nobody had it open, reading `master` would fail.
         yield os.dup(slave)
     finally:
         os.write(stop_write, b"x")

@@ -15,11 +15,11 @@ from softroce_bed.guests import Guest, Process, room_for_guests, run_guests
 
 NAME = "uml"
 MAPPINGS_LIMIT = Path("/proc/sys/vm/max_map_count")
-MAPPINGS = 1 << 20  # more than a guest has pages; what new distributions set
+MAPPINGS = 1 << 20  # more than the pages of a guest; recent distributions set it
 
 
 def memory_directory(needed_bytes: int) -> Path:
-    """Where the file that is the guest's memory has room; the kernel itself would not look.
+    """A directory with room for the file that is the guest's memory; the kernel itself does not check.
 
     Containers often have a tiny /dev/shm, and running out of it kills the guest by SIGBUS.
     """
@@ -38,10 +38,10 @@ def memory_directory(needed_bytes: int) -> Path:
 
 
 def allow_mappings(limit: Path = MAPPINGS_LIMIT) -> None:
-    """A process of a guest is one of this host, and nearly each of its pages a mapping there.
+    """Raises vm.max_map_count. A guest's process is one of this host, with a mapping for nearly every page.
 
-    One that imports torch has 60,000. At Linux's own limit, 65530, it dies of SIGSEGV without a word,
-    but for the console's; so it may where the limit cannot be raised, which takes root.
+    One that imports torch has 60,000. At Linux's default limit, 65530, it dies of SIGSEGV, with a message
+    only on the console. That may still happen if the limit cannot be raised, which needs root.
     """
     before = int(limit.read_text())
     if before >= MAPPINGS or not os.access(limit, os.W_OK):

@@ -18,10 +18,10 @@ CONFIG = Path(__file__).resolve().parent / "uml.config"
 SOURCES = Path("/usr/src")
 ARCHITECTURE = ["ARCH=um", "SUBARCH=x86_64"]
 BUILD_LIMIT_S = 3600
-# Sources before 6.13 know processors up to AVX2. The registers of a process have room for AVX-512, but
-# not for AMX (11,008 bytes): the first process dies with "ptrace set fp regs failed". And the frame of a
-# signal handler keeps no more than AVX2's: whatever a handler does with AVX-512 (memcpy is enough) stays
-# in the registers of the program that it interrupted.
+# Sources before 6.13 support processors up to AVX2. Their room for a process's registers holds AVX-512, but
+# not AMX (11,008 bytes): the first process dies with "ptrace set fp regs failed". And the frame of a signal
+# handler saves no more than AVX2's registers: what a handler does with AVX-512 (memcpy is enough) stays in
+# the registers of the program that it interrupted.
 EDITS = (
     (
         "arch/x86/um/user-offsets.c",
@@ -35,7 +35,7 @@ EDITS = (
         "struct _xstate fpstate; char fpstate_rest[2696 - sizeof(struct _xstate)];",
     ),
 )
-# Half of the archive's bytes, which no configuration of the bed compiles. Kconfig files are all read.
+# Half of the archive's bytes, which the bed's configuration never compiles. All Kconfig files are read.
 NOT_UNPACKED = (
     "*/arch/[!ux]*/*.*",
     "*/Documentation/*/*",
@@ -64,7 +64,7 @@ def source(directory: Path = SOURCES) -> Path | None:
 
 
 def source_version(archive: Path) -> str:
-    """The package's, which changes with every update; elsewhere what tells archives apart."""
+    """The version of the package, which changes with every update; else a mark of the archive."""
     package = archive.name.partition(".tar.")[0]
     try:
         query = subprocess.run(
@@ -82,24 +82,24 @@ def source_version(archive: Path) -> str:
 
 
 def options(config: str) -> list[str]:
-    """The lines that set one, if only to `is not set`; the others are comments."""
+    """The lines that set an option, also to `is not set`; the others are comments."""
     return re.findall(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)$", config, re.MULTILINE)
 
 
 def recipe_hash(config: str) -> str:
-    """Of all that makes the kernel but the source."""
+    """A digest of everything that makes the kernel except the source."""
     parts = (part for edit in EDITS for part in edit)
     return cache.short_hash(*parts, *sorted(options(config)))
 
 
 def kernel_directory(version: str, config: str) -> Path:
-    """One for every source and recipe."""
+    """The kernel's place in the cache: one for every source and recipe."""
     readable = re.sub(r"[^\w.+-]", "_", version)
     return cache.directory() / f"uml-{readable}-{recipe_hash(config)}"
 
 
 def built_kernel() -> Path | None:
-    """For the installed source; without one, what was built last. None if that is to be built."""
+    """The kernel for the installed source, or without one the last that was built. None: build it."""
     archive, config = source(), CONFIG.read_text()
     if archive is not None:
         built = [kernel_directory(source_version(archive), config) / "linux"]
@@ -161,7 +161,7 @@ def log_of(part: Path) -> Path:
 
 
 def run_step(log: IO[str], directory: Path, *command: str) -> None:
-    """Quiet; what it said last is in the error if it fails."""
+    """Runs it quietly; the error has the end of its output if it fails."""
     process = subprocess.Popen(
         command,
         cwd=directory,
@@ -199,7 +199,7 @@ def keep_all_registers(tree: Path) -> None:
 
 
 def check_config(wanted: str, got: str) -> None:
-    """Configuration drops silently what it cannot have."""
+    """Raises BedError if `got` lacks options of `wanted`: configuring drops some silently."""
     taken = set(options(got))
     lost = [line for line in options(wanted) if line not in taken]
     if lost:

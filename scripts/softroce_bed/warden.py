@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the processes of the guests, and sees to it that none outlives its purpose.
+"""Starts the processes of the guests, and makes sure that all of them end.
 
-A program of its own (standard library only), so that guests end with their runner however that ends:
-it holds the only other end of the runner's pipe, and kills everything when that closes. It adopts
-what the guests' processes leave behind and ends only when no descendant is left.
+It is a program of its own (standard library only), so that guests end with their runner however that ends:
+it holds the other end of the runner's pipe, and kills everything when that closes. It adopts orphans of
+the guests' processes and ends only when no descendant is left.
 
     warden.py SPECIFICATION.json LIFELINE_FD RESULT_FD
 
@@ -63,7 +63,7 @@ def children() -> list[int]:
 
 
 def end_orphans() -> None:
-    """What was left behind became this process's child."""
+    """Orphans have become this process's children."""
     while True:
         for pid in children():
             with contextlib.suppress(ProcessLookupError):
@@ -75,7 +75,7 @@ def end_orphans() -> None:
 
 
 def drop_frames(wires: list[int]) -> None:
-    """What is sent to a guest that has ended, as at the end of a cable that nobody holds.
+    """Reads and drops frames to a guest that has ended, like an unplugged cable.
 
     Otherwise its peer's network device would hold them for ever: User-Mode Linux keeps what its
     socket does not take, and rxe then waits for these packets before it destroys a queue pair.
@@ -87,7 +87,7 @@ def drop_frames(wires: list[int]) -> None:
 
 
 def supervise(specification: dict[str, Any], lifeline: int) -> list[tuple[str, int]]:
-    """Returns when every guest has ended, of itself or not."""
+    """Returns when every guest has ended, by itself or killed."""
     control = Path(specification["control"])
     guests: list[subprocess.Popen[bytes]] = []
     ends: dict[int, str] = {}
@@ -129,7 +129,7 @@ def supervise(specification: dict[str, Any], lifeline: int) -> list[tuple[str, i
 
 def main(path: str, lifeline: int, result: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # The runner decides. Ignoring them altogether would be inherited by the guests.
+        # The runner handles these signals. If they were ignored here, guests would inherit that.
         signal.signal(number, lambda *unused: None)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a guest's would be as large as its memory

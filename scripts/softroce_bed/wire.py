@@ -27,14 +27,14 @@ ENDS = (
 
 
 def gid(address: str) -> str:
-    """As sysfs spells it."""
+    """The GID as sysfs spells it."""
     return IPv6Address(address if ":" in address else f"::ffff:{address}").exploded
 
 
 def variables(bed: str, job: Job, guest: int) -> dict[str, str]:
-    """What a command finds in its environment; docs/softroce.md has the list.
+    """The variables in a command's environment; docs/softroce.md lists them.
 
-    Both ends are in the only guest, or one in each. Addresses are those of both ends always.
+    Both ends are in the only guest, or one in each of two. The addresses are always those of both ends.
     """
     here = ENDS if job.guests == 1 else (ENDS[guest],)
     return {
