@@ -31,6 +31,8 @@ Group::Group(Transport& transport, ScratchPool& scratch, const EngineOptions& op
                spec_.rank,
                static_cast<uint32_t>(spec_.addresses.size()),
                std::min(options.max_lanes_in_flight, messenger_->limits().messages_in_flight)},
+      failure_(transport, spec_),
+      operations_(context_),
       last_sequence_(options.first_number),
       numbers_(static_cast<uint32_t>(options.first_number)),
       any_source_(*messenger_, numbers_, context_.ranks, spec_.rank),
@@ -39,14 +41,14 @@ Group::Group(Transport& transport, ScratchPool& scratch, const EngineOptions& op
 
 Group::~Group() {
   messenger_.reset();  // before the memory that is lent to it
-  for (auto& running : running_) running->execution.end();
+  operations_.take_all();
 }
 
 uint64_t Group::next_tag(const OperationSpec& spec) {
-  if (spec.any_source) return kNoTag;
+  if (spec.any_source) return PendingOperations::kNoTag;
   switch (spec.collective) {
     case Collective::kSend: {
-      if (retirement_.holds(spec.root, spec.user_tag)) return kNoTag;
+      if (retirement_.holds(spec.root, spec.user_tag)) return PendingOperations::kNoTag;
       const uint64_t tag = numbers_.take_send(spec.root, spec.user_tag);
       retirement_.on_send(spec.root);
       return tag;
@@ -60,7 +62,7 @@ uint64_t Group::next_tag(const OperationSpec& spec) {
 }
 
 Status Group::check(const OperationSpec& spec) const {
-  return status_.ok() ? CheckOperation(spec, spec_.rank, context_.ranks) : status_;
+  return status().ok() ? CheckOperation(spec, spec_.rank, context_.ranks) : status();
 }
 
 Status Group::submit(Instant now, OperationPtr operation) {
@@ -71,7 +73,7 @@ Status Group::submit(Instant now, OperationPtr operation) {
                                                      std::to_string(pending_) +
                                                      " operations pending; wait for some first");
   }
-  // From any source: for now, some other rank's.
+  // For a receive from any source, some other rank stands in until the source is known.
   const Rank root = spec.any_source ? (spec_.rank == 0 ? 1 : 0) : spec.root;
   auto plan = MakePlan(spec, root, hosts_, messenger_->eager_limit(), options_);
   if (!plan.ok()) return plan.status();
@@ -87,20 +89,19 @@ Status Group::submit(Instant now, OperationPtr operation) {
   watch_.begin(now);
   entry.deadline = After(now, spec.timeout > Duration{0} ? spec.timeout : spec_.timeout);
   entry.operation = std::move(operation);
-  earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
   ++pending_;
   if (collective) {
-    if (queue_.empty() && may_admit(entry)) {
-      begin(now, place(std::move(entry)));
+    if (operations_.queue().empty() && may_admit(entry)) {
+      begin(now, operations_.place(std::move(entry)));
     } else {
-      queue_.push_back(std::move(entry));
+      operations_.enqueue(std::move(entry));
     }
     return {};
   }
   const uint32_t user_tag = spec.user_tag;
   const bool any_source = spec.any_source;
-  const bool held = !any_source && entry.tag_operation == kNoTag;
-  const uint32_t index = place(std::move(entry));
+  const bool held = !any_source && !entry.has_tag();
+  const uint32_t index = operations_.place(std::move(entry));
   if (any_source) {
     any_source_.add(now, index, user_tag);
   } else if (held) {
@@ -111,43 +112,34 @@ Status Group::submit(Instant now, OperationPtr operation) {
   return {};
 }
 
-// In order. Who has passed a barrier finds the results of what was called before it, on every rank.
+// In order. A rank that has passed a barrier finds the results of everything called before it, on
+// every rank.
 bool Group::may_admit(const Entry& entry) const {
-  if (collectives_.size() >= std::max(options_.max_operations_in_flight, 1u)) return false;
+  const std::vector<uint32_t>& collectives = operations_.collectives();
+  if (collectives.size() >= std::max(options_.max_operations_in_flight, 1u)) return false;
   const Gate* gate = entry.operation->spec().gate.get();
   if (gate != nullptr && !gate->is_open()) return false;
-  return !is_barrier(entry) || std::ranges::all_of(collectives_, [this](uint32_t index) {
-    return is_barrier(running_[index]->entry);
+  return !entry.is_barrier() || std::ranges::all_of(collectives, [this](uint32_t index) {
+    return operations_.at(index).entry.is_barrier();
   });
 }
 
 bool Group::admit(Instant now) {
   bool admitted = false;
-  while (!queue_.empty() && may_admit(queue_.front())) {
-    Entry entry = std::move(queue_.front());
-    queue_.pop_front();
-    begin(now, place(std::move(entry)));
+  auto& queue = operations_.queue();
+  while (!queue.empty() && may_admit(queue.front())) {
+    Entry entry = std::move(queue.front());
+    queue.pop_front();
+    begin(now, operations_.place(std::move(entry)));
     admitted = true;
   }
   return admitted;
 }
 
-uint32_t Group::place(Entry entry) {
-  if (free_.empty()) {
-    free_.push_back(static_cast<uint32_t>(running_.size()));
-    running_.push_back(std::make_unique<Running>(context_));
-  }
-  const uint32_t index = free_.back();
-  free_.pop_back();
-  running_[index]->entry = std::move(entry);
-  return index;
-}
-
 void Group::begin(Instant now, uint32_t index) {
-  Running& running = *running_[index];
-  if (is_collective(running.entry)) collectives_.push_back(index);
-  if (running.entry.operation->spec().staged != nullptr) staged_.push_back(index);
-  running.execution.begin(running.entry.operation->spec(), std::move(running.entry.plan),
+  Running& running = operations_.at(index);
+  operations_.begun(index);
+  running.execution.begin(running.entry.spec(), std::move(running.entry.plan),
                           running.entry.fingerprint, running.entry.tag_operation, index);
   running.execution.start_lanes(now);
   if (running.execution.done()) finish(index);
@@ -158,8 +150,8 @@ bool Group::bind_any_source(Instant now) {
   bool bound = false;
   while (const auto match = any_source_.match()) {
     bound = true;
-    Entry& entry = running_[match->index]->entry;
-    const OperationSpec& spec = entry.operation->spec();
+    Entry& entry = operations_.at(match->index).entry;
+    const OperationSpec& spec = entry.spec();
     entry.operation->set_source(match->source);
     entry.tag_operation = numbers_.take_receive(match->source, spec.user_tag);
     auto plan = MakePlan(spec, match->source, hosts_, messenger_->eager_limit(), options_);
@@ -174,14 +166,14 @@ bool Group::retire_tags(Instant now) {
   if (!retirement_.step([this](Rank peer, bool sends) { return open_tags(peer, sends); })) {
     return false;
   }
-  // In the order of posting, also those of equal tags.
+  // In the order of posting, also among equal tags.
   for (const uint32_t index : std::exchange(held_sends_, {})) {
-    Entry& entry = running_[index]->entry;
-    entry.tag_operation = next_tag(entry.operation->spec());
-    if (entry.tag_operation == kNoTag) {
-      held_sends_.push_back(index);
-    } else {
+    Entry& entry = operations_.at(index).entry;
+    entry.tag_operation = next_tag(entry.spec());
+    if (entry.has_tag()) {
       begin(now, index);
+    } else {
+      held_sends_.push_back(index);
     }
   }
   return true;
@@ -190,27 +182,25 @@ bool Group::retire_tags(Instant now) {
 std::vector<uint32_t> Group::open_tags(Rank peer, bool sends) const {
   std::vector<uint32_t> tags;
   const Collective kind = sends ? Collective::kSend : Collective::kRecv;
-  for (const auto& running : running_) {
-    const OperationPtr& operation = running->entry.operation;
-    if (operation == nullptr || operation->spec().collective != kind) continue;
-    if (running->done) continue;  // its link has the message, before all that is said now
-    if (running->entry.tag_operation == kNoTag || operation->source() != peer) continue;
-    tags.push_back(operation->spec().user_tag);
+  for (const auto& running : operations_.running()) {
+    const Entry& entry = running->entry;
+    if (entry.spec().collective != kind || !entry.has_tag()) continue;
+    if (entry.operation->source() != peer) continue;
+    if (running->done) continue;  // the link has the message, before everything that is sent now
+    tags.push_back(entry.spec().user_tag);
   }
   std::ranges::sort(tags);
   return tags;
 }
 
 void Group::finish(uint32_t index) {
-  Running& running = *running_[index];
-  running.execution.end();
-  if (is_collective(running.entry)) std::erase(collectives_, index);
-  if (!staged_.empty()) std::erase(staged_, index);
+  operations_.ended(index);
+  Running& running = operations_.at(index);
   if (all_left(running)) {
     release(index);
   } else {
     running.done = true;
-    leaving_.push_back(index);
+    operations_.leaving().push_back(index);
   }
 }
 
@@ -233,25 +223,20 @@ bool Group::all_left(Running& running) const {
 
 bool Group::complete_left() {
   const auto left = [this](uint32_t index) {
-    if (!all_left(*running_[index])) return false;
+    if (!all_left(operations_.at(index))) return false;
     release(index);
     return true;
   };
-  return std::erase_if(leaving_, left) > 0;
+  return std::erase_if(operations_.leaving(), left) > 0;
 }
 
 void Group::release(uint32_t index) {
-  Running& running = *running_[index];
-  if (is_collective(running.entry)) {
-    last_done_ = running.entry.fingerprint;
-    last_done_sequence_ = running.entry.operation->sequence();
+  Entry entry = operations_.take(index);
+  if (entry.is_collective()) {
+    last_done_ = entry.fingerprint;
+    last_done_sequence_ = entry.operation->sequence();
   }
-  OperationPtr operation = std::move(running.entry.operation);
-  running.entry = {};
-  running.leaving.clear();
-  running.done = false;
-  free_.push_back(index);
-  complete(std::move(operation), Status());
+  complete(std::move(entry.operation), Status());
 }
 
 void Group::complete(OperationPtr operation, const Status& status) {
@@ -266,16 +251,15 @@ bool Group::on_event(Instant now, const Event& event) {
 
 void Group::on_incoming(Instant now, Rank peer) {
   if (peer >= context_.ranks || peer == spec_.rank) return;
-  if (status_.ok()) {
+  if (status().ok()) {
     messenger_->accept(now, peer);
-  } else if (!notice_.empty()) {
-    // It has missed the notice and comes to a group that is over. It asks again if this is lost.
-    transport_.notify(spec_.addresses[peer], notice_);
+  } else {
+    failure_.tell(peer);
   }
 }
 
 bool Group::step(Instant now) {
-  if (!status_.ok()) return flood(now);
+  if (!status().ok()) return failure_.step(now);
   messenger_->flush(now);
   bool moved = any_source_.used() && bind_any_source(now);
   if (complete_left()) moved = true;
@@ -283,12 +267,10 @@ bool Group::step(Instant now) {
   while (messenger_->poll(completion)) {
     moved = true;
     const MessageToken token = MessageToken::Of(completion.token);
-    const uint32_t index = token.operation;
-    ROCECOLL_CHECK(index < running_.size() && running_[index]->entry.operation != nullptr);
-    if (completion.frame > 0) note_leaving(*messenger_, completion, *running_[index]);
-    Execution& execution = running_[index]->execution;
-    execution.on_message_complete(now, token);
-    if (execution.done()) finish(index);
+    Running& running = operations_.at(token.operation);
+    if (completion.frame > 0) note_leaving(*messenger_, completion, running);
+    running.execution.on_message_complete(now, token);
+    if (running.execution.done()) finish(token.operation);
   }
   if (messenger_->failure() != nullptr) {
     fail_from_messenger();
@@ -301,23 +283,23 @@ bool Group::step(Instant now) {
     return true;
   }
   if (any_source_.used() && fail_from_any_source()) return true;
-  if (start_lanes(now, collectives_)) moved = true;  // scratch may have become free
-  if (!staged_.empty()) {
-    if (start_lanes(now, staged_)) moved = true;  // input may have come
+  if (start_lanes(now, operations_.collectives())) moved = true;  // scratch may have become free
+  if (!operations_.staged().empty()) {
+    if (start_lanes(now, operations_.staged())) moved = true;  // input may have come
     if (fail_from_staging()) return true;
   }
   if (admit(now)) moved = true;
   if (now >= next_timeout()) check_deadlines(now);
-  if (now >= watch_.next_look() && status_.ok()) look_at_waits(now);
-  return moved || !status_.ok();
+  if (now >= watch_.next_look() && status().ok()) look_at_waits(now);
+  return moved || !status().ok();
 }
 
-// Of running operations, while `indices` loses those that end.
+// Starts lanes of running operations. `indices` loses those that end meanwhile.
 bool Group::start_lanes(Instant now, const std::vector<uint32_t>& indices) {
   bool started = false;
   for (size_t i = 0; i < indices.size();) {
     const uint32_t index = indices[i];
-    Execution& execution = running_[index]->execution;
+    Execution& execution = operations_.at(index).execution;
     if (execution.lanes_waiting() && execution.start_lanes(now)) started = true;
     if (execution.done()) {
       finish(index);
@@ -329,15 +311,7 @@ bool Group::start_lanes(Instant now, const std::vector<uint32_t>& indices) {
 }
 
 void Group::check_deadlines(Instant now) {
-  earliest_deadline_ = kNever;
-  for (const auto& running : running_) {
-    if (running->entry.operation == nullptr) continue;
-    earliest_deadline_ = std::min(earliest_deadline_, running->entry.deadline);
-  }
-  for (const Entry& entry : queue_) {
-    earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
-  }
-  if (now >= earliest_deadline_) {
+  if (now >= operations_.find_earliest_deadline()) {
     fail_from_deadline(now);
   } else {
     roll_call_.end();  // what was late has been done after all
@@ -345,15 +319,7 @@ void Group::check_deadlines(Instant now) {
 }
 
 void Group::on_pause(Duration length) {
-  for (const auto& running : running_) {
-    running->entry.deadline = After(running->entry.deadline, length);
-    running->entry.submitted += length;
-  }
-  for (Entry& entry : queue_) {
-    entry.deadline = After(entry.deadline, length);
-    entry.submitted += length;
-  }
-  earliest_deadline_ = After(earliest_deadline_, length);
+  operations_.on_pause(length);
   if (roll_call_.active()) roll_call_.on_pause(length);
 }
 
@@ -372,10 +338,10 @@ std::vector<PeerStats> Group::peer_stats(Instant now) const {
 }
 
 Instant Group::next_deadline() const {
-  if (!status_.ok()) return floods_left_ > 0 ? next_flood_ : kNever;
+  if (!status().ok()) return failure_.next_deadline();
   Instant next = std::min({next_timeout(), messenger_->next_deadline(), watch_.next_look()});
-  for (const uint32_t index : staged_) {
-    next = std::min(next, running_[index]->execution.next_deadline());
+  for (const uint32_t index : operations_.staged()) {
+    next = std::min(next, operations_.at(index).execution.next_deadline());
   }
   return next;
 }
