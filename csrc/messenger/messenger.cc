@@ -18,17 +18,15 @@ constexpr Duration kAnnounceAfter = std::chrono::milliseconds(100);
 }  // namespace
 
 struct Messenger::Impl {
-  // One limit for the whole group, so that all of its ranks agree without a word: what its worst
-  // pair has. This rank's own address is on this host, so no other's is better.
-  Impl(Transport& transport, const GroupKey& group, Rank self, SharedVector<Address> addresses,
-       const MessengerOptions& options)
-      : Impl(transport, group, self, addresses, options,
-             transport.limits_towards(addresses.items())) {}
-  Impl(Transport& transport, const GroupKey& group, Rank self, SharedVector<Address> addresses,
-       const MessengerOptions& options, const TransportLimits& limits)
-      : core(transport, group, self, std::move(addresses), options, limits) {
+  // The whole group has the limits of its worst pair, so that all of its ranks agree without
+  // talking. This rank's own address is among them, but as it is on this host, no other limit is
+  // better.
+  Impl(Transport& transport, const GroupKey& group, Rank self,
+       const SharedVector<Address>& addresses, const MessengerOptions& options)
+      : core(transport, group, self, addresses, options,
+             transport.limits_towards(addresses.items())) {
     ROCECOLL_CHECK(self < core.addresses.size());
-    ROCECOLL_CHECK(limits.max_write_bytes > 0);
+    ROCECOLL_CHECK(core.limits.max_write_bytes > 0);
     channels.resize(core.addresses.size());
   }
 
@@ -53,8 +51,8 @@ struct Messenger::Impl {
 };
 
 Messenger::Messenger(Transport& transport, const GroupKey& group, Rank self,
-                     SharedVector<Address> addresses, const MessengerOptions& options)
-    : impl_(std::make_unique<Impl>(transport, group, self, std::move(addresses), options)) {}
+                     const SharedVector<Address>& addresses, const MessengerOptions& options)
+    : impl_(std::make_unique<Impl>(transport, group, self, addresses, options)) {}
 
 Messenger::~Messenger() {
   impl_->close_links(impl_->core.failed() ? impl_->core.failure->status : Status());

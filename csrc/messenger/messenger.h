@@ -125,8 +125,8 @@ struct EagerLimit {
 class Messenger {
  public:
   // `addresses[r]` reaches rank r of the group; `self` is this rank. Links open on first use.
-  Messenger(Transport& transport, const GroupKey& group, Rank self, SharedVector<Address> addresses,
-            const MessengerOptions& options);
+  Messenger(Transport& transport, const GroupKey& group, Rank self,
+            const SharedVector<Address>& addresses, const MessengerOptions& options);
   ~Messenger();  // closes all links in good order unless failed
 
   EagerLimit eager_limit() const;
