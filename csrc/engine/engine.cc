@@ -243,8 +243,8 @@ bool Engine::Impl::step(Instant now) {
   for (auto& [id, group] : groups) {
     if (group->step(now)) moved = true;
   }
-  // Whoever waited for it may be the one who steps us, and go, or end the process: what it sent
-  // last goes before.
+  // The thread that steps the engine may be the one that waited for the operation, and may end the
+  // process next: what the operation sent last goes out before that.
   const bool leaving =
       std::ranges::any_of(groups, [](const auto& entry) { return entry.second->has_leaving(); });
   if (leaving || !completed.empty()) transport.transmit(now);

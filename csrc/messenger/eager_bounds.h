@@ -12,14 +12,15 @@
 
 namespace rocecoll {
 
-// How long a message may be to go without asking, and how many such a link may bring before their
-// receives are posted. All ranks of a group derive the same without a word, as their limits are
-// those of its worst pair.
+// The longest message that goes without asking, and how many of these a link may bring before their
+// receives are posted. All ranks of a group derive the same bounds without talking, as their limits
+// are those of its worst pair.
 struct EagerBounds {
-  // What all the peers of a rank together may make a group of it keep. Of groups of more than 128
-  // ranks each pair has fewer credits for that, and of more than 2048 a lower limit, too.
+  // What all peers of a rank together may make one of its groups buffer. To keep to it, each pair
+  // has fewer credits in groups of more than 128 ranks, and in those of more than 2048 also a lower
+  // limit.
   static constexpr uint64_t kUnexpectedBytes = uint64_t{256} << 20;
-  // Fewer would have each message wait for its credit.
+  // With fewer, each message would wait for its credit.
   static constexpr uint32_t kLeastCredits = 4;
 
   size_t bytes = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All messages that a messenger knows of and has not finished, found by (role, peer, tag) in
-// constant time. Entries come from a pool: in steady state nothing is allocated.
+// All unfinished messages that a messenger knows, found by (role, peer, tag) in constant time.
+// Entries come from a pool, so that nothing is allocated in steady state.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ struct Message {
   LocalSlice memory;
   uint64_t token = 0;
   Instant posted_at{};
-  // A large message goes in pieces, which its receiver clears in order (PeerChannel). Those that
-  // are at neither end of their way: kRecv: exposed, but the peer has not been told; kSend,
-  // kCleared: the peer's, not written to yet.
+  // A large message goes in pieces, which its receiver clears in order (PeerChannel). For kRecv,
+  // those that are exposed but not yet announced to the peer; for kSend and kCleared, slices of the
+  // peer that are not yet written to.
   std::vector<RemoteSlice> slices;
   uint64_t cleared_bytes = 0;     // kRecv: exposed so far; kSend, kCleared: by the peer
   uint64_t written_bytes = 0;     // kSend: given to the link
@@ -44,11 +44,11 @@ struct Message {
   uint64_t arrival = 0;
   std::unique_ptr<std::byte[]> payload;
 
-  // The list of its channel that the message waits in, if any; and further ones it may be in at the
+  // The list of its channel in which the message waits, if any; and others that it may be in at the
   // same time.
   ListHook<Message> waiting;
   ListHook<Message> control;   // has a control frame to be sent
-  ListHook<Message> announce;  // would be announced to the peer after a while
+  ListHook<Message> announce;  // is to be announced to the peer after a while
 
   // Kept by MessageTable.
   uint32_t index = 0;
@@ -64,9 +64,9 @@ class MessageTable {
   // The key must be free.
   Message& insert(MessageRole role, Rank peer, const Tag& tag);
   Message* find(MessageRole role, Rank peer, const Tag& tag);
-  // It must be in no list.
+  // The message must be in no list.
   void erase(Message& message);
-  // nullptr when nothing with that index is in use.
+  // Null if no message with that index is in use.
   Message* at(uint32_t index);
   size_t size() const { return size_; }
   void for_each(const std::function<void(const Message&)>& visit) const;

@@ -55,10 +55,11 @@ struct MessageFrame {
   std::span<const std::byte> payload;  // kEager, kRetire; lent from the frame
 };
 
-// nullopt for anything malformed: unknown type or flag, wrong size, nonzero padding, a length that
-// the payload or the slice contradicts.
+// Returns nullopt for anything malformed: unknown type or flag, wrong size, nonzero padding, a
+// length that the payload or the slice contradicts.
 std::optional<MessageFrame> ParseMessageFrame(std::span<const std::byte> bytes);
-// The payload of kRetire. nullopt: tags out of range, or runs that are not ascending and disjoint.
+// The payload of kRetire. Returns nullopt if tags are out of range, or runs are not ascending and
+// disjoint.
 std::optional<std::vector<TagRun>> ParseTagRuns(std::span<const std::byte> payload);
 std::vector<std::byte> EncodeTagRuns(std::span<const TagRun> runs);
 // How many fit into a frame of this size.

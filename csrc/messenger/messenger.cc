@@ -11,8 +11,8 @@
 namespace rocecoll {
 namespace {
 
-// A posted message that has waited this long is announced to the peer, so that a mismatch in which
-// both wait for the other shows. Long against a round trip and a loss, short for a person.
+// A posted message that has waited this long is announced to the peer, which reveals a mismatch in
+// which both wait for each other. Long compared with a round trip and a loss, short for a person.
 constexpr Duration kAnnounceAfter = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -155,7 +155,7 @@ void Messenger::flush(Instant now) {
     if (now - oldest->posted_at < kAnnounceAfter) break;
     impl_->channel(oldest->peer).announce(*oldest);
   }
-  // A channel that still has to wait marks itself again, for the next flush.
+  // A channel that still has to wait marks itself as dirty again, for the next flush.
   impl_->flushing.swap(core.dirty);
   for (PeerChannel* channel : impl_->flushing) {
     channel->dirty = false;

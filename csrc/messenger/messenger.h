@@ -59,7 +59,7 @@ struct MessageCompletion {
   uint64_t frame = 0;
 };
 
-// A peer waits to send this message, which no receive is posted for.
+// A peer waits to send this message, for which no receive is posted here.
 struct Announcement {
   Rank from = 0;
   Tag tag;
@@ -74,10 +74,10 @@ struct TagRun {
   friend bool operator==(const TagRun&, const TagRun&) = default;
 };
 
-// A word of a peer on tags to be counted from 0 again (engine/tags/tag_retirement.h).
+// A peer's question or answer about tags to be counted from 0 again (engine/tags/tag_retirement.h).
 struct RetireWord {
   Rank from = 0;
-  bool answer = false;       // else a question
+  bool answer = false;       // otherwise a question
   std::vector<TagRun> runs;  // ascending, disjoint
 };
 
@@ -94,13 +94,13 @@ struct MessengerFailure {
   Tag tag;
 };
 
-// A rank that something is waited for from, and what its link knows of it.
+// A rank from which something is awaited, and what its link knows about it.
 struct AwaitedRank {
   Rank rank = 0;
   LinkContact contact;
 };
 
-// A rank that there is a link to, and what that knows of it.
+// A rank with a link to it, and what the link knows about it.
 struct LinkedRank {
   Rank rank = 0;
   std::optional<LinkContact> contact;
@@ -108,18 +108,18 @@ struct LinkedRank {
 };
 
 struct MessengerOptions {
-  size_t eager_bytes = 0;       // 0: what the transport prefers, within EagerBounds
-  uint32_t eager_credits = 64;  // frames per link that the receiver agrees to buffer, at most
+  size_t eager_bytes = 0;       // 0 means what the transport prefers, within EagerBounds
+  uint32_t eager_credits = 64;  // at most this many frames per link are buffered by the receiver
   uint32_t max_early_clear_to_send = 1u << 16;  // per link, before the link fails
-  // Until the peer opens its side of a link. A rank may come to its first operation at any time, so
-  // the deadlines of the operations are the bound.
+  // How long the peer may take to open its side of a link. A rank may reach its first operation at
+  // any time, so the deadlines of the operations are the real bound.
   Duration connect_timeout = std::chrono::hours(24 * 365);
 };
 
 // The same for all ranks of a group.
 struct EagerLimit {
-  size_t bytes = 0;     // a message of at most that goes without asking
-  uint32_t pieces = 1;  // a longer one is better cut into as many such messages, if they suffice
+  size_t bytes = 0;     // messages up to this size go without asking
+  uint32_t pieces = 1;  // a longer one is better cut into up to this many such messages
 };
 
 class Messenger {
@@ -143,42 +143,44 @@ class Messenger {
   void listen(Instant now);
   // Counts messages that came before their receive was posted, and announcements.
   uint64_t arrivals() const;
-  // Which of the arrivals the message is, if it came before its receive and is still here.
+  // The message's number among the arrivals, if it came before its receive and is still here.
   std::optional<uint64_t> arrival(Rank from, const Tag& tag) const;
-  // Each announcement once. It may be late: of a message that has been received since.
+  // Returns each announcement once. One may be late: its message may have been received since.
   std::vector<Announcement> take_announcements();
-  // Asks the peer to count the messages of these tags that go to it from 0 again, or agrees to
-  // that. No more than fit into a frame (MaxTagRuns). In order with messages. False: no room now.
+  // Asks the peer to number the messages that go to it with these tags from 0 again, or agrees to
+  // that. At most as many as fit into a frame (MaxTagRuns). In order with messages. False if there
+  // is no room now.
   bool send_retire(Rank to, bool answer, std::span<const TagRun> runs);
   std::vector<RetireWord> take_retire_words();
-  // There is a link to the peer, which may yet have to be answered.
+  // Whether there is a link to the peer, which the peer may have yet to open.
   bool connected(Rank peer) const;
-  // Whether the frame of a completed send would reach its rank though this process ended now,
+  // Whether the frame of a completed send would reach its rank even if this process ended now,
   // unless the network lost it.
   bool has_left(Rank to, uint64_t frame) const;
-  // Links that went down in another way than their rank's leaving, oldest first, whether or not
-  // anything was pending on them; and how many ranks have left.
+  // Links that went down for any other reason than that their rank left, oldest first, whether or
+  // not anything was pending on them; and how many ranks have left.
   const std::vector<MessengerFailure>& lost() const;
   uint32_t peers_left() const;
   // The peer opens its side of the link (Event::kIncoming): opens ours, unless it is or was open.
   void accept(Instant now, Rank peer);
   // The peer has left in good order, and has nothing more to deliver.
   void on_left(Rank peer);
-  // Feeds an event of one of this messenger's links. True if the link is one of ours.
+  // Feeds an event. True if it is of one of this messenger's links.
   bool on_event(Instant now, const Event& event);
-  // Retries what had found no room, returns credits, tells peers what has waited long. Call once
-  // per engine step, and not later than next_deadline(). May complete sends: poll() after it.
+  // Retries what found no room, returns credits, and announces to peers what has waited long. Call
+  // once per engine step, and not later than next_deadline(). May complete sends: poll() after it.
   void flush(Instant now);
   Instant next_deadline() const;
   bool poll(MessageCompletion& completion);
   // Set once a link went down while something was pending on it, or had yet to leave over it, or a
   // mismatch was found.
   const MessengerFailure* failure() const;
-  // Ranks that pending sends and receives wait for, ascending, for messages to people.
+  // Ranks that pending sends and receives of the operation wait for, ascending, for messages to
+  // users.
   std::vector<Rank> waiting_for(const Tag& first_of_operation) const;
-  // All ranks that anything posted waits for, ascending, as far as their links know of them.
+  // All ranks that anything posted waits for, ascending, if their links know the contact.
   std::vector<AwaitedRank> awaited() const;
-  // All ranks that there is a link to, ascending.
+  // All ranks with a link, ascending.
   std::vector<LinkedRank> linked() const;
   // Closes all links with `why`; on return every lent slice is the caller's again. No completion
   // follows.

@@ -39,13 +39,13 @@ struct MessengerCore {
         eager(EagerBounds::Of(limits, options, this->addresses.size())),
         limits(limits) {}
 
-  // Of this rank's own collectives, which are the same towards every peer: a peer that lags, or
-  // that has had no message of ours, may be that far behind.
+  // How many of this rank's own collectives are remembered, which are the same towards every peer.
+  // A peer that lags, or has had no message from us, may be this far behind.
   static constexpr size_t kRecentOwn = 256;
 
   OperationHistory ours{kRecentOwn};
   MessageTable messages;
-  // Posted messages that the peer has not been told about, oldest first.
+  // Posted messages that have not been announced to the peer, oldest first.
   IntrusiveList<Message, &Message::announce> unannounced;
   std::unordered_map<Link*, PeerChannel*> channels_by_link;
   std::vector<MessageCompletion> completions;
@@ -55,7 +55,7 @@ struct MessengerCore {
   std::vector<MessengerFailure> lost;  // at most one for each rank
   uint32_t peers_left = 0;
   std::optional<MessengerFailure> failure;
-  std::vector<PeerChannel*> dirty;  // have something to do in flush(), each once
+  std::vector<PeerChannel*> dirty;  // channels with something to do in flush(), each once
   std::vector<std::unique_ptr<std::byte[]>> free_buffers;
 
   bool failed() const { return failure.has_value(); }

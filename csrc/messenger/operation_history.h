@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fingerprints by the number of the collective: of the recent ones, and of those that this rank has
+// Fingerprints by the number of the collective, for recent ones and for those that this rank has
 // not reached. Ranks that call different collectives as number n may never use the same tag, since
-// their algorithms differ; comparing what is said about n at all finds that out.
+// their algorithms differ; comparing everything that is said about n reveals the mismatch.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ namespace rocecoll {
 
 class OperationHistory {
  public:
-  // Remembers about so many recent ones.
+  // Remembers about `recent` recent ones.
   explicit OperationHistory(size_t recent) : recent_(recent) {}
 
-  // nullptr: nothing is known about the operation.
+  // Null if nothing is known about the operation.
   const Fingerprint* find(uint64_t operation) const {
     const Entry& entry = recent_[operation % recent_.size()];
     if (entry.known && entry.operation == operation) return &entry.fingerprint;
@@ -26,7 +26,7 @@ class OperationHistory {
     const auto found = ahead_.find(operation);
     return found == ahead_.end() ? nullptr : &found->second;
   }
-  // What is known of `keep_from` and later ones is kept until a later call with a higher one.
+  // Fingerprints of `keep_from` and later ones are kept until a call with a higher `keep_from`.
   void note(uint64_t operation, const Fingerprint& fingerprint, uint64_t keep_from) {
     while (!ahead_.empty() && ahead_.begin()->first < keep_from) ahead_.erase(ahead_.begin());
     Entry& entry = recent_[operation % recent_.size()];
@@ -39,8 +39,8 @@ class OperationHistory {
   }
 
  private:
-  // More than a peer can have announced without us: by eager messages (credits), early
-  // clear-to-sends (MessengerOptions), and each of them once as waiting.
+  // More than a peer can announce before we get there: by eager messages (credits), by early
+  // clear-to-sends (MessengerOptions), and each of them once as pending.
   static constexpr size_t kMaxAhead = size_t{1} << 18;
   struct Entry {
     uint64_t operation = 0;

@@ -140,10 +140,10 @@ void PeerChannel::receive_unexpected(Message& unexpected, const Fingerprint& fin
 
 uint64_t PeerChannel::unsent_frames() const {
   const uint64_t unsent = link_ == nullptr ? unsent_when_down_ : link_->unsent_frames();
-  return std::min(unsent, accepted_);  // a link may count words of its own, too
+  return std::min(unsent, accepted_);  // a link may count frames of its own, too
 }
 
-// After an eager send: what has_left() is to be asked about, 0 if it has.
+// After an eager send: the frame to ask has_left() about, or 0 if it has left.
 uint64_t PeerChannel::frame_to_leave() {
   if (unsent_frames() == 0) return 0;
   last_unsent_ = accepted_;
@@ -197,7 +197,7 @@ uint64_t PeerChannel::next_piece_bytes(const Message& message) const {
 
 void PeerChannel::on_down() { end_link(Status(link_->status()), Status()); }
 
-// Nobody is there to take what the link still has.
+// The peer is no longer there to take what the link still has.
 void PeerChannel::on_left() {
   if (link_ == nullptr) return;
   const Status left(StatusCode::kPeerLeft, "the peer had left before it was spoken to");
@@ -364,7 +364,8 @@ bool PeerChannel::send_control(Message& message) {
   return send_frame(frame);
 }
 
-// As many as may be under way. A slice stays exposed while there is no room for the frame.
+// Clears as many pieces as may be under way. A slice stays exposed while there is no room for its
+// frame.
 bool PeerChannel::clear_pieces(Message& message) {
   MessageFrame frame;
   frame.type = MessageType::kClearToSend;
@@ -378,7 +379,7 @@ bool PeerChannel::clear_pieces(Message& message) {
       LocalSlice into = message.memory;
       into.data += message.cleared_bytes;
       into.size = next_piece_bytes(message);
-      if (into.size < message.length) into.intake = nullptr;  // it takes a whole message
+      if (into.size < message.length) into.intake = nullptr;  // only for whole messages
       message.slices.push_back(link_->expose(into, message.index));
       message.cleared_bytes += into.size;
       ++message.pieces_under_way;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A messenger's dealings with one peer: what is posted, what arrived early, credits, and what waits
-// for room in the link.
+// A messenger's side of the exchange with one peer: what is posted, what arrived early, credits,
+// and what waits for room in the link.
 //
 // Credits: both ends start with the same number. An eager frame without the flag costs its sender
 // one; the receiver gives it back once the message has met its receive, in the header of any frame.
@@ -15,7 +15,7 @@
 // are the pieces from the first to the last. At most kMaxPieces of them are exposed at a time.
 //
 // Listening: a rank that receives from any other says LISTENING once, on every link. Its peers then
-// say PENDING for each point-to-point message that has to wait, so that the rank knows of it.
+// send PENDING for each point-to-point message that has to wait, so that the rank learns of it.
 #pragma once
 
 #include <algorithm>
@@ -42,16 +42,16 @@ class PeerChannel {
   void listen(Instant now);
   // Opens the link because the peer does, unless it is or was open.
   void accept(Instant now);
-  // Messenger::send_retire(). True if the peer is gone, too.
+  // Messenger::send_retire(). Also true if the peer is gone.
   bool send_retire(bool answer, std::span<const TagRun> runs);
   void on_frame(std::span<const std::byte> bytes);
   void on_written(uint32_t index);
   void on_landed(uint32_t index);
   void on_down();
   void on_left();
-  // Sends what waits for room or is due. False: something still waits for room.
+  // Sends what waits for room or is due. False if something still waits for room.
   bool flush();
-  // Queues word to the peer that we wait for `message`.
+  // Queues a PENDING frame, which tells the peer that we wait for `message`.
   void announce(Message& message);
   void close(const Status& why);
   // Messenger::has_left().
@@ -62,7 +62,7 @@ class PeerChannel {
 
   Rank peer() const { return peer_; }
   Link* link() const { return link_; }
-  // Something posted, or the program, waits for the peer.
+  // Whether something posted, or the program, waits for the peer.
   bool waits() {
     return link_ != nullptr && (posted_ > 0 || listening_ || !has_left(last_unsent_));
   }
@@ -70,15 +70,15 @@ class PeerChannel {
 
  private:
   using WaitingList = IntrusiveList<Message, &Message::waiting>;
-  // More than the collectives that an engine has in flight by default; those not reached count
-  // extra.
+  // More than an engine has collectives in flight by default; those not reached are kept beside
+  // these.
   static constexpr size_t kRecentOfPeer = 16;
-  // Enough to keep the link busy while word of one that has landed is on its way.
+  // Enough to keep the link busy while the news that one has landed is on its way.
   static constexpr uint32_t kMaxPieces = 8;
 
   // -- posting (peer_channel.cc)
   bool ready(Instant now);
-  // False after a failure: the peer means something else by this operation.
+  // False after a failure: the peer has called something else as this operation.
   bool note_posted(const Tag& tag, const Fingerprint& fingerprint);
   Message& post(MessageRole role, Instant now, const Tag& tag, const Fingerprint& fingerprint,
                 LocalSlice memory, uint64_t token);
@@ -115,7 +115,7 @@ class PeerChannel {
   void keep_unexpected(const MessageFrame& frame);
   void on_clear_to_send(const MessageFrame& frame);
   void keep_cleared(const MessageFrame& frame);
-  // False, with the failure, if it cannot be the slice of the message's next piece.
+  // False, after a failure, if this cannot be the slice of the message's next piece.
   bool take_slice(Message& message, const MessageFrame& frame);
   // The peer has posted the receive of `message`.
   void clear(Message& message, bool has_slice);
@@ -127,11 +127,11 @@ class PeerChannel {
   MessengerCore& core_;
   const Rank peer_;
   Link* link_ = nullptr;
-  Status down_;                    // why there is no link any more
+  Status down_;                    // why the link is gone
   uint64_t posted_ = 0;            // sends and receives not complete
-  uint64_t accepted_ = 0;          // frames, by the link
-  uint64_t left_ = 0;              // of these, at least
-  uint64_t last_unsent_ = 0;       // the last eager one that had not left when it was accepted
+  uint64_t accepted_ = 0;          // frames that the link accepted
+  uint64_t left_ = 0;              // at least this many of them have left
+  uint64_t last_unsent_ = 0;       // the last eager frame that had not left when it was accepted
   uint64_t unsent_when_down_ = 0;  // frames
 
   WaitingList small_sends_;     // wait for credit or room
@@ -147,7 +147,7 @@ class PeerChannel {
   uint32_t held_credits_ = 0;  // owed ones, and those of unexpected messages
   uint32_t kept_clears_ = 0;   // number of kCleared messages
   bool starving_ = false;      // we said STARVED, and have sent nothing on credit since
-  bool peer_starves_ = false;  // the same of the peer
+  bool peer_starves_ = false;  // the same for the peer
   bool listening_ = false;     // we receive from any rank
   bool said_listening_ = false;
   bool peer_listens_ = false;

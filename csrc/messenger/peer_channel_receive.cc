@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a channel does with the frames of its peer, none of which it trusts.
+// How a channel handles frames from its peer, which it does not trust.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -73,7 +73,7 @@ void PeerChannel::fail_mismatch(const Tag& tag, const Fingerprint& ours, uint64_
 
 bool PeerChannel::check_operation(const MessageFrame& frame) {
   if (!frame.tag.is_collective()) return true;
-  // What we have not reached yet must be kept until we do.
+  // Fingerprints of operations that we have not reached must be kept until we do.
   theirs_.note(frame.tag.operation, frame.fingerprint, newest_posted_ + 1);
   const Fingerprint* ours = core_.ours.find(frame.tag.operation);
   if (ours == nullptr || *ours == frame.fingerprint) return true;
@@ -149,7 +149,8 @@ void PeerChannel::on_clear_to_send(const MessageFrame& frame) {
     fail_protocol("a clear-to-send for another eager limit than this rank's");
     return;
   }
-  // A small one is repeated in the next period of starvation, while it waits for room.
+  // The clear-to-send of a small message is repeated in the next period of starvation, while the
+  // message waits for room.
   if (message->cleared && !frame.flag) return;
   if (frame.flag && !take_slice(*message, frame)) return;
   clear(*message, frame.flag);
@@ -172,7 +173,7 @@ bool PeerChannel::take_slice(Message& message, const MessageFrame& frame) {
 }
 
 void PeerChannel::keep_cleared(const MessageFrame& frame) {
-  // Outside a period of starvation it is either for a message already sent, or will be repeated.
+  // Outside a period of starvation this is either for a message already sent, or will be repeated.
   if (!frame.flag && !starving_) return;
   Message* earlier = core_.messages.find(MessageRole::kCleared, peer_, frame.tag);
   if (earlier != nullptr) {
@@ -232,8 +233,8 @@ void PeerChannel::on_pending(const MessageFrame& frame) {
   }
 }
 
-// What is kept from this period of starvation may be a repeated clear-to-send of a message with the
-// tag that went on credit: the next message of that number is another one.
+// A clear-to-send kept from this period of starvation may be a repeated one, for a message with the
+// tag that went on credit. The next message with that number is a different one, so it is dropped.
 void PeerChannel::on_retire(const MessageFrame& frame) {
   std::optional<std::vector<TagRun>> runs = ParseTagRuns(frame.payload);
   if (!runs) {

@@ -12,7 +12,7 @@
 namespace rocecoll {
 namespace {
 
-// Of many ranks that are waited for, the first ones are named.
+// At most this many of the ranks that are waited for are named.
 constexpr size_t kNamedPeers = 8;
 
 std::string_view Advice(StatusCode code) {
@@ -78,7 +78,7 @@ const std::string& FailureText::address(Rank group_rank) const {
                                  : group_.known_as[group_rank];
 }
 
-// Over loopback this rank has a loopback address, too.
+// Towards a rank on loopback, this rank's own address is a loopback one, too.
 const std::string& FailureText::own_address(Rank towards) const {
   const bool directly = group_.addresses[towards].text() == address(towards);
   return directly ? address(group_.rank) : group_.addresses[group_.rank].text();

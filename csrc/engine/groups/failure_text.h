@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people read when a group fails:
+// The messages that users read when a group fails:
 //   rocecoll: group "default": all_reduce #17 (SUM, float32, 1024 elements): <cause>; <what to do>
-// Ranks are global ones, with the address that every host knows them by: what one rank reports is
-// read on all others.
+// Ranks are global, with the address that every host knows them by, because what one rank reports
+// is read on all others.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@ class FailureText {
   std::string operation(const Fingerprint& fingerprint, uint64_t sequence) const;
   // "send #3 (to rank 1, tag 0, float32, 1024 elements)", "recv #4 (from any rank, ...)".
   std::string message_call(const OperationSpec& spec, uint64_t sequence) const;
-  // That nothing ever came from a rank, and `why`.
+  // Says that nothing ever came from a rank, and `why`.
   std::string no_contact(Rank peer, const std::string& why) const;
-  // What this rank's own link or messenger found. Of a rank that is gone it says what to look at,
-  // since only this rank can name it; `first_missed` is when it was first silent, or empty.
+  // What this rank's own link or messenger found. For a rank that is gone it says where to look,
+  // since that rank cannot; `first_missed` is when it was first silent, or empty.
   std::string link_cause(const MessengerFailure& failure, const std::string& first_missed) const;
   // The whole message.
   std::string message(StatusCode code, const std::string& cause) const;
-  // The same for the log, which says by itself whose it is.
+  // The same for the log, whose lines say that they are rocecoll's.
   std::string log_text(StatusCode code, const std::string& cause) const;
   // What another rank found: "rank 1 (10.0.0.2:40001) reported: timeout: ...".
   std::string report(const Status& report) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups that this process has left. Calls that come too late are told the name; a peer that opens
-// its link only then has to be told, too, as there was none that could have closed. The newest are
-// remembered.
+// Groups that this process has left. Calls that come too late are told the group's name. A peer
+// that opens its link only afterwards has to be told, too, as there was no link that could have
+// closed. Only the newest groups are remembered.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct MembershipHash {
   }
 };
 
-// The last word of a rank to those of its group.
+// What a rank that has left tells the others of its group.
 struct PartingWord {
   SharedVector<Address> addresses;
   std::vector<std::byte> notice;
@@ -43,10 +43,11 @@ struct PartingWord {
 class GoneGroups {
  public:
   static constexpr size_t kMaxGroups = 1024;
-  // Of all words: what they hold most of. The last one stays, whatever it has.
+  // Of all words together: addresses are most of their memory. The last word stays, however many it
+  // has.
   static constexpr size_t kMaxAddresses = size_t{1} << 14;
 
-  // `name`: what calls that come too late are told.
+  // `name` is what calls that come too late are told.
   void add(GroupId id, const Membership& member, std::string name, PartingWord word) {
     forget_word(member);
     const uint64_t turn = turns_++;
@@ -61,13 +62,13 @@ class GoneGroups {
       forget_word_of(*it);
     }
   }
-  // Null: it has forgotten the group, or that one was never there.
+  // Null if the group is forgotten or never existed.
   const std::string* find_name(GroupId id) const {
     const auto found =
         std::ranges::find_if(left_, [id](const auto& entry) { return entry.second.id == id; });
     return found == left_.end() ? nullptr : &found->second.name;
   }
-  // Null: it was never in that group, is in it, or has forgotten it.
+  // Null if the rank was never in that group, is in it, or has forgotten it.
   const PartingWord* find_word(const Membership& member) const {
     const auto found = words_.find(member);
     return found == words_.end() ? nullptr : &left_.at(found->second).word;
@@ -86,10 +87,10 @@ class GoneGroups {
     GroupId id = 0;
     Membership member;
     std::string name;
-    PartingWord word;  // empty: it is forgotten
+    PartingWord word;  // empty once forgotten
   };
 
-  // Not that of a later group with the same member.
+  // Leaves the word of a later group with the same member alone.
   void forget_word_of(const std::pair<const uint64_t, Left>& entry) {
     const auto found = words_.find(entry.second.member);
     if (found != words_.end() && found->second == entry.first) forget_word(entry.second.member);

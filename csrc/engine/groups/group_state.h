@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a group is doing at a moment, for people who ask from outside.
+// A snapshot of what a group is doing, for diagnosis.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct GroupState {
   uint32_t ranks = 0;
   Rank global_rank = 0;
   std::string failure;       // empty: none
-  uint64_t collectives = 0;  // that were called
+  uint64_t collectives = 0;  // called so far
   uint64_t pending = 0;      // operations that are not complete
   std::string last;          // the collective that was completed last
   // The oldest operation that runs; empty: none does.
@@ -27,9 +27,9 @@ struct GroupState {
   Duration running_for{0};
   std::string message;   // "send", "recv", or empty: it is a collective
   uint32_t tag = 0;      // of the message
-  std::string progress;  // of it
-  // Global ranks: those of its current steps, which are few; the other end of a message, or nobody
-  // where that is any rank.
+  std::string progress;  // of the oldest operation
+  // Global ranks: those that its current steps wait for, which are few; for a message its other
+  // end, or none if that is any rank.
   std::vector<Rank> waits_for;
 };
 

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datagrams without a link between the ranks of a group. Only who holds the group's 128-bit key can
-// make one. All begin alike:
+// Datagrams between the ranks of a group that need no link. Only a process that holds the group's
+// 128-bit key can make one. All begin alike:
 //
 //   offset  size  field
 //        0     4  kind, "RCAB", "RCRC" or "RCGO"
 //        4    16  group key, high then low
 //       20     4  group rank
 //
-// RCAB tells a rank, which may be nobody's neighbour, that its group has failed; the rank is the
-// one that found it:
+// RCAB tells a rank, which may have no link to the sender, that its group has failed. The group
+// rank is the one that found it:
 //
 //       24     1  status code
 //       25     -  cause, UTF-8, to the end (cut where it does not fit)
 //
-// RCRC asks a rank whether it has called a collective, or answers; the rank is the one that sends
-// it:
+// RCRC asks a rank whether it has called a collective, or answers. The group rank is the sender's:
 //
 //       24     1  0 question, 1 not called, 2 called
 //       25     8  sequence number of the collective
 //
-// RCGO answers whoever opens a link to a rank that has left the group in good order, with nothing
-// more to deliver; the rank is that one.
+// RCGO answers a rank that opens a link to one that has left the group in good order and has
+// nothing more to deliver. The group rank is the one that has left.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people are told of one rank of one group that this rank has a link to.
+// What users are told about one rank of one group that this rank has a link to.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct PeerStats {
   std::string group;
   Rank rank = 0;                // global
   std::string address;          // as every host knows it
-  std::optional<Duration> age;  // of what was heard last; none: nothing ever was
+  std::optional<Duration> age;  // since something was last heard; none if nothing ever was
   std::vector<PathStats> paths;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who has not come: when a collective is late, the ranks that this one waits for may only wait for
-// others. So before it fails it asks every rank whether it has called the collective.
+// Finds out which ranks are missing. When a collective is late, the ranks that this one waits for
+// may only be waiting for others. So before it fails, it asks every rank whether it has called the
+// collective.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ class RollCall {
   void end() { *this = {}; }
   bool active() const { return sequence_ != 0; }
   bool asks_for(uint64_t sequence) const { return sequence_ == sequence; }
-  // This process did not run for so long: the answers may still come.
+  // This process did not run for `length`: the answers may still come.
   void on_pause(Duration length) { end_ += length; }
   // Calls send(rank) for each rank that has not answered, if it is time to ask (again).
   void ask(Instant now, const std::function<void(Rank)>& send) {
@@ -39,7 +40,7 @@ class RollCall {
     states_[rank] = called ? State::kPresent : State::kAbsent;
     --waiting_;
   }
-  // Every rank has answered, or had its time to.
+  // Every rank has answered, or the time for answers is over.
   bool over(Instant now) const { return waiting_ == 0 || now >= end_; }
   Instant next_look() const { return waiting_ == 0 ? Instant::min() : next_ask_; }
   std::vector<Rank> absent() const { return all(State::kAbsent); }
@@ -47,8 +48,8 @@ class RollCall {
 
  private:
   enum class State : uint8_t { kSilent, kAbsent, kPresent };
-  // Ranks that live answer within a round trip: their progress threads do, whatever the program
-  // does. Notices may be lost, so those that have not answered are asked again.
+  // Live ranks answer within a round trip, since their progress threads do, whatever the program
+  // does. Notices may be lost, so ranks that have not answered are asked again.
   static constexpr Duration kAskInterval = std::chrono::milliseconds(25);
   static constexpr Duration kAnswerTime = std::chrono::milliseconds(100);
 

@@ -13,7 +13,7 @@ namespace {
 // Between looks while something is pending.
 constexpr Duration kLookInterval = std::chrono::milliseconds(500);
 constexpr Duration kLeastInterval = std::chrono::milliseconds(10);
-// Of many ranks that are waited for, the first ones are described.
+// At most this many of the ranks that are waited for are described.
 constexpr size_t kDescribed = 8;
 
 Duration Silence(const LinkContact& contact) {
@@ -26,7 +26,7 @@ std::string Obstructed(const LinkContact& contact) {
   return "; " + std::string(Describe(contact.obstacle));
 }
 
-// This host sends nothing there, whether or not the rank is heard.
+// Whether this host cannot send to the rank, even if it still hears it.
 bool CannotSend(const LinkContact& contact) {
   return contact.obstacle == Obstacle::kNetworkUnreachable ||
          contact.obstacle == Obstacle::kProhibitedHere;
@@ -62,7 +62,7 @@ void WaitWatch::look_at(Instant now, const AwaitedRank& awaited, const std::stri
     missed_.erase(missed);
   }
   if (!contact.ever_heard) {
-    // What the network says now it may have said of a flap, but people want to know at once.
+    // The network's report may be of a short flap, but users want to know at once.
     if (contact.obstacle == Obstacle::kNone && silence < kNoContact) return;
     const std::string why = "nothing heard for " + DescribeDuration(silence) + Obstructed(contact);
     entries.push_back({Severity::kWarning,

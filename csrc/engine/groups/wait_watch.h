@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people are told while an operation waits, long before its deadline: that a rank has fallen
-// silent, that no packet ever came from one, and every so often that the operation still waits.
+// What users are told while an operation waits, long before its deadline: that a rank has fallen
+// silent, that no packet ever came from one, and from time to time that the operation still waits.
 #pragma once
 
 #include <chrono>
@@ -19,9 +19,9 @@ struct GroupSpec;
 
 class WaitWatch {
  public:
-  // What the network says of a rank that was never heard is told at the first look.
+  // What the network says about a rank that was never heard is told at the first look.
   static constexpr Duration kFirstLook = std::chrono::milliseconds(100);
-  // A rank that lives is heard once in LinkContact::heartbeat_interval, or so much later, and
+  // A live rank is heard once in each LinkContact::heartbeat_interval, at most this much late, and
   // before both ends have opened the link at least once a second.
   static constexpr Duration kLate = std::chrono::milliseconds(400);
   static constexpr Duration kSilenceUnopened = std::chrono::milliseconds(2500);
@@ -30,26 +30,27 @@ class WaitWatch {
 
   explicit WaitWatch(const GroupSpec& group) : group_(group) {}
 
-  // Something is pending from now on.
+  // From now on an operation is pending.
   void begin(Instant now) {
     if (next_look_ == kNever) next_look_ = now + kFirstLook;
   }
-  // Nothing is.
+  // No operation is pending.
   void end() {
     next_look_ = kNever;
     report_of_ = 0;
   }
-  // The same for now: another operation may follow at once, in whose time to tell that a missed
-  // rank is heard again. A look that is due earlier than anything else costs a thread a wake-up.
+  // As end(), except while a rank is missed: the next operation may follow at once, and it can
+  // still be told that the rank is heard again. A look that is due before anything else costs a
+  // thread a wake-up.
   void rest() {
     if (missed_.empty()) end();
   }
   Instant next_look() const { return next_look_; }
-  // What is to be told now of the ranks that `operation` waits for.
+  // What is to be told now about the ranks that `operation` waits for.
   std::vector<LogEntry> look(Instant now, const std::vector<AwaitedRank>& awaited,
                              const std::string& operation);
   // Whether to report the operation that was submitted as number `order`: after 10, 30 and 60 s,
-  // and then whenever the wait has doubled. reported() says that it was.
+  // and then whenever the wait has doubled. Call reported() once it was.
   bool report_due(Instant now, uint64_t order, Instant submitted);
   void reported(Instant now, Instant submitted);
   void look_again(Instant at) { next_look_ = at; }
@@ -69,7 +70,7 @@ class WaitWatch {
 
   const GroupSpec& group_;
   Instant next_look_ = kNever;
-  std::vector<Missed> missed_;  // those that were told of, at most one for each rank
+  std::vector<Missed> missed_;  // ranks that were told about, each at most once
   uint64_t report_of_ = 0;      // the operation that `report_after_` is about; they count from 1
   Duration report_after_ = kFirstReport;
 };

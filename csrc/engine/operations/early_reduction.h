@@ -18,7 +18,8 @@ bool MayReduceEarly(const Step& step, uint32_t index, const Step& lingering, Ove
   const auto reads_sum = [&](const Transfer& send) {
     return send.kind == Kind::kSend && overlap(early.blocks, send.blocks);
   };
-  // What receives there, what reduces there, in the order of the step, or what its result goes to.
+  // Another receive that writes the sum or the operand of this one, or reads its sum: these go in
+  // the order of the step.
   const auto minds = [&](const Transfer& other) {
     if (&other == &early || (other.kind != Kind::kRecv && other.kind != Kind::kRecvReduce)) {
       return false;

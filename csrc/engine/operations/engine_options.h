@@ -17,8 +17,8 @@ struct EngineOptions {
   size_t scratch_bytes = 64 * 1024 * 1024;  // bound of all scratch of the process
   uint32_t max_pending_operations = 65536;  // per group, submitted and not complete
   size_t max_idle_tag_runs = 1024;          // to each peer of a group: see TagRetirement
-  // Of collectives and, modulo 2^32, of messages with a tag, on all ranks. Tests begin where a long
-  // life would lead.
+  // The number before the first collective and, modulo 2^32, of the first message with each tag;
+  // the same on all ranks. Tests begin at numbers that only a long run would reach.
   uint64_t first_number = 0;
 };
 

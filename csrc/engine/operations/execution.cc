@@ -16,7 +16,7 @@ constexpr size_t kScratchAlignment = 64;
 
 size_t AlignUp(size_t bytes) { return RoundUp(bytes, kScratchAlignment); }
 
-// As collectives/collective.h has it.
+// As collectives/collective.h defines it.
 Partition WorkPartition(const OperationSpec& spec, const Partition& input, const Partition& output,
                         uint32_t work_blocks) {
   if (work_blocks == 0) return {};
@@ -55,7 +55,7 @@ void Execution::begin(const OperationSpec& spec, Plan plan, const Fingerprint& f
   next_lane_ = 0;
   lanes_done_ = 0;
   lanes_running_ = 0;
-  // A last one that would run alone joins the others.
+  // A last lane that would run alone joins the others.
   const uint32_t at_once = std::max(context_.max_lanes_in_flight, 1u);
   const size_t slots = plan_.lanes <= at_once + 1 ? plan_.lanes : at_once;
   if (lanes_.size() < slots) lanes_.resize(slots);
@@ -200,7 +200,7 @@ bool Execution::start_lanes(Instant now) {
     lane.sends_may_stay = false;
     lane.ahead = 0;
     ++lanes_running_;
-    if (lane.index > 0 || staging_.active()) bind(lane);  // else the first one is since lay_out()
+    if (lane.index > 0 || staging_.active()) bind(lane);  // lay_out() has bound the first lane
     bind_scratch(lane);
     prepare_input(lane);
     started = true;
@@ -261,15 +261,15 @@ void Execution::start_step(Instant now, uint32_t slot) {
   if (overlaps_) look_ahead(now, slot);
 }
 
-// `step` is the lane's, or the next one, which has this number.
+// `step` is the lane's or the one after it; `number` is its number.
 void Execution::post(Instant now, uint32_t slot, const Step& step, uint32_t number, uint32_t index,
                      size_t& scratch_used) {
   Lane& lane = lanes_[slot];
   const Transfer& transfer = step[index];
   const BoundBuffer& memory = buffer(lane, transfer.blocks.buffer);
   const Extent extent = Measure(memory.partition, transfer.blocks);
-  // Where a rank cannot know the others' sizes, empty messages go, too: they show that a rank
-  // called this at all, and with which sizes, where the others would wait for ever.
+  // Where a rank cannot know the others' sizes, empty messages are sent, too. They show that a rank
+  // has called this, and with which sizes; without them the others would wait for ever.
   if (extent.elements == 0 && plan_.elements > 0) return;
   const size_t bytes = extent.elements * element_bytes_;
   const size_t in_scratch = message_scratch(transfer, extent);
@@ -305,8 +305,8 @@ void Execution::post(Instant now, uint32_t slot, const Step& step, uint32_t numb
   context_.messenger.recv(now, transfer.peer, tag, fingerprint_, slice, token);
 }
 
-// All that the step receives has come: spreads what was received packed, then reduces. Walks
-// through scratch exactly as start_step() did.
+// Everything that the step receives has arrived: spreads what was received packed, then reduces.
+// Walks through scratch exactly as start_step() did.
 void Execution::finish_step(Lane& lane) {
   const auto for_each_received = [&](auto&& visit) {
     size_t scratch_used = 0;

@@ -51,9 +51,10 @@ class Execution {
   // Whether steps that have not begun send to `peer`, or receive what has not come from it.
   bool needs(Rank peer) const;
   bool done() const { return lanes_done_ == plan_.lanes && staging_.status().ok(); }
-  // Why staged memory failed, if it did: the operation will then never be done.
+  // Why staged memory failed, if it did: then the operation never becomes done.
   const Status& staging_status() const { return staging_.status(); }
-  // When start_lanes() must be called though no message completes: a lane waits for its input.
+  // When start_lanes() must be called even if no message completes, because a lane waits for its
+  // input.
   Instant next_deadline() const { return staging_.next_look(); }
   // Gives all scratch back. Only when no message is outstanding, or after Messenger::fail().
   void end();
@@ -68,12 +69,12 @@ class Execution {
     bool in_step = false;
     bool unpacks = false;  // a plain receive of this step landed in scratch
     uint32_t index = 0;
-    uint32_t next_step = 0;  // the one that it is in, if any
-    // Not complete, by the last bit of their step: the one before may have left sends, and the next
-    // one may have receives (execution_overlap.cc).
+    uint32_t next_step = 0;  // the one that the lane is in, if any
+    // Messages that are not complete, by the last bit of the number of their step: sends of the
+    // step before may be left, and receives of the next one may be posted (execution_overlap.cc).
     std::array<uint32_t, 2> sends{};
     std::array<uint32_t, 2> receives{};
-    bool sends_may_stay = false;  // those of this step, when it ends
+    bool sends_may_stay = false;  // sends of this step, when it ends
     uint32_t ahead = 0;           // a bit for each transfer of the next step that is posted
     Step step;
     Step last_step;                    // if there are sends of it
@@ -89,7 +90,7 @@ class Execution {
     size_t output = 0;  // kOutput where the caller gave none
     size_t input = 0;   // scaled copy of kInput
     size_t step = 0;    // messages of one step
-    size_t steps = 1;   // so many of these, in turn
+    size_t steps = 1;   // how many of these, used in turn
     size_t total() const { return work + output + input + step * steps; }
   };
 
@@ -145,7 +146,8 @@ class Execution {
   uint32_t place_ = 0;
   size_t element_bytes_ = 1;
   bool overlaps_ = false;  // its steps (execution_overlap.cc)
-  // Of the caller's memory, if it is worth that; equal where the input is a part of the output.
+  // Of the caller's memory, where it is large enough to pay; equal if the input is a part of the
+  // output.
   RegistrationId input_memory_ = kUnregistered;
   RegistrationId output_memory_ = kUnregistered;
   ScratchLayout layout_;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far two neighbouring steps of a lane run at the same time. A large message waits for its
-// receiver's word, and its sender for the word that it has arrived, which would cost each step the
-// way to the peer and back. So receives go out a step ahead, and a step ends with its receives:
-// its sends may stay until the next one ends. Where memory is in the way, neither happens, nor with
-// more lanes than the transport says: then one is under way while another waits.
+// receiver's clear-to-send, and its sender for the acknowledgement, which would cost each step a
+// round trip. So receives are posted a step ahead, and a step ends with its receives: its sends may
+// stay until the next one ends. Neither happens where the steps share memory, nor with more lanes
+// than the transport says: then one lane is under way while another waits.
 //
-// What stands in a send's memory may be replaced by what the same peer sends in the step after it:
-// that peer is past the step in which it receives the former, whole.
+// The memory of a send may receive what the same peer sends in the step after it: by then that peer
+// has received the send completely.
 #include <algorithm>
 
 #include "engine/operations/execution.h"
@@ -23,7 +23,7 @@ bool Execution::overlaps_steps() const {
          plan_.elements * element_bytes_ > context_.messenger.eager_limit().bytes;
 }
 
-// To the end of its step, or from there to the next one.
+// Whether the lane may go on to the end of its step, or from there to the next one.
 bool Execution::may_go_on(const Lane& lane) const {
   if (!lane.in_step) return true;
   const uint32_t here = lane.next_step % 2;
@@ -31,7 +31,7 @@ bool Execution::may_go_on(const Lane& lane) const {
   return lane.sends[here] == 0 || lane.sends_may_stay;
 }
 
-// Once this step's copies are made and all of its messages are posted.
+// Call once this step's copies are made and all of its messages are posted.
 void Execution::look_ahead(Instant now, uint32_t slot) {
   Lane& lane = lanes_[slot];
   lane.sends_may_stay = false;

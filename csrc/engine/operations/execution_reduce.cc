@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is received to be reduced: with the step's end, out of scratch, or as it comes, so that the
-// link need not copy it there (transport/intake.h).
+// Reduces what is received: at the step's end, out of scratch, or as it arrives, so that the link
+// need not copy it there (transport/intake.h).
 #include "collectives/reduce.h"
 #include "engine/operations/early_reduction.h"
 #include "engine/operations/execution.h"
 
 namespace rocecoll {
 
-// Null: it is to land. Of a message of the lane's step that has a slice of its own: shorter ones
-// are copied by the messenger, for less than it costs to ask here.
+// Returns null if the message is to land. For messages of the lane's step that have a slice of
+// their own: shorter ones are copied by the messenger, which costs less than asking here.
 Intake* Execution::reduce_as_it_comes(Lane& lane, uint32_t index, const Extent& extent) {
   const size_t bytes = extent.elements * element_bytes_;
   if (extent.segments != 1 || bytes <= context_.messenger.eager_limit().bytes) return nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps a collective in its place among those of its group, which other ranks count too, until
-// something that the engine does not see is over.
+// Holds back a collective, which keeps its number among those of its group, until something outside
+// the engine is over.
 #pragma once
 
 namespace rocecoll {

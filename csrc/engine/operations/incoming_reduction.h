@@ -10,7 +10,7 @@
 
 namespace rocecoll {
 
-// One vector that is received, reduced with one's own as it comes.
+// A received vector that is reduced with this rank's own as it arrives.
 class IncomingReduction final : public Intake {
  public:
   IncomingReduction() = default;
@@ -34,7 +34,7 @@ class IncomingReduction final : public Intake {
   }
   size_t taken_bytes() const override { return taken_; }
 
-  // All has landed: what has not been taken lies in `slice`, at its place.
+  // Everything has landed: what has not been taken lies in `slice`, at its place.
   void take_rest(const std::byte* slice) { take({slice + taken_, bytes_ - taken_}); }
 
  private:

@@ -10,7 +10,7 @@
 namespace rocecoll {
 namespace {
 
-// The part of a wait after which the next look comes: at most so much is added to it.
+// The next look comes after this part of the wait so far, which bounds what polling adds to it.
 constexpr int kLookAfterPart = 8;
 
 const OperationBuffer& BufferOf(const OperationSpec& spec, Buffer which) {
@@ -62,7 +62,7 @@ void LaneStaging::fail(Status why) {
   next_look_ = Instant::min();
 }
 
-// As far as there is memory.
+// Prepares as many lanes as there is memory for.
 void LaneStaging::prepare(uint32_t lane) {
   const uint32_t ahead = has(reads_) ? kStagedLanesAhead : 1;
   const uint32_t end = std::min(lanes_, lane + ahead);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the steps of a program exchange with one rank, and whether anything is still to come of it.
+// What the steps of a program exchange with one rank, and whether any of it is still to come.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct LanePlace {
 // Whether the steps from there on send to `peer`, or receive from it what has not come yet.
 bool NeedsPeer(const Program& program, Rank self, Rank peer, uint64_t tag_operation,
                const LanePlace& from, const Messenger& messenger);
-// The same of the lanes from `lane` on, none of which has begun.
+// The same for the lanes from `lane` on, all of which have yet to begin.
 bool LanesNeedPeer(const Plan& plan, Rank self, Rank peer, uint64_t tag_operation, uint32_t lane,
                    const Messenger& messenger);
 

@@ -33,8 +33,8 @@ struct OperationSpec {
   double premul_factor = 1.0;  // kPremulSum
   Rank root = 0;               // rooted collectives; the peer (group rank) of kSend and kRecv
   uint32_t user_tag = 0;       // kSend, kRecv: below 2^31
-  // kRecv: from whichever peer's message with this tag comes first that no other receive waits for;
-  // `root` is not read. Operation::source() tells whose it was.
+  // kRecv: from the peer whose message with this tag comes first, among those that no other receive
+  // waits for; `root` is not read. Operation::source() tells which peer it was.
   bool any_source = false;
   // kAlltoall, kGather, kScatter: every block of every rank has the same size. False for their
   // v-variants, where a rank knows its own sizes only; the same on all ranks.
@@ -68,7 +68,7 @@ class Operation {
 
   // Runs once, on some thread, after done() became true and before the owner is dropped, while no
   // lock of rocecoll is held. Set before submit. Must not throw, nor wait for a lock that others
-  // keep for long (Python's), also not by dropping what it holds: that belongs to the owner.
+  // hold for long (Python's), not even by dropping what it captured: put that into the owner.
   void set_on_complete(std::function<void(const Operation&)> callback) {
     on_complete_ = std::move(callback);
   }

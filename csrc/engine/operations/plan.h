@@ -22,13 +22,13 @@ Status CheckOperation(const OperationSpec& spec, Rank rank, uint32_t ranks);
 struct Plan {
   Program program;
   uint32_t lanes = 1;
-  uint64_t elements = 0;     // in one rank's whole vector, as far as all ranks know it; else 0
+  uint64_t elements = 0;     // in one rank's whole vector, if all ranks know it; else 0
   uint32_t layout_hash = 0;  // lanes, program and block sizes
 };
 
-// Whether each rank scales what it has before it is added (PREMUL_SUM, and AVG of some types).
+// Whether each rank scales its input before the reduction (PREMUL_SUM, and AVG of some types).
 bool ScalesInput(const OperationSpec& spec, uint32_t ranks);
-// And that as a copy in scratch, as its output cannot hold the vector.
+// Whether it scales a copy in scratch, because its output cannot hold the vector.
 bool ScalesInScratch(const OperationSpec& spec, uint32_t ranks);
 
 // For a checked operation; refuses algorithms that do not exist or do not fit, unless they are only

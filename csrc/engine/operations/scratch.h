@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for what an operation receives before it is reduced, packs, or keeps between steps. Slabs
+// Memory for what an operation packs, keeps between steps, or receives before it is reduced. Slabs
 // of a power of two bytes from the transport's memory domain, kept for reuse.
 #pragma once
 

@@ -52,7 +52,7 @@ struct BoundBuffer {
 template <typename Visit>
 void ForEachSegment(const Partition& partition, const Blocks& blocks, Visit&& visit) {
   const uint32_t in_buffer = partition.blocks();
-  // As most are, and several times an operation.
+  // The usual case, taken several times an operation.
   const bool one_run = blocks.count > 0 && blocks.run >= blocks.count && blocks.first < in_buffer &&
                        blocks.count <= in_buffer - blocks.first;
   if (one_run && partition.contiguous()) {

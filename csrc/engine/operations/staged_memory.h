@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that reaches the host, and leaves it, piece by piece while an operation runs: tensors of
-// accelerators. The operation's buffers only name places of it, which nobody here touches. Each
-// lane gets host memory for its part of them, from before its input comes until its output has
-// gone, so that an operation of any size takes as much as its lanes in flight; and copies, network
-// and reduction of different lanes overlap.
+// accelerators. The operation's buffers only name places in it, which the engine never touches.
+// Each lane gets host memory for its part of them, from before its input arrives until its output
+// has been stored, so that an operation of any size needs no more than its lanes in flight; and
+// copies, network and reduction of different lanes overlap.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,9 @@ namespace rocecoll {
 // 20 us of PCIe or of a fast network: eight of them keep both busy for longer than a sleeping
 // thread needs to see that a copy is over, and bound what one call puts on the copy stream.
 inline constexpr uint32_t kStagedLanesAhead = 8;
-// How often a lane's arrival is asked for: after an eighth of the time it has taken so far, within
-// these bounds. A gradient may be computed for many milliseconds, and asking must not burn a core.
+// How often the engine asks whether a lane has arrived: after an eighth of the time it has taken so
+// far, within these bounds. A gradient may be computed for many milliseconds, and asking must not
+// burn a core.
 inline constexpr Duration kStagedPollInterval = std::chrono::microseconds(20);
 inline constexpr Duration kMaxStagedPollInterval = std::chrono::microseconds(200);
 // Of the memory of a lane, and of the parts that input and output have in it.
@@ -32,8 +33,8 @@ struct StagedRange {
   size_t bytes = 0;
 };
 
-// Called under the progress lock by whoever drives the engine, on any thread; must not block, throw
-// or call back into the engine. An error fails the group (kDevice is the code for what the device's
+// Called under the progress lock by the thread that drives the engine; must not block, throw or
+// call back into the engine. An error fails the group (kDevice is the code for what the device's
 // runtime says): the other ranks wait for this one. Nothing is called after an error, nor once the
 // group has failed, also while fetches are under way: the operation's owner is dropped then, when
 // no link can touch memory of lanes any more, and it is the owner that keeps all of that until the
@@ -58,12 +59,12 @@ class StagedMemory {
   // before all but kStagedLanesAhead of the lanes up to it have started; what is called for lane
   // k+1 may overlap lane k's run.
   virtual Status fetch(uint32_t lane, std::span<const StagedRange> input) = 0;
-  // Whether all of it is there. Asked for one lane after the other, in order, each until it is.
+  // Whether all of it is there. Called for one lane after the other, in order, each until it has
+  // arrived.
   virtual Result<bool> fetched(uint32_t lane) = 0;
   // `lane` has ended, and nothing will touch what take() gave for it: starts to take the output
   // away, where there is some, and has the memory back. Lanes end in any order. The operation
-  // completes after the last call; whoever waits for the copies themselves is the implementation's
-  // business.
+  // completes after the last call; waiting for the copies themselves is up to the implementation.
   virtual Status store(uint32_t lane, std::byte* memory, std::span<const StagedRange> output) = 0;
 };
 

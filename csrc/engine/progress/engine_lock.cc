@@ -28,9 +28,9 @@ EngineLock::Held EngineLock::lock() {
   return held;
 }
 
-// Lets go, and steps for mail that came meanwhile unless another thread does. Such a step may bring
-// the next deadline forward: the outcome tells the new one, and a caller that was about to sleep
-// until the old one looks again first.
+// Releases the lock, and steps for mail that came meanwhile unless another thread does. Such a step
+// may bring the next deadline forward: the outcome has the new one, and a caller that was about to
+// sleep until the old one looks again first.
 void EngineLock::unlock(Held held, Outcome& outcome) {
   collect(outcome);
   held.unlock();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine behind the progress lock. Any thread may step it; none sleeps while it holds the lock.
 //
-// Submitting never waits for a step of another thread: the operation goes into the mailbox, and
-// whoever holds the lock looks there again after letting it go. No mail is left behind: if that
+// Submitting never waits for a step of another thread: the operation goes into the mailbox, where
+// the thread that holds the lock looks again after releasing it. No mail is left behind: if that
 // look came before the push, the lock was already free when the submitter tried it after the push.
 #pragma once
 
@@ -40,7 +40,7 @@ class Mailbox {
     mail_.push_back(std::move(mail));
     return true;
   }
-  // Swaps what is there into `into`, which must be empty.
+  // Moves the mail into `into`, which must be empty.
   void take(std::vector<Mail>& into) {
     const std::lock_guard lock(mutex_);
     into.swap(mail_);
@@ -63,25 +63,25 @@ class EngineLock {
   struct Outcome {
     bool moved = false;
     bool pending = false;     // operations not complete, or links lingering
-    bool mailed = false;      // of submit(): another thread may have taken, and completed, it
+    bool mailed = false;      // by submit(): another thread may have taken and completed it
     Instant now{};            // when the step ran
     Instant next_deadline{};  // after the last step; of step() with a mark, submit() and with()
     std::vector<OperationPtr> completed;
   };
   // Steps once. With `mark`, and if nothing moved, marks the caller as asleep until the next
-  // deadline before the lock is let go. The caller may sleep unless the outcome says that something
-  // has moved, which may be after the mark was set.
+  // deadline before the lock is released. The caller may sleep unless the outcome says that
+  // something has moved, which may be after the mark was set.
   Outcome step(SleepMark* mark = nullptr);
   // Takes the operation and steps, if the lock is free; else leaves it in the mailbox. Then a
   // refusal shows as the operation's status.
   Outcome submit(GroupId group, const OperationPtr& operation, Status& refused);
   // Runs `call` under the lock and says how things stand after it.
   Outcome with(const std::function<void(Engine&)>& call);
-  // As of the last time that the lock was let go.
+  // As of the last release of the lock.
   bool lingering() const { return lingering_.load(); }
 
  private:
-  // Whatever is thrown while it is held lets it go.
+  // An exception thrown while it is held releases it.
   using Held = std::unique_lock<std::mutex>;
   Held lock();
   void unlock(Held held, Outcome& outcome);

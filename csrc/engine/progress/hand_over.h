@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the threads of Progress agree on: who steps the engine, who sleeps meanwhile, who wakes
-// whom. Nothing here sleeps, wakes or reads a clock; whoever calls does so, as it is told.
+// What the threads of Progress agree on: which one steps the engine, which ones sleep meanwhile,
+// and which one wakes another. Nothing here sleeps, wakes or reads a clock: the caller does, as the
+// return value tells it.
 //
 // Two kinds of thread step the engine, always under EngineLock:
 //
@@ -8,9 +9,9 @@
 //   sleeps on the transport's descriptor and its waker. Other callers in wait() stand in line: they
 //   sleep until their operation is done or the role is free.
 // - The background thread. It *listens* (sleeps on the descriptor and its waker until the engine's
-//   next deadline) while nobody drives, and is *parked* (sleeps on its waker alone) while somebody
-//   drives or did so a moment ago: one packet then wakes one thread. A short park ends by itself; a
-//   long one, when the same thread has driven for all of a short one, is ended by the driver that
+//   next deadline) while no caller drives, and is *parked* (sleeps on its waker alone) while one
+//   drives or did so a moment ago: one packet then wakes one thread. A short park ends on a timer;
+//   a long one, when the same thread has driven for all of a short one, is ended by the driver that
 //   leaves.
 //
 // Each method is one atomic step: one read-modify-write of one word, or an access of one mark after
@@ -19,21 +20,21 @@
 // later of them sees it. hand_over_test.cc explores every order of such steps.
 //
 // Why no wake-up is lost:
-// 1. Deadlines. A sleeper's mark is written under the lock, with the deadline at that instant.
-//    Whoever steps the engine later compares the new deadline with the mark, under or after the
-//    same lock, and wakes the sleeper when it is earlier (stepped, left). Who drives, or submits
-//    and will wait, wakes the thread only when it leaves: until then it keeps the deadlines itself.
-//    A parked thread looks by itself soon, and one that listens need only do so, too: it gets an
-//    alarm (thread_soon), as to wake it now would take the core from whoever leaves.
+// 1. Deadlines. A sleeper's mark is written under the lock, with the deadline at that instant. A
+//    thread that steps the engine later compares the new deadline with the mark, under or after the
+//    same lock, and wakes the sleeper when it is earlier (stepped, left). A caller that drives, or
+//    submits and will wait, wakes the thread only when it leaves: until then it keeps the deadlines
+//    itself. A parked thread looks again soon. For one that listens that is enough, too: it gets an
+//    alarm (thread_soon), because to wake it now would take the core from the caller that leaves.
 // 2. Completion. The finisher sets done, then looks for sleepers (completed); the sleeper announces
 //    itself (its mark and about_to_sleep, or line_up), then looks at done. The later of them sees
-//    what the other wrote. Those in line look and fall asleep under a mutex, and whoever wakes them
-//    passes it before: it is not between the look and the sleep.
-// 3. Work left behind. Whoever gives up the role, or submits without waiting, looks under the lock
-//    whether operations are pending *after* it has given up the role, and then calls the thread
-//    (left, call). If it sees the role taken again, the new holder will do the same later.
+//    what the other wrote. Those in line look and fall asleep under a mutex, which the waking
+//    thread takes first, so that it never comes between the look and the sleep.
+// 3. Work left behind. A caller that gives up the role, or submits without waiting, looks under the
+//    lock whether operations are pending *after* it has given up the role, and then calls the
+//    thread (left, call). If it sees the role taken again, the new holder will do the same later.
 // Neither kind waits for anything else while it is relied upon: what completed operations kept
-// alive is let go by a thread that is neither, or by a driver once it has given up the role.
+// alive is released by a third thread (disposer.h), or by a driver once it has given up the role.
 // Wakers are sticky, so a wake between a decision to sleep and the sleep is not lost either.
 #pragma once
 
@@ -77,7 +78,7 @@ class HandOver {
   // now and then, where others use its core, more than these.
   static constexpr Duration kAway = std::chrono::milliseconds(8);
 
-  // Whom the caller has to wake next, in this order.
+  // The threads that the caller has to wake next, in this order.
   struct Wakes {
     bool waiters = false;  // all that stand in line
     bool driver = false;
@@ -87,39 +88,40 @@ class HandOver {
 
   // A caller that waits. True: it drives, until give_up().
   bool take();
-  // Who has not got the role stands in line, looks at done, tries once more, and sleeps.
+  // A caller that did not get the role stands in line, looks at done, tries once more, and sleeps.
   void line_up();
   void leave_line();
 
   // The driver, after each of its steps.
   void drove(Instant now);
-  // Who submitted an operation to wait for it, after its step: if that completed it, it will not
-  // drive. To the thread it is a drive; of two ranks the later one does this all the time.
+  // Called after its step by a caller that submitted an operation to wait for it: if the step
+  // completed the operation, the caller will not drive. To the background thread this counts as a
+  // drive; the later of two ranks does it all the time.
   void met(Instant now);
   // Its mark says so already; it looks at done after this, and then sleeps.
   void about_to_sleep();
   // It is awake. Next it looks under the lock how things stand, for left().
   Wakes give_up();
 
-  // Whoever has set operations done.
+  // Called by the thread that has set operations done.
   Wakes completed();
-  // Whoever has stepped, or looked, and does not drive now.
+  // Called after a step, or a look, by a thread that does not drive now.
   Wakes stepped(Instant next_deadline) const;
-  // Nor will it drive next: the thread keeps the deadlines, and takes over (call) if operations
-  // that it answers for are pending.
+  // Called by a thread that will not drive next either: the background thread keeps the deadlines,
+  // and takes over (call) if operations that the caller answers for are pending.
   Wakes left(bool pending, Instant next_deadline);
-  // Whoever leaves work behind: the thread takes over, unless somebody drives. Sticky: one call is
-  // enough until the thread has seen it.
+  // Called by a thread that leaves work behind: the background thread takes over, unless a caller
+  // drives. Sticky: one call is enough until the thread has seen it.
   Wakes call();
   // For good: the thread is to end.
   Wakes stop();
 
-  // The background thread, and no other: what it is to do now.
+  // For the background thread only: what it is to do now.
   enum class Duty { kListen, kParkShort, kParkLong, kStop };
   Duty duty(Instant now);
-  // Whether the thread is parked and will look by itself before long: whoever submits and then most
-  // likely waits need not call it. If it has ended its park by now, it steps the engine after
-  // whatever the caller did under the lock before it asked.
+  // Whether the thread is in a short park and will look again soon, so that a caller that submits
+  // and most likely waits need not call it. If the park has ended by now, the thread steps the
+  // engine after anything that the caller did under the lock before it asked.
   bool looks_soon() const { return (word_.load() & kParkedShort) != 0; }
   // For how long, after kParkShort.
   Duration park_time() const { return park_time_; }
@@ -163,7 +165,7 @@ class HandOver {
   // The thread's own.
   uint32_t watched_ = 0;             // the drive that it last parked for
   Duration park_time_ = kShortPark;  // of the last short one
-  Instant park_began_{};             // likewise
+  Instant park_began_{};             // as above
   bool on_duty_ = false;             // called since the last time that nothing was pending
 };
 

@@ -11,15 +11,15 @@ namespace rocecoll {
 // What a driver does while nothing is due: it spins, then yields, then sleeps. It spins only as
 // long as that pays (competitive spinning: Karlin et al., SODA 1990): where the scheduler has put
 // two ranks on one core, as it does beside other programs for minutes, nothing can come while one
-// spins, and every wait would last for all of it. What a yield took tells: a short turn of somebody
-// else that brought what was waited for was the peer's. Then yielding comes first, until yields
-// come back at once, or take a time slice: who computes on this core is to have no slice of ours in
-// advance.
+// spins, and every wait would last for all of it. The length of a yield tells: if another process
+// ran for a short turn and what was waited for came, that process was the peer. Then yielding comes
+// first, until yields return at once, or take a time slice: a process that computes on this core
+// must not get a slice of ours in advance.
 //
 // Yields that let others run do not count as waiting: where ranks share a core, each of these turns
 // may be the one that brings the message, and a sleep costs both ends a wake-up.
 //
-// Yields that let nobody run cost nobody anything but power, and a wake-up takes longer than a
+// Yields that let no other process run cost nothing but power, and a wake-up takes longer than a
 // whole small operation. So a *patient* driver goes on with them for as long as ranks that compute
 // are usually apart, but only while that pays: waits in a row that all outlast it end its patience,
 // until as many end sooner, asleep or not.
@@ -28,15 +28,16 @@ namespace rocecoll {
 class IdleWait {
  public:
   enum class Move : uint8_t { kSpin, kYield, kSleep };
-  // A yield that took less let nobody run.
+  // A yield that took less let no other process run.
   static constexpr Duration kLeastTurn = std::chrono::microseconds(5);
-  // One that took more had a program run that computes: slices are 3 ms and longer.
+  // A yield that took more let a program run that computes: slices are 3 ms and longer.
   static constexpr Duration kMostTurn = std::chrono::milliseconds(1);
-  // Yielding ends then, whatever it brings: who waits for a rank that is minutes late has to sleep.
+  // Yielding ends then, whatever it brings: a driver that waits for a rank that is minutes late has
+  // to sleep.
   static constexpr Duration kLongestYielding = std::chrono::milliseconds(1);
   // Of a patient driver. Ranks that compute for 20 ms a step and differ by a fifth are 8 ms apart.
   static constexpr Duration kLongestPatience = std::chrono::milliseconds(10);
-  // So many waits in a row that say the same are believed.
+  // This many waits in a row that say the same are believed.
   static constexpr int kProof = 4;
 
   IdleWait(Duration spin_time, Duration yield_time, bool patient)
@@ -114,9 +115,9 @@ class IdleWait {
   bool idle_ = false;
   Instant since_{};  // the step that moved nothing first
   Instant last_at_{};
-  Duration in_vain_{0};  // in yields that let nobody run
+  Duration in_vain_{0};  // in yields that let no other process run
   Move last_ = Move::kSpin;
-  bool core_is_shared_ = false;  // with whom we wait for
+  bool core_is_shared_ = false;  // with the peer that is waited for
   int contradictions_ = 0;       // waits in a row that say the opposite
   int outlasted_ = 0;            // long waits that outlasted patience, less those that did not
 };

@@ -62,7 +62,7 @@ struct Progress::Impl {
   void shut_down_groups(Duration limit);
   void let_links_close();
   void look(const std::function<void(Engine&)>& call);
-  // Its answer.
+  // Returns its answer.
   template <typename Question>
   auto ask(const Question& question) {
     std::invoke_result_t<Question, Engine&> answer;
@@ -89,7 +89,8 @@ struct Progress::Impl {
   std::atomic<bool> close_is_late = false;
 };
 
-// The runtime this thread drives, for a callback that waits on it again; or is the background of.
+// The runtime that this thread drives, for a callback that waits on it again; and the one whose
+// background thread this is.
 static thread_local const void* driving_here = nullptr;
 static thread_local const void* serving_here = nullptr;
 
@@ -148,7 +149,7 @@ void Progress::Impl::sleep_as_driver(const std::function<bool()>& done, Patience
   hand_over.driver_mark().set_awake();
 }
 
-// What was kept by operations that completed last is left to the caller, to be let go without a
+// What the last completed operations kept alive is left to the caller, which releases it without a
 // hand-over once it has given up the role.
 void Progress::Impl::drive(const std::function<bool()>& done, Patience& patience, Owners& owners) {
   idle_wait.begin();
@@ -265,7 +266,7 @@ void Progress::Impl::fail_all(const std::exception& failure) {
 
 void Progress::Impl::look(const std::function<void(Engine&)>& call) {
   EngineLock::Outcome outcome = engine.with(call);
-  wake(hand_over.left(false, outcome.next_deadline));  // who called answers for what is pending
+  wake(hand_over.left(false, outcome.next_deadline));  // the caller answers for what is pending
   step_aside(std::move(outcome));
 }
 
@@ -275,7 +276,7 @@ void Progress::Impl::change(const std::function<void(Engine&)>& call) {
   wake(hand_over.call());
 }
 
-// The call has operations send something, which nobody waits for yet.
+// The call lets operations send something that no caller waits for yet.
 void Progress::Impl::start(const std::function<void(Engine&)>& call) {
   EngineLock::Outcome outcome = engine.with(call);
   wake(hand_over.left(outcome.pending, outcome.next_deadline));
@@ -310,7 +311,7 @@ Result<GroupId> Progress::add_group(GroupSpec spec) {
   return added;
 }
 
-// The process may end right after, in a way that nothing of ours sees.
+// The process may end right after this, in a way that no code of ours notices.
 void Progress::remove_group(GroupId group, const std::string& description) {
   impl_->change([&](Engine& engine) { engine.remove_group(group, description); });
   impl_->let_links_close();
@@ -356,7 +357,8 @@ Status Progress::submit(GroupId group, const OperationPtr& operation, Next next)
   const bool left = !waits && outcome.pending;
   const Instant next_deadline = outcome.next_deadline;
   const Instant now = outcome.now;
-  // What is pending after our own step completes in a later one, by somebody who sees to deadlines.
+  // What is pending after our own step completes in a later one, by a thread that keeps the
+  // deadlines.
   const bool ours = waits && !outcome.mailed && refused.ok();
   impl_->step_aside(std::move(outcome));
   const bool will_drive = ours && !operation->done();
@@ -426,8 +428,8 @@ void Progress::Impl::shut_down_groups(Duration limit) {
   drive_until([this] { return !engine.lingering(); }, patience);
 }
 
-// Where one of them has taken too long, others after it are not waited for either, as it may be for
-// the same peers: until all have closed.
+// Once a link has taken too long to close, later ones are not waited for either, until all have
+// closed: they may wait for the same peers.
 void Progress::Impl::let_links_close() {
   close_is_late = close_is_late && engine.lingering();
   if (close_is_late || !engine.lingering() || serving_here == this) return;

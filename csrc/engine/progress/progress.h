@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who drives the engine. One background thread per process does while callers compute; a caller in
-// wait() does it itself, because a hand-over between threads costs four times a whole small
-// all_reduce. Thread safe. With EngineLock the only place
-// of the core above the ports that reads a clock.
+// Which thread drives the engine. One background thread per process does while callers compute; a
+// caller in wait() drives itself, because a hand-over between threads costs four times a whole
+// small all_reduce. Thread safe. Only this and EngineLock read a clock in the core above the ports.
 #pragma once
 
 #include <functional>
@@ -18,9 +17,9 @@
 namespace rocecoll {
 
 struct ProgressOptions {
-  // Busy polling before blocking in ppoll. 0 when there are more local ranks than cores: then
-  // yielding, which lets the peer on the same core run, until `yield_time` has gone into yields
-  // that let nobody run.
+  // Busy polling before blocking in ppoll. 0 when there are more local ranks than cores: then the
+  // driver yields, which lets the peer on the same core run, until `yield_time` has gone into
+  // yields that let no other process run.
   Duration spin_time = std::chrono::microseconds(50);
   Duration yield_time = std::chrono::microseconds(20);
   // Such yields go on for some milliseconds where that pays (idle_wait.h). Only where each rank has
@@ -35,9 +34,9 @@ struct ProgressOptions {
 
 class Progress {
  public:
-  // What a caller sees to during a wait that lasts, such as signals.
+  // What a caller attends to during a long wait, such as signals.
   using Look = std::function<void()>;
-  // People take less than 100 ms for at once.
+  // People perceive less than 100 ms as at once.
   static constexpr Duration kLookInterval = std::chrono::milliseconds(50);
 
   // Owns the transport and the engine on it. Starts the thread; std::system_error if there can be
@@ -45,8 +44,8 @@ class Progress {
   static Result<std::unique_ptr<Progress>> Start(std::unique_ptr<Transport> transport,
                                                  const EngineOptions& engine,
                                                  const ProgressOptions& options);
-  // As shutdown(final_linger), but waits for nothing that operations kept alive; then joins the
-  // thread.
+  // As shutdown(final_linger), but does not wait until what operations kept alive is released; then
+  // joins the thread.
   ~Progress();
 
   Address address() const;
@@ -62,11 +61,11 @@ class Progress {
   void abort(GroupId group, const Status& why);
   TransportStats stats();
   std::vector<PeerStats> peer_stats();
-  // What the caller does next. Unless it waits for the operation the thread is told to take over,
-  // which wakes it; from one that most likely waits it finds that out itself a few milliseconds
+  // What the caller does next. Unless it waits for the operation, the background thread is woken to
+  // take over. If the caller most likely waits, the thread finds out itself a few milliseconds
   // later.
   enum class Next : uint8_t { kGoesOn, kWaits, kLikelyWaits };
-  // Where another thread drives, it is that one which submits, and a refusal is the operation's
+  // If another thread drives, that one submits the operation, and a refusal becomes the operation's
   // status.
   Status submit(GroupId group, const OperationPtr& operation, Next next);
   // Submits the operations in order under one lock, so that what they send leaves together. All are
@@ -81,10 +80,10 @@ class Progress {
   // on. It is not called in a callback of an operation, whose thread cannot give up driving.
   Status wait(const OperationPtr& operation, Duration timeout = Duration::max(),
               const Look& look = {});
-  // What is left of the patience is for further waits.
+  // Further waits may use what is left of the patience.
   Status wait(const OperationPtr& operation, Patience& patience, const Look& look = {});
-  // Lets closed links deliver their last frames for at most `limit`, and what operations kept alive
-  // go for as long again: the caller holds no lock that this takes. Idempotent.
+  // Gives closed links at most `limit` to deliver their last frames, and what operations kept alive
+  // as long again to be released. The caller must hold no lock that releasing it takes. Idempotent.
   void shutdown(Duration limit);
   void shutdown();  // for final_linger
 

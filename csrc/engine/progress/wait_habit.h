@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a program waits for its messages at once. torch's send and recv do, but in the words of
-// isend and irecv, so the call itself does not tell; and whoever does not wait has a thread woken
-// to see to the message meanwhile, which takes as long as the whole message.
+// Whether a program waits for its messages at once. torch's send and recv do, but they arrive as
+// isend and irecv, so the call itself does not tell. For a caller that does not wait, a thread has
+// to be woken to see to the message meanwhile, which takes as long as the whole message.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@ namespace rocecoll {
 // more than a thread that looks a little later.
 class WaitHabit {
  public:
-  // From the call to the wait. In between are Python's ways there, which take as long as this where
-  // they are in no cache; who computes for less loses little.
+  // From the call to the wait. Python's own code in between takes this long when it is in no cache;
+  // a program that computes for less loses little.
   static constexpr Duration kAtOnce = std::chrono::microseconds(200);
-  // So many messages in a row are believed.
+  // This many messages in a row are taken as a habit.
   static constexpr int kProof = 4;
 
   bool waits_at_once() const { return in_a_row_.load(std::memory_order_relaxed) >= kProof; }

@@ -38,13 +38,13 @@ class Waker {
   // Thread safe. Sticky: wakes the sleep() that is under way, else the next one.
   void wake() {
     const uint64_t one = 1;
-    // EAGAIN: the counter is full of wakes that nobody took, which is as good.
+    // EAGAIN means that the counter is full of wakes that no sleep has taken yet: one is enough.
     const ssize_t written = write(fd_, &one, sizeof(one));
     ROCECOLL_CHECK(written == sizeof(one) || errno == EAGAIN);
   }
-  // Thread safe. Has the sleep() that is under way, else the next one, end in so much time at the
-  // latest, whatever its limit. For who has no time to lose: wake() has the thread run at once, on
-  // this core perhaps. Until a sleep has ended the first call counts.
+  // Thread safe. Ends the sleep() that is under way, else the next one, after `time` at the latest,
+  // whatever its limit. For callers with no time to lose, since wake() lets the thread run at once,
+  // perhaps on this core. Further calls before a sleep has ended change nothing.
   void wake_in(Duration time) {
     if (!*alarmed_ && !alarmed_->exchange(true)) set_alarm(time);
   }
@@ -69,7 +69,8 @@ class Waker {
       ROCECOLL_CHECK(taken == sizeof(count) || errno == EAGAIN);  // another sleeper took it
     }
     if (!*alarmed_) return;
-    // In this order: whoever finds it still set has left what it is about before we look.
+    // In this order: a caller that finds the flag still set has finished its work before the
+    // sleeper looks for it.
     set_alarm(Duration{0});
     *alarmed_ = false;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The receives from any source of one group that have no source yet. A message is theirs if it is
-// the next one from its rank with their tag: earlier ones belong to receives that were posted for
-// that rank. Of several ranks' messages the one that came first goes to the receive posted first.
+// The receives from any source of one group that have no source yet. A message matches one if it is
+// the next one from its rank with that tag: earlier ones belong to receives that were posted for
+// that rank. If messages of several ranks match, the one that came first goes to the receive posted
+// first.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,8 @@ class AnySource {
     look_again_ = true;
   }
   void clear() { waiting_.clear(); }
-  // From the first add() on match() must be called on every step, to hear of announcements.
+  // True from the first add() on: then match() must be called in every step, as it takes the
+  // announcements.
   bool used() const { return used_; }
   bool empty() const { return waiting_.empty(); }
   uint32_t oldest() const { return waiting_.front().index; }
@@ -42,7 +44,7 @@ class AnySource {
     uint32_t index = 0;
     Rank source = 0;
   };
-  // A receive that has a source now, which is no longer kept. The caller takes the number.
+  // A receive that has found its source and is removed from here. The caller takes the number.
   std::optional<Match> match() {
     for (const Announcement& announcement : messenger_.take_announcements()) {
       numbers_.note(announcement);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers the messages between this rank and each peer, by direction and user tag: messages with
 // the same tag match in the order in which they were posted. A receive from any source takes its
-// number when its source is known. What is kept grows with the runs of neighbouring tags that were
-// used unequally often (TagCounts), not with the tags; TagRetirement keeps those few.
+// number when its source is known. Memory grows with the runs of neighbouring tags that were used
+// equally often (TagCounts), not with the tags; TagRetirement bounds the runs.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace rocecoll {
 
 class MessageNumbers {
  public:
-  // `first`: of the messages with each tag, at both ends.
+  // `first` is the number of the first message with each tag, the same at both ends.
   explicit MessageNumbers(uint32_t first = 0) : first_(first) {}
 
   // Tag::operation of the next message to or from the peer.
@@ -36,11 +36,11 @@ class MessageNumbers {
     }
     return Tag::OperationOf(user_tag, number);
   }
-  // What take_receive() would give.
+  // What take_receive() would return.
   uint64_t next_receive(Rank from, uint32_t user_tag) const {
     return Tag::OperationOf(user_tag, received(from, user_tag));
   }
-  // Remembers the announcement until its number is taken; nothing if that has happened already.
+  // Remembers the announcement until its number is taken; does nothing if it has been already.
   void note(const Announcement& announcement) {
     if (overflowed()) return;
     const uint32_t user_tag = announcement.tag.user_tag();
@@ -58,12 +58,12 @@ class MessageNumbers {
     if (announced == found->second.end()) return std::nullopt;
     return announced->second;
   }
-  // More announcements than ranks could make in good faith: no more are remembered.
+  // True after more announcements than well-behaved ranks could make; no more are remembered.
   bool overflowed() const { return announcements_ > kMaxAnnounced; }
   // By peer: the messages sent to it, and those received from it or waited for.
   TagCounts& sends(Rank to) { return sends_.try_emplace(to, first_).first->second; }
   TagCounts& receives(Rank from) { return receives_.try_emplace(from, first_).first->second; }
-  // What is remembered, in pieces of bounded size.
+  // How much is remembered, in entries of bounded size.
   size_t entries() const {
     size_t entries = announcements_;
     for (const auto& [rank, tags] : sends_) entries += tags.entries();

@@ -47,14 +47,14 @@ class TagCounts {
     return TagRun{static_cast<uint32_t>(found->first), static_cast<uint32_t>(run.end - 1),
                   run.count};
   }
-  // Whether each of the tags has been used exactly so often.
+  // Whether each of the tags has been used exactly `run.count` times.
   bool holds(const TagRun& run) const {  // neighbours of equal count are always one run
     const auto after = runs_.upper_bound(run.first);
     if (after == runs_.begin()) return false;
     const Run& within = std::prev(after)->second;
     return run.last < within.end && run.count == within.count;
   }
-  // Tags that holds() is true of count from the first number again.
+  // Tags for which holds() is true count from the first number again.
   void forget(const TagRun& run) {
     ROCECOLL_CHECK(holds(run));
     const auto within = std::prev(runs_.upper_bound(run.first));

@@ -92,7 +92,7 @@ void TagRetirement::on_answer(Rank rank, Peer& peer, const Runs& agreed) {
   released_ = true;
 }
 
-// The peer has left. What was held back for it will fail like any other send to it.
+// The peer has left. Sends held back for it will fail like any other send to it.
 void TagRetirement::give_up(Peer& peer) {
   released_ = released_ || !peer.asked.empty();
   asked_ -= peer.asked.size();
@@ -105,8 +105,8 @@ void TagRetirement::answer(Rank rank, Peer& peer, const OpenTags& open) {
   const std::vector<uint32_t> open_tags = open(rank, /*sends=*/false);
   while (!peer.to_judge.empty()) {
     Runs agreed = peer.to_judge.front();
-    // Queue pairs may tell of a write that has landed behind a frame that was sent after it, so a
-    // receive whose message is here by all counts may yet be open.
+    // Queue pairs may report a landed write after a frame that was sent behind it, so a receive may
+    // still be open although the counts say that its message is here.
     std::erase_if(agreed, [&](const TagRun& run) {
       return !receives.holds(run) || AnyWithin(open_tags, run);
     });
@@ -133,11 +133,11 @@ void TagRetirement::ask(Rank rank, Peer& peer, const OpenTags& open) {
   }
   if (peer.next_tag < kBehindAllTags || !peer.asked.empty()) return;
   peer.passing = false;
-  // Those that remain are in use. Looking at them again pays once as many others have come.
+  // The remaining entries are in use. Looking at them again pays once as many new ones have come.
   peer.next_pass = 2 * numbers_.sends(rank).entries();
 }
 
-// As many as fit into a frame, from peer.next_tag on, which moves behind them.
+// As many as fit into a frame, from peer.next_tag on, which moves past them.
 TagRetirement::Runs TagRetirement::idle_runs(const TagCounts& sends, Peer& peer,
                                              const std::vector<uint32_t>& open_tags) const {
   Runs runs;

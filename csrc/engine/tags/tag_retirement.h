@@ -3,11 +3,11 @@
 // the messages of idle tags from 0 again.
 //
 // When a rank has counts of many tags towards a peer, it goes through them once and asks the peer
-// about those of which no send is under way. The peer agrees where it has received as many messages
-// and has no receive more, and forgets its counts; at its answer so does the rank. In between the
-// rank holds back sends with these tags. Frames of a link are in order, so whatever either end says
-// of a message with the old count comes before the question or the answer, and whatever it says of
-// one with the new count behind the answer.
+// about those without a send under way. The peer agrees where it has received as many messages and
+// has no further receive posted, and forgets its counts; on its answer the rank does, too. In
+// between the rank holds back sends with these tags. Frames of a link arrive in order, so
+// everything that either end says about a message with the old count comes before the question or
+// the answer, and everything about one with the new count comes after the answer.
 #pragma once
 
 #include <cstddef>
@@ -26,31 +26,31 @@ namespace rocecoll {
 
 class TagRetirement {
  public:
-  // Both outlive this. Up to `idle_runs` runs of tags are kept for each peer without asking.
+  // Both outlive this. Up to `idle_runs` runs of tags are kept for each peer before it is asked.
   TagRetirement(Messenger& messenger, MessageNumbers& numbers, size_t idle_runs)
       : messenger_(messenger), numbers_(numbers), idle_runs_(idle_runs) {}
 
-  // A send to the peer with this tag takes no number until this is false again.
+  // While true, a send to the peer with this tag must not take a number.
   bool holds(Rank to, uint32_t user_tag) const;
   // A send has taken a number.
   void on_send(Rank to);
   // The tags of the group's sends to the peer, or receives from it, that have a number and are not
   // complete, ascending.
   using OpenTags = std::function<std::vector<uint32_t>(Rank peer, bool sends)>;
-  // Call after announcements were taken: late ones may be of tags that are then forgotten. True if
-  // holds() may have become false for some.
+  // Call after announcements were taken: late ones may have tags that are forgotten here. True if
+  // holds() may have become false for some tag.
   bool step(const OpenTags& open);
-  // What a peer did that no rank of ours does; empty: nothing. And which peer.
+  // How a peer has broken the protocol, or empty; and which peer did.
   const std::string& offence() const { return offence_; }
   Rank offender() const { return offender_; }
 
  private:
   using Runs = std::vector<TagRun>;
-  // Questions that a peer has not answered.
+  // The most questions to a peer that wait for an answer.
   static constexpr size_t kMaxQuestions = 16;
 
   struct Peer {
-    size_t next_pass = 0;       // when there are more entries than this
+    size_t next_pass = 0;       // starts once there are more entries than this
     bool passing = false;       // goes through the tags, or waits for the last answers
     uint64_t next_tag = 0;      // to be looked at in this pass
     std::deque<Runs> asked;     // oldest first
@@ -69,7 +69,7 @@ class TagRetirement {
   MessageNumbers& numbers_;
   const size_t idle_runs_;
   std::unordered_map<Rank, Peer> peers_;
-  std::vector<Rank> busy_;  // a pass, or questions to judge, each once
+  std::vector<Rank> busy_;  // ranks with a pass or questions to judge, each once
   size_t asked_ = 0;        // questions to all peers
   bool released_ = false;
   std::string offence_;
