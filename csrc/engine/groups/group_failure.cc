@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/named_status.h"
 #include "engine/groups/failure_text.h"
 #include "engine/groups/notice.h"
 
@@ -69,11 +70,11 @@ void GroupFailure::tell_everyone() {
 void GroupFailure::leave(const std::string& operation) {
   while (notices_left_ > 0) tell_everyone();
   if (!status_.ok()) return;
-  status_ = Status(StatusCode::kAborted,
-                   "rocecoll: group \"" + group_.name +
-                       "\": " + (operation.empty() ? "" : operation + ": ") +
-                       "this rank ended the group before the operation was done; wait for every "
-                       "operation first");
+  status_ =
+      NamedStatus(StatusCode::kAborted,
+                  "group \"" + group_.name + "\": " + (operation.empty() ? "" : operation + ": ") +
+                      "this rank ended the group before the operation was done; wait for every "
+                      "operation first");
 }
 
 PartingWord GroupFailure::parting_word() const {
