@@ -192,11 +192,10 @@ def resolve(chosen: Mapping[str, Any] | None = None) -> Settings:
 
 
 def complete(named: Mapping[str, Any]) -> Settings:
-    """With the values of the options that nobody has named."""
-    settings = {name: option.default for name, option in table().items()} | dict(named)
-    if settings["shm"] is None:
-        settings["shm"] = named.get("transport") != "udp" and not settings["fault"]
-    return settings
+    """With the values of the options that nobody has named, and shm decided."""
+    from rocecoll import _core
+
+    return _core.with_defaults(dict(named))
 
 
 def agreed(settings: Settings) -> dict[str, str]:

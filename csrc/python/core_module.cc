@@ -13,6 +13,7 @@
 #include "python/memory_object.h"
 #include "python/runtime_object.h"
 #include "runtime/open_transport.h"
+#include "runtime/resolve_autos.h"
 
 namespace py = pybind11;
 
@@ -80,6 +81,8 @@ void BindOptions(py::module_& module) {
       .def("read", read, py::arg("given"), py::arg("origin"),
            "The value of text, or of a value, or ValueError, which says where it is from.");
   module.def("option_table", &OptionTable);
+  module.def("with_defaults", &WithDefaults, py::arg("named"),
+             "Values of all options by name; shm is decided.");
 }
 
 // (severity, text), or None. Without the GIL while it waits.

@@ -9,19 +9,10 @@
 
 #include "base/named_status.h"
 #include "base/text.h"
+#include "runtime/resolve_autos.h"
 
 namespace rocecoll {
 namespace {
-
-// Silence after which a rank is lost, without UDP alone. Soft-RoCE and many NICs do not tell that a
-// peer has died, so that RoCE's users wait for this; over UDP the kernel or the peer's host mostly
-// tells at once.
-constexpr Duration kRocePeerTimeout = std::chrono::seconds(4);
-// Several heartbeats must fit into the silence that counts as death. Longer silences than UDP's
-// default have no more of them than that one: those of many ranks that all know each other are a
-// load for a host that is too slow anyhow.
-constexpr int kLeastHeartbeats = 4;
-constexpr int kMostHeartbeats = 20;
 
 // Names of congestion controls.
 constexpr const char* kModel = "model";
@@ -81,7 +72,7 @@ Option Agreed(Option option) {
   return option;
 }
 
-// The same, but by itself it is auto, which leaves the field as it is.
+// The same, but auto by default, which leaves the field as it is until ResolveAutos().
 template <typename Field>
 Option AutoRow(const char* name, const OptionKind& kind, Field field, const char* unit,
                std::string doc) {
@@ -102,21 +93,6 @@ std::string DefaultText(Field field, const char* unit) {
 
 // The field that a path stands for.
 #define ROCECOLL_FIELD(path) ([](RuntimeOptions& o) -> auto& { return o.path; })
-
-// A time that is given is all that is polled.
-Option SpinRow() {
-  Option option =
-      AutoRow("spin_us", Number(0, 1e6), ROCECOLL_FIELD(progress.spin_time), "us",
-              "time that a waiting rank polls before it blocks; auto: " +
-                  DefaultText(ROCECOLL_FIELD(progress.spin_time), "us") +
-                  " us if every local rank has a core, a few milliseconds more while nothing else "
-                  "needs the core and it helps; otherwise 0");
-  option.set = [set = std::move(option.set)](RuntimeOptions& options, const OptionValue& value) {
-    set(options, value);
-    options.progress.patient = std::holds_alternative<std::monostate>(value);
-  };
-  return option;
-}
 
 // For Python alone.
 Option PythonRow(const char* name, OptionKind kind, const char* standard, std::string doc) {
@@ -169,7 +145,11 @@ std::vector<Option> GeneralOptions() {
                   DefaultText(ROCECOLL_FIELD(connection.peer_timeout), "s") +
                   " s over UDP alone, " + TextOf(Load(kRocePeerTimeout, "s")) +
                   " s where RoCE may be used"),
-      SpinRow(),
+      AutoRow("spin_us", Number(0, 1e6), ROCECOLL_FIELD(progress.spin_time), "us",
+              "time that a waiting rank polls before it blocks; auto: " +
+                  DefaultText(ROCECOLL_FIELD(progress.spin_time), "us") +
+                  " us if every local rank has a core, a few milliseconds more while nothing else "
+                  "needs the core and it helps; otherwise 0"),
       Agreed(Row("eager_bytes", Integer(0, 65536), ROCECOLL_FIELD(messenger.eager_bytes), "bytes",
                  "messages up to this size are sent without asking the receiver first; 0: the "
                  "transport's default")),
@@ -341,21 +321,7 @@ Result<RuntimeOptions> MakeRuntimeOptions(const OptionValues& values) {
     if (option->set) option->set(options, value.value());
     read[name] = value.take();
   }
-  const auto is_auto = [&](const char* name) {
-    return std::holds_alternative<std::monostate>(read[name]);
-  };
-  ConnectionOptions& connection = options.connection;
-  if (is_auto("peer_timeout")) {
-    if (options.transport == "rc" || options.transport == "ud") {
-      connection.peer_timeout = kRocePeerTimeout;
-    }
-    options.roce_peer_timeout = kRocePeerTimeout;
-  }
-  if (is_auto("heartbeat_interval")) {
-    connection.heartbeat_interval =
-        std::clamp(connection.heartbeat_interval, connection.peer_timeout / kMostHeartbeats,
-                   connection.peer_timeout / kLeastHeartbeats);
-  }
+  ResolveAutos(read, options);
   return options;
 }
 

@@ -35,8 +35,8 @@ const std::vector<Option>& OptionTable();
 
 const Option* FindOption(std::string_view name);  // null: there is none
 
-// What is not named has its default. Beside those of the table: host, plugin and
-// heartbeat_interval, which no user sets.
+// What is not named has its default, and nothing is auto any more (resolve_autos.h). Takes also
+// what no user sets: host, plugin, heartbeat_interval and the place of the process.
 Result<RuntimeOptions> MakeRuntimeOptions(const OptionValues& values);
 
 }  // namespace rocecoll

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <set>
 
+#include "runtime/resolve_autos.h"
+
 namespace rocecoll {
 namespace {
 
@@ -121,6 +123,23 @@ TEST(OptionTable, MissesADeadRankSoonerWhereNoNetworkTells) {
   EXPECT_EQ(timeouts({{"peer_timeout", 300.0}}), Timeouts(300s, 15s)) << "no more than 20 in it";
   EXPECT_EQ(timeouts({{"peer_timeout", "auto"}}), timeouts({}));
   EXPECT_EQ(timeouts({{"heartbeat_interval", 0.1}}), Timeouts(10s, 100ms));
+}
+
+TEST(OptionTable, SharesMemoryUnlessItIsToUseTheNetwork) {
+  const std::pair<OptionValues, bool> cases[] = {
+      {{}, true},
+      {{{"shm", "auto"}, {"transport", "rc"}, {"fault", ""}}, true},
+      {{{"transport", "udp"}}, false},
+      {{{"fault", "loss=0.05"}}, false},
+      {{{"transport", "udp"}, {"shm", true}}, true},
+      {{{"shm", false}}, false},
+  };
+  for (const auto& [values, shared] : cases) {
+    EXPECT_EQ(Made(values).shm, shared);
+    const OptionValues all = WithDefaults(values);
+    EXPECT_EQ(TextOf(all.at("shm")), shared ? "1" : "0");
+    EXPECT_EQ(all.size(), OptionTable().size());
+  }
 }
 
 TEST(OptionTable, ParsesAlgorithmsByTheNamesOfTheCalls) {
