@@ -146,9 +146,9 @@ def late_ranks(ranks: int) -> Iterator[list[subprocess.Popen[str]]]:
             process.communicate()
 
 
-def seen(processes: list[subprocess.Popen[str]]) -> list[Process]:
+def seen(ranks: list[subprocess.Popen[str]]) -> list[Process]:
     """Those of the test alone, which shares the machine with others."""
-    pids = {process.pid for process in processes}
+    pids = {process.pid for process in ranks}
     lines = processes.SOCKETS.read_text().splitlines(keepends=True)
     ours = [line for line in lines if pids & set(processes.sockets(line).values())]
     return processes.ask_all("".join(ours))
