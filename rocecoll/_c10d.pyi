@@ -83,18 +83,21 @@ class Backend(torch._C._distributed_c10d.Backend):
     ) -> Backend | None: ...
     def perform_nocolor_split(self, device: object) -> None: ...
 
+class Member:
+    """A rank of a group: where this rank reaches it, and the address that messages show."""
+
+    def __init__(
+        self, *, address: str, process: int, roce: bool, known_as: str, host: int
+    ) -> None: ...
+
 def make_backend(
     *,
     runtime: Runtime,
     name: str,
     key: bytes,
     rank: int,
-    addresses: list[str],
-    processes: list[int],
-    roce: list[bool],
-    known_as: list[str],
+    members: list[Member],
     global_ranks: list[int],
-    hosts: list[int],
     timeout: timedelta,
     algorithms: str,
     options: Options,

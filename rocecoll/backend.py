@@ -29,14 +29,14 @@ from rocecoll.rendezvous.records import Record, make_record, roce_ranks, roce_su
 from rocecoll.runtime import shared_runtime, warn_of_ignored
 
 if TYPE_CHECKING:
-    from rocecoll._c10d import Backend, Options, Runtime
+    from rocecoll._c10d import Backend, Member, Options, Runtime
     from rocecoll.options import Settings
 
 MEMBERS = "rocecoll/members"  # the key in the Store of a group that was reconfigured
 
 
 def create_backend(group: Any, pg_options: Options | None) -> Backend:
-    """What torch calls for init_process_group("rocecoll") and new_group(backend="rocecoll").
+    """torch calls it for init_process_group("rocecoll") and new_group(backend="rocecoll").
 
     `group` is torch's _DistributedBackendOptions: store, group_rank, group_size, timeout, group_id
     and global_ranks_in_group (empty for the world).
@@ -69,12 +69,8 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         name=name,
         key=meeting.key,
         rank=group.group_rank,
-        addresses=list(meeting.addresses),
-        processes=[record.process for record in meeting.records],
-        roce=roce_ranks(meeting.records, options.shares_memory(settings)),
-        known_as=[record.address for record in meeting.records],
+        members=_members(meeting, options.shares_memory(settings)),
         global_ranks=list(group.global_ranks_in_group),
-        hosts=list(meeting.hosts),
         timeout=group.timeout,
         algorithms=settings["algorithm"],
         options=chosen,
@@ -121,8 +117,23 @@ def _meeting_of_members(
     return met(records, records[own.rank], name, [text.encode() for text in told])
 
 
+def _members(meeting: Meeting, share_memory: bool) -> list[Member]:
+    """The ranks of the group, in their order."""
+    from rocecoll._c10d import Member
+
+    usable = roce_ranks(meeting.records, share_memory)
+    return [
+        Member(
+            address=address, process=record.process, roce=roce, known_as=record.address, host=host
+        )
+        for record, address, host, roce in zip(
+            meeting.records, meeting.addresses, meeting.hosts, usable, strict=True
+        )
+    ]
+
+
 def _start(group: Any, pg_options: Options | None) -> tuple[Options, Settings, Runtime]:
-    """What a rank needs before it can tell the others where it is."""
+    """Makes what a rank needs before it can tell the others where it is."""
     from rocecoll._c10d import Options
 
     if pg_options is not None and not isinstance(pg_options, Options):
@@ -155,14 +166,14 @@ def _start(group: Any, pg_options: Options | None) -> tuple[Options, Settings, R
 
 
 def _ranks_in_world(group: Any) -> int:
-    """One number for all groups of a process, which share their runtime and so its settings."""
+    """The same number for all groups of a process, since they share a runtime and its settings."""
     if torch.distributed.is_initialized():
         return torch.distributed.get_world_size()
     return int(group.group_size)  # the first group is the world
 
 
 def _meeting_point(store: Any) -> str | None:
-    """The host that all ranks can reach: where the store runs, else what the launcher says."""
+    """A host that all ranks can reach: where the store runs, else the one that the launcher names."""
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     host = getattr(store, "host", None)

@@ -26,11 +26,11 @@ namespace {
 
 namespace py = pybind11;
 
-// What callbacks of the program may still take when it ends.
+// How long callbacks of the program may still run when it ends.
 constexpr Duration kDrainLimit = std::chrono::seconds(2);
 
-// What a group opens for a moment, one or two at once, before and beside what its runtime does: to
-// list the interfaces, find the route, know its host.
+// Descriptors that making a group opens briefly, one or two at a time, before and beside those of
+// its runtime: to list interfaces, find the route and identify the host.
 constexpr size_t kOpenFilesOfAGroup = 8;
 
 void RequireRoomForAGroup() {
@@ -46,17 +46,25 @@ void ShutDown(bool threads_may_stay) {
   if (threads_may_stay) ProcessEnd::instance().begin();
   RuntimeOwner::instance().end();
   if (!CompletionPool::instance().drain(kDrainLimit)) return;
-  // What the pool has let go of a device comes back to it once the copies are done.
+  // Tasks that the pool has handed to a device come back to it once their copies are done.
   DeviceThread::drain_all(kDrainLimit);
   CompletionPool::instance().drain(kDrainLimit);
 }
 
-c10::intrusive_ptr<Backend> MakeBackend(
-    const std::shared_ptr<Runtime>& runtime, const std::string& name, const std::string& key,
-    Rank rank, const std::vector<std::string>& addresses, const std::vector<uint64_t>& processes,
-    const std::vector<bool>& roce, const std::vector<std::string>& known_as,
-    const std::vector<Rank>& global_ranks, const std::vector<uint32_t>& hosts,
-    std::chrono::milliseconds timeout, const std::string& algorithms, const Options& chosen) {
+GroupMember MakeMember(const std::string& address, uint64_t process, bool roce,
+                       const std::string& known_as, uint32_t host) {
+  return {ValueOrRaise(ParseAddress(address))
+              .of_process(process)
+              .with_roce(roce ? Roce::kUsable : Roce::kNone),
+          known_as, host};
+}
+
+c10::intrusive_ptr<Backend> MakeBackend(const std::shared_ptr<Runtime>& runtime,
+                                        const std::string& name, const std::string& key, Rank rank,
+                                        const std::vector<GroupMember>& members,
+                                        const std::vector<Rank>& global_ranks,
+                                        std::chrono::milliseconds timeout,
+                                        const std::string& algorithms, const Options& chosen) {
   if (key.size() != GroupKey::kWireBytes) throw py::value_error("a group's key has 16 bytes");
   auto table = ParseAlgorithms(algorithms);
   if (!table) throw py::value_error("unknown collective among the algorithms");
@@ -66,23 +74,11 @@ c10::intrusive_ptr<Backend> MakeBackend(
   ByteReader key_bytes(std::as_bytes(std::span(key)));
   group.key = GroupKey::load(key_bytes);
   group.rank = rank;
-  if (processes.size() != addresses.size() || roce.size() != addresses.size()) {
-    throw py::value_error("not one process, and whether it has RoCE, an address");
-  }
-  std::vector<Address> reached;
-  reached.reserve(addresses.size());
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    reached.push_back(ValueOrRaise(ParseAddress(addresses[i]))
-                          .of_process(processes[i])
-                          .with_roce(roce[i] ? Roce::kUsable : Roce::kNone));
-  }
-  group.addresses = std::move(reached);
-  group.known_as = known_as;
+  group.set_members(members);
   group.global_ranks = global_ranks;
-  group.hosts = hosts;
   group.timeout = Saturated(timeout);
   group.messenger = options.messenger;
-  auto own = c10::make_intrusive<Options>(chosen);  // the caller may use his for other groups
+  auto own = c10::make_intrusive<Options>(chosen);  // the caller may use its own for other groups
   own->timeout = timeout;
   own->group_name = name;
   own->global_ranks_in_group.assign(global_ranks.begin(), global_ranks.end());
@@ -123,9 +119,11 @@ PYBIND11_MODULE(_c10d, module) {
            py::arg("options") = nullptr)
       // torch calls it on ranks outside of a group that new_group() makes, where others split.
       .def("perform_nocolor_split", [](Backend&, const py::object& /*device*/) {});
+  py::class_<GroupMember>(module, "Member", py::module_local())
+      .def(py::init(&MakeMember), py::kw_only(), py::arg("address"), py::arg("process"),
+           py::arg("roce"), py::arg("known_as"), py::arg("host"));
   module.def("make_backend", &MakeBackend, py::kw_only(), py::arg("runtime"), py::arg("name"),
-             py::arg("key"), py::arg("rank"), py::arg("addresses"), py::arg("processes"),
-             py::arg("roce"), py::arg("known_as"), py::arg("global_ranks"), py::arg("hosts"),
+             py::arg("key"), py::arg("rank"), py::arg("members"), py::arg("global_ranks"),
              py::arg("timeout"), py::arg("algorithms"), py::arg("options"));
   BindRecorder(module);
 }

@@ -1,10 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/groups/group_spec.h"
 
+#include <utility>
+
 #include "base/named_status.h"
 #include "collectives/host_layout.h"
 
 namespace rocecoll {
+
+void GroupSpec::set_members(std::vector<GroupMember> members) {
+  std::vector<Address> reached;
+  std::vector<std::string> shown;
+  hosts.clear();
+  for (GroupMember& member : members) {
+    reached.push_back(std::move(member.address));
+    shown.push_back(std::move(member.known_as));
+    hosts.push_back(member.host);
+  }
+  addresses = std::move(reached);
+  known_as = std::move(shown);
+}
+
+GroupMember GroupSpec::member(Rank group_rank) const {
+  return {addresses[group_rank],
+          known_as.empty() ? addresses[group_rank].text() : known_as[group_rank],
+          hosts.empty() ? 0 : hosts[group_rank]};
+}
 
 Status CheckSpec(const GroupSpec& spec) {
   const auto invalid = [&](const std::string& what) {

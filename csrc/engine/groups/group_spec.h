@@ -18,6 +18,13 @@ namespace rocecoll {
 
 using GroupId = uint32_t;  // of an engine, which gives it to no other group
 
+// A rank of a group, as whoever makes the group knows it.
+struct GroupMember {
+  Address address;       // as this rank reaches it
+  std::string known_as;  // its address as other hosts reach it, for messages
+  uint32_t host = 0;     // the same number for ranks that share a host
+};
+
 struct GroupSpec {
   std::string name;  // for messages
   GroupKey key;
@@ -30,6 +37,10 @@ struct GroupSpec {
   std::vector<uint32_t> hosts;
   Duration timeout = std::chrono::minutes(30);
   MessengerOptions messenger;
+
+  // Addresses, what they are known as, and hosts, of all ranks in their order.
+  void set_members(std::vector<GroupMember> members);
+  GroupMember member(Rank group_rank) const;
 
   Rank global_rank(Rank group_rank) const {
     return group_rank < global_ranks.size() ? global_ranks[group_rank] : group_rank;

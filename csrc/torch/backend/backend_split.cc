@@ -98,17 +98,13 @@ c10::intrusive_ptr<Backend> Backend::part(
   group.name = own->group_name;
   group.rank = static_cast<Rank>(self - members.begin());
   own->global_ranks_in_group.clear();
-  std::vector<Address> addresses;
-  std::vector<std::string> known_as;
+  std::vector<GroupMember> chosen_members;
   for (Rank member : members) {
-    addresses.push_back(spec_.addresses[member]);
-    known_as.push_back(spec_.known_as[member]);
+    chosen_members.push_back(spec_.member(member));
     group.global_ranks.push_back((*global_ranks_)[member]);
-    if (!spec_.hosts.empty()) group.hosts.push_back(spec_.hosts[member]);
     own->global_ranks_in_group.push_back(group.global_ranks.back());
   }
-  group.addresses = std::move(addresses);
-  group.known_as = std::move(known_as);
+  group.set_members(std::move(chosen_members));
   group.timeout = Saturated(own->timeout);
   group.messenger = spec_.messenger;
   return c10::make_intrusive<Backend>(runtime_, std::move(group), facts_.algorithms,
