@@ -37,14 +37,6 @@ bool IsMessage(OpType type) {
 
 }  // namespace
 
-std::string Options::text() const {
-  std::string list;
-  for (const auto& [name, value] : values) {
-    list += (list.empty() ? "" : ", ") + name + "='" + TextOf(value) + "'";
-  }
-  return "Options(" + list + ")";
-}
-
 Backend::Backend(std::shared_ptr<Runtime> runtime, GroupSpec group, AlgorithmTable algorithms,
                  c10::intrusive_ptr<Options> options)
     : BackendInterface(static_cast<int>(group.rank), static_cast<int>(group.addresses.size())),
@@ -158,7 +150,7 @@ Backend::WorkPtr Backend::endCoalescing() {
   }
   if (batch->calls.empty()) return nullptr;
   Request whole(OpType::COALESCED, "rocecoll:coalesced", {}, std::move(batch->results), true);
-  // Started after its calls: it comes behind them on the stream that they store with.
+  // It starts after its calls, so it comes after them on the stream that stores their results.
   if (batch->device) whole.staging->device = std::make_unique<DeviceStaging>(*batch->device);
   stage(whole);
   auto work = c10::make_intrusive<Work>(runtime_, rank_, std::move(whole.call));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The c10d backend "rocecoll": has requests built for what is called (requests.h), and submits them
-// at once or as a batch (batches.h). Contains no algorithm and no state beyond its group. Tensors
-// of the CPU and of accelerators.
+// The c10d backend "rocecoll": turns calls into requests (requests.h) and submits them at once or
+// as a batch (batches.h). It contains no algorithm and no state beyond its group. Tensors may be on
+// the CPU or on accelerators.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,7 @@
 #include "runtime/option_value.h"
 #include "runtime/runtime_owner.h"
 #include "torch/backend/batches.h"
+#include "torch/backend/options.h"
 #include "torch/backend/requests.h"
 #include "torch/interface/c10d_interface.h"
 #include "torch/observing/recorder.h"
@@ -26,22 +27,6 @@
 #include "torch/work/work.h"
 
 namespace rocecoll::torch_adapter {
-
-// rocecoll.Options: what init_process_group(pg_options=...) takes and Backend.options gives back.
-struct Options : OptionsInterface<Options> {
-  explicit Options(OptionValues chosen)
-      : OptionsInterface<Options>("rocecoll"), values(std::move(chosen)) {}
-  Options(const Options&) = default;
-
-  // "Options(lane_bytes='65536')", which in Python makes equal options.
-  std::string text() const;
-  bool same_choice(const Options& other) const {
-    return values == other.values && timeout == other.timeout;
-  }
-
-  // Options that were chosen; the others come from the environment.
-  const OptionValues values;
-};
 
 class Backend final : public BackendInterface {
  public:
@@ -69,7 +54,7 @@ class Backend final : public BackendInterface {
   // CPU tensors only; their device has no index.
   bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0; }
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
-  // Has what calls with tensors of this accelerator need made now (StagingDevices::prepare()).
+  // Makes now what calls with tensors of this accelerator need (StagingDevices::prepare()).
   void prepare_staging(c10::Device device) { devices_.prepare(device); }
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
@@ -153,20 +138,19 @@ class Backend final : public BackendInterface {
 
   bool supportsSplitting() const override { return true; }
   bool supportsShrinking() const override { return true; }
-  // A group of `ranks`, ranks of this one in their new order; null where this rank is not among
-  // them. All of them call it, and those who split off the same ranks again do so equally often.
-  // Settings are the parent's. Neither store nor messages are used.
+  // Makes a group of `ranks`, which are ranks of this one in their new order; null if this rank is
+  // not among them. All of them must call it, equally often for the same ranks. The new group has
+  // its parent's settings. Neither the store nor messages are used.
   c10::intrusive_ptr<c10d::Backend> split(
       const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
       const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
-  // As split() of all other ranks, which are those that call it.
+  // As split() with all other ranks, which are those that call it.
   c10::intrusive_ptr<c10d::Backend> shrink(
       const std::vector<int64_t>& ranks_to_exclude, int shrink_flags,
       const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
 
  private:
-  // Sends what `build` makes of the arguments, or, where this thread has a batch open, adds it to
-  // that.
+  // Sends the request that `build` makes of the arguments, or adds it to this thread's open batch.
   template <typename Build, typename... Arguments>
   WorkPtr run(const Build& build, const Arguments&... arguments) {
     Batch* batch = batches_.find();
@@ -178,14 +162,14 @@ class Backend final : public BackendInterface {
       return nullptr;
     }
   }
-  // Opens when the steps of the sparse collectives called so far are over; null when they are.
+  // Opens once the steps of all sparse collectives called so far are over; null if none are left.
   std::shared_ptr<const Gate> gate_behind_sparse();
   WorkPtr submit(Request request);
   WorkPtr add(Batch& batch, Request request);
   // The part that tensors of an accelerator need at the time of the call.
   void stage(Request& request);
-  // The work of a call and what it is to run, counted and shown to whoever watches, in the caller's
-  // thread. Calls of one batch share its number; 0: no batch.
+  // Makes the work of a call and what it runs, counts it and shows it to profiler and recorder, all
+  // in the caller's thread. Calls of one batch share its number; 0: no batch.
   Work::Launch make_work(Request request, uint64_t batch = 0);
   // Counts a call, shows it to the profiler and records it; null while nobody records.
   CallRecordPtr observe(const Request& request, uint64_t batch = 0);
