@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values of the options in this process; nothing else reads their variables.
+"""The values of the options in this process. No other module reads their variables.
 
-An option comes from init_process_group(pg_options=rocecoll.Options(...)), else from its variable
-ROCECOLL_<NAME>, else from one of NCCL's or gloo's that says the same, else it has its default.
+An option's value comes from init_process_group(pg_options=rocecoll.Options(...)), else from its
+variable ROCECOLL_<NAME>, else from one of NCCL's or gloo's with the same meaning, else it is the default.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 PREFIX = "ROCECOLL_"
 Settings = dict[str, Any]
-# Of the runtime, besides the options: somebody has asked for RoCE. What another library's variable
-# says was not meant for us.
+# A setting of the runtime beside the options: the user has asked for RoCE, by our own variables or
+# options. Another library's variable does not count, as it was not meant for us.
 ROCE_WANTED = "roce_wanted"
 POLLING_UNDER_A_LIMIT_US = 50.0
 _ASK_FOR_ROCE = frozenset({"transport", "ib_hca"})
@@ -32,7 +32,7 @@ _ASK_FOR_ROCE = frozenset({"transport", "ib_hca"})
 
 @dataclass(frozen=True)
 class Given:
-    """What the environment says of an option, and the variable that says it."""
+    """The value that the environment gives an option, and the variable that it comes from."""
 
     value: Any
     origin: str
@@ -40,7 +40,7 @@ class Given:
 
 @dataclass(frozen=True)
 class AliasNote:
-    """What to tell of another library's variable: that it is used, or why it cannot be."""
+    """A note on another library's variable: that it is used, or why it cannot be."""
 
     text: str
     used: bool
@@ -48,7 +48,7 @@ class AliasNote:
 
 @functools.cache
 def table() -> dict[str, Option]:
-    """Every option by name: csrc/runtime/option_table.cc, which most programs need later."""
+    """Every option by name. Loads the C++ library, which most programs need only later."""
     from rocecoll import _core
 
     return {option.name: option for option in _core.option_table()}
@@ -59,7 +59,7 @@ def variable(name: str) -> str:
 
 
 def hint(name: str) -> str:
-    """What to say of a name that rocecoll.Options does not take."""
+    """What an error adds about a name that rocecoll.Options does not take."""
     if name in table():
         return f"; set {variable(name)} for the whole process"
     return suggestion(_nearest(name, table()))
@@ -74,7 +74,7 @@ def suggestion(nearest: str) -> str:
 
 
 def _read(name: str, text: str) -> Any:
-    """What the variable of an option says."""
+    """The value of an option whose variable has this text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -83,24 +83,24 @@ def _read(name: str, text: str) -> Any:
 
 
 def value_text(value: Any) -> str:
-    """As the variable of an option would say it; empty where the value is no choice at all."""
+    """The text that the variable of an option would have; empty where the value chooses nothing."""
     from rocecoll._core import Option
 
     return "" if value in ("", (0, 0)) else Option.text(value)
 
 
 def assignment(name: str, value: Any) -> str:
-    """As a shell would say it; None: no value."""
+    """The line that sets the variable in a shell; None unsets it."""
     return (
         f"{variable(name)}={value_text(value)}" if value is not None else f"unset {variable(name)}"
     )
 
 
 def given(problems: list[str] | None = None) -> dict[str, Given]:
-    """What the environment says, by the names of the options.
+    """What the environment gives, by the names of the options.
 
-    A bad value of ours raises ValueError, or goes into `problems` if that is given, as all others
-    do. A variable of another library was not meant for us: it counts only if it is of use.
+    A bad value of one of our variables raises ValueError, or is added to `problems` if that is given.
+    A variable of another library was not meant for us: it counts only if it is of use.
     """
     found = {}
     for name, option in table().items():
@@ -119,7 +119,7 @@ def given(problems: list[str] | None = None) -> dict[str, Given]:
 
 
 def alias_notes(chosen: Iterable[str] = ()) -> list[AliasNote]:
-    """One for each variable of another library that is looked at; none for options in `chosen`."""
+    """A note for each variable of another library that is considered; options in `chosen` need none."""
     notes = []
     for name, option in table().items():
         if variable(name) in os.environ or name in chosen:
@@ -133,7 +133,7 @@ def alias_notes(chosen: Iterable[str] = ()) -> list[AliasNote]:
 
 
 def _borrow(option: Option) -> tuple[Given | None, list[str]]:
-    """From the first alias that is of use; and what is wrong with those before it."""
+    """The value of the first alias that is of use, and what is wrong with those before it."""
     refused: list[str] = []
     for alias in option.aliases:
         text = os.environ.get(alias.variable, "")
@@ -163,12 +163,12 @@ def _names_no_interface(value: str) -> str:
     return "" if interfaces.fits(value) else "no interface of this host that is up has such a name"
 
 
-# Why a value that another library takes means nothing on this host, by option; else nothing.
+# By option: why a value that another library accepts means nothing on this host, or an empty text.
 _NO_USE_HERE: dict[str, Callable[[Any], str]] = {"socket_ifname": _names_no_interface}
 
 
 def unknown_variables() -> dict[str, str]:
-    """Those that are called like ours and are not, with the nearest name that is, if any is near."""
+    """Variables with our prefix that no option has, each with the nearest known name, if any is near."""
     known = [variable(name) for name in table()]
     return {
         name: _nearest(name, known)
@@ -180,7 +180,7 @@ def unknown_variables() -> dict[str, str]:
 def resolve(chosen: Mapping[str, Any] | None = None) -> Settings:
     """Every option's value; `chosen` are those of a rocecoll.Options.
 
-    Raises ValueError for a bad one, warns of an unknown variable.
+    Raises ValueError for a bad value and warns about unknown variables.
     """
     for name, nearest in unknown_variables().items():
         warnings.warn(f"rocecoll does not know {name}{suggestion(nearest)}", stacklevel=2)
@@ -192,19 +192,19 @@ def resolve(chosen: Mapping[str, Any] | None = None) -> Settings:
 
 
 def complete(named: Mapping[str, Any]) -> Settings:
-    """With the values of the options that nobody has named, and shm decided."""
+    """Adds the defaults of the options that are not named. `shm` is no longer auto."""
     from rocecoll import _core
 
     return _core.with_defaults(dict(named))
 
 
 def agreed(settings: Settings) -> dict[str, str]:
-    """What all ranks of a group must have alike, as variables would say it."""
+    """The options that all ranks of a group must have alike, as text of their variables."""
     return {n: option.text(settings[n]) for n, option in table().items() if option.must_agree}
 
 
 def how_to_agree(names: Sequence[str]) -> str:
-    """What to do where ranks have different values of these."""
+    """What to do if ranks have different values of these."""
     variables = " and ".join(map(variable, names))
     cure = f"Set {variables} alike on all ranks, or pass all the same rocecoll.Options"
     if "shm" in names:
@@ -216,7 +216,7 @@ def how_to_agree(names: Sequence[str]) -> str:
 
 
 def carriers(settings: Settings) -> str:
-    """In words: the transport, and whether shared memory is used within a host."""
+    """In words: the transport, and shared memory if it is used within a host."""
     return str(settings["transport"]) + (", shared memory" if shares_memory(settings) else "")
 
 
@@ -226,7 +226,7 @@ def shares_memory(settings: Settings) -> bool:
 
 
 def replaced_backends() -> frozenset[str]:
-    """The backends of torch whose groups are to be ours. Asked often, and mostly for none."""
+    """The backends of torch whose groups rocecoll takes over. Called often, and mostly returns none."""
     text = os.environ.get(variable("replace"))
     names = _read("replace", text) if text else ""
     return frozenset(filter(None, names.split(",")))
@@ -235,9 +235,10 @@ def replaced_backends() -> frozenset[str]:
 def runtime_settings(
     settings: Settings, host: str, local_ranks: int, all_ranks: int = 0
 ) -> Settings:
-    """Those of the settings that Runtime() takes, on this machine.
+    """The settings that Runtime() takes, with `spin_us` as this machine's processors allow it.
 
-    Where the number of `local_ranks` is not known (0), `all_ranks` may be here, so as not to spin.
+    If the number of `local_ranks` is not known (0), all of `all_ranks` count as local: a rank without
+    a core of its own must not spin.
     """
     chosen = {name: settings[name] for name, option in table().items() if option.of_runtime}
     if chosen["spin_us"] is None:
@@ -253,7 +254,7 @@ def runtime_settings(
 
 
 def _polling_us(local_ranks: int) -> float | None:
-    """None: for as long as it pays. What is polled counts where processor time is limited."""
+    """None: for as long as it pays. Under a limit of processor time polling uses up the grant."""
     cores, granted = processors.usable_cores(), processors.granted()
     if local_ranks > cores:
         return 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process's one running engine, and that it matches the torch it runs in."""
+"""The process's one running engine, and the check that it was built for the torch it runs in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def check_torch(version: str) -> None:
-    """Raises ImportError unless this torch has the C++ interface that we were built for."""
+    """Raises ImportError unless rocecoll was built for this release of torch."""
     try:
         from rocecoll._build_info import TORCH_MINORS, TORCH_VERSION
     except ImportError:  # not there, or written by an older setup.py
@@ -44,7 +44,7 @@ def check_torch(version: str) -> None:
 
 
 def how_to_build() -> str:
-    """What to do where the package lacks what is built. Its source tree hides one that is installed."""
+    """What to do if the package lacks its built parts. A source tree hides an installed package."""
     tree = Path(__file__).resolve().parent.parent
     build = "run `pip install --no-build-isolation .` in its source tree"
     if not (tree / "setup.py").exists():
@@ -56,7 +56,7 @@ def how_to_build() -> str:
 
 
 def load_torch() -> None:
-    """Before rocecoll._c10d, which needs libtorch in the process, and one that it was built for."""
+    """To be called before rocecoll._c10d is imported, which needs the right libtorch in the process."""
     import torch
 
     check_torch(str(torch.__version__))
@@ -65,8 +65,7 @@ def load_torch() -> None:
 def shared_runtime(settings: Settings) -> Runtime:
     """Starts the runtime; later calls get the same one.
 
-    Other settings take effect once no process group uses the old runtime: a group that says nothing
-    of them has those that the process runs with.
+    Other settings take effect only once no process group uses the old runtime.
     """
     from rocecoll import _c10d
 
@@ -78,9 +77,9 @@ def shared_runtime(settings: Settings) -> Runtime:
 
 
 def warn_of_ignored(chosen: Mapping[str, Any], wanted: Settings, runtime: Runtime) -> None:
-    """Of what is wanted but the runtime has otherwise.
+    """Warns of settings that are wanted but that the running runtime has otherwise.
 
-    That is what a rocecoll.Options has chosen, and variables that are not as when the runtime began.
+    These are options that a rocecoll.Options names, and variables that have changed since it began.
     """
     global _environment
     now = {name: said.value for name, said in options.given().items()}
@@ -116,9 +115,9 @@ def stats() -> dict[str, int]:
 
 
 def peer_stats() -> list[PeerStats]:
-    """For each rank of each group that this process has a link to, a row for each way to it.
+    """A row for each path to each rank of each group that this process has a link to.
 
-    A look at every link, under the lock of the engine: for a monitor, not for every step.
+    It looks at every link under the engine's lock: for a monitor, not for every training step.
     """
     from rocecoll import _core
 
@@ -127,7 +126,7 @@ def peer_stats() -> list[PeerStats]:
 
 def _shutdown() -> None:
     if _c10d := sys.modules.get("rocecoll._c10d"):
-        # Whose end Python still waits for, as in a process of multiprocessing.
+        # Python still waits for these to end, as in a process of multiprocessing.
         waited_for = [
             thread
             for thread in threading.enumerate()
@@ -138,15 +137,15 @@ def _shutdown() -> None:
     log_forwarding.stop()
 
 
-# The number of the runtime that was seen last, and what the environment said when it began.
+# The id of the runtime that was seen last, and what the environment gave when it began.
 _environment: tuple[int, Settings] = (0, {})
 
-# The process that has been seen to.
+# The process for which _end_with_worker() has arranged its end.
 _worker: int | None = None
 
 
 def _end_with_worker() -> None:
-    """A process of multiprocessing that was forked ends without what atexit has."""
+    """A forked process of multiprocessing ends without running atexit's functions."""
     global _worker
     if multiprocessing.parent_process() is None or _worker == os.getpid():
         return

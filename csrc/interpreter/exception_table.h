@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a failure is in Python: the builtin exception that it is one of, by its code. Each module
-// raises that one in its own way: _core as a class of its own beside it, _c10d as torch's nearest.
+// Which Python exception each kind of failure is. _core raises a class of its own that derives from
+// the builtin one; _c10d raises torch's nearest.
 #pragma once
 
 #include <array>

@@ -7,7 +7,7 @@
 namespace rocecoll {
 
 // Whether the caller is the process's first thread, the one in which Python runs handlers of
-// signals. glibc has gettid() from 2.30 on only.
+// signals. gettid() itself came with glibc 2.30.
 inline bool IsMainThread() { return syscall(SYS_gettid) == getpid(); }
 
 }  // namespace rocecoll

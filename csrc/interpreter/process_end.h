@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that wait when their process ends in good order. Python has daemon threads go on until
-// it is no more, so that each of them would print what its wait has failed of: that the group has
+// Threads that are waiting when their process ends in good order. Python lets daemon threads run
+// until the process is gone, so each of them would print why its wait failed: because the group has
 // ended with the process.
 #pragma once
 
@@ -15,23 +15,23 @@
 
 namespace rocecoll {
 
-// One for each module: each ends what it has started.
+// Each module has one, for what it has started.
 class ProcessEnd {
  public:
   static ProcessEnd& instance() { return PerProcess<ProcessEnd>::instance(); }
 
-  // Before the groups end. Nobody waits for a thread of Python's any more.
+  // To be called before the groups end, once nobody waits for Python's threads any more.
   void begin() {
     const std::lock_guard lock(mutex_);
     begun_ = true;
     begins_.notify_all();
   }
 
-  // For a thread whose wait has failed, before it says so. If the process ends it does not return:
-  // the thread ends with the process. Where it has failed because another rank left in good order,
-  // the end is waited for: ranks that come to the end of one program do so one after the other. Of
-  // no effect on the main thread, on one that holds the GIL, and on those that Python knows nothing
-  // of, for which others may wait.
+  // A thread whose wait has failed calls it before it reports that. If the process is ending, it
+  // does not return, and the thread ends with the process. If the wait failed because another rank
+  // left in good order, it first waits for the end for a while: the ranks of one program end one
+  // after the other. It does nothing on the main thread, on a thread that holds the GIL, and on
+  // threads that Python does not know, since others may wait for those.
   void hold_back(bool peer_left) {
     if (IsMainThread() || Py_IsInitialized() == 0) return;
     if (PyGILState_GetThisThreadState() == nullptr || PyGILState_Check() != 0) return;

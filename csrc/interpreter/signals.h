@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both Python modules do for signals while they wait.
+// How both Python modules handle signals while they wait.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -8,8 +8,8 @@
 
 namespace rocecoll {
 
-// Runs the handlers of signals that have come: Python only notes a signal, and runs its handler
-// once the main thread is back in Python, which a wait would put off. Throws what a handler raises,
+// Runs the handlers of signals that have arrived. Python only notes a signal and runs its handler
+// once the main thread is back in Python, which a wait would delay. Throws what a handler raises,
 // such as KeyboardInterrupt. The caller holds no lock; the GIL may be held or not.
 //
 // Other threads have no handlers to run, and do not take the GIL: at the end of the process they

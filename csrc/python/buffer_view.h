@@ -12,8 +12,8 @@
 
 namespace rocecoll::python {
 
-// The buffers of one operation. Dropped by whichever thread is the last to need them: the
-// destructor takes the GIL.
+// The buffers of one operation. The last thread that needs them drops them, so the destructor takes
+// the GIL.
 class BufferViews {
  public:
   struct Memory {

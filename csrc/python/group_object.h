@@ -15,8 +15,8 @@
 
 namespace rocecoll::python {
 
-// What every call may say besides its buffers. One that is not asynchronous returns when it is
-// complete, so that it needs no object to wait for it by.
+// What every call accepts besides its buffers. A call that is not asynchronous returns once it is
+// complete, and no object to wait for.
 struct CallOptions {
   double timeout_s = 0;
   std::string_view algorithm;
@@ -52,7 +52,7 @@ class GroupObject {
     // Cuts the buffer evenly into `blocks`, or as `counts` (end to end, all of the buffer) say.
     Call& input(const pybind11::object& buffer, uint32_t blocks, const Counts& counts = {});
     Call& output(const pybind11::object& buffer, uint32_t blocks, const Counts& counts = {});
-    // An Operation, or None where the call is not asynchronous; that one raises its failure.
+    // Returns an Operation, or None if the call is not asynchronous; then it raises its failure.
     pybind11::object run();
 
    private:

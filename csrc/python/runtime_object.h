@@ -31,8 +31,9 @@ class OperationObject {
       : progress_(std::move(progress)), operation_(std::move(operation)) {}
   ~OperationObject();
 
-  // True once it is complete; false when the time passed, and it goes on. Raises its failure, and
-  // what a signal handler raises. Called under the GIL, which it waits without.
+  // True once it is complete; false if the time has passed while the operation goes on. Raises its
+  // failure, and what a signal handler raises. The caller holds the GIL, which is released
+  // meanwhile.
   bool wait(std::optional<double> timeout_s);
   bool done() const { return operation_->done(); }
   std::string status() const;
@@ -42,11 +43,11 @@ class OperationObject {
   OperationPtr operation_;
 };
 
-// Until the operation is complete or the time has passed. The caller does not hold the GIL; what a
-// signal handler raises is thrown.
+// Waits until the operation is complete or the time has passed. The caller does not hold the GIL.
+// Throws what a signal handler raises.
 void WaitUnlocked(Progress& progress, const OperationPtr& operation, Duration limit);
 
-// Raises for what is negative or not a number.
+// Raises if `seconds` is negative or not a number.
 Duration DurationFromSeconds(double seconds, const char* name);
 
 // Raises for an unknown option or a bad value.

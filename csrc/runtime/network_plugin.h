@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads network plug-ins (transport/plugin.h). They stay loaded: what they made runs their code.
+// Loads network plug-ins (transport/plugin.h). They stay loaded, since the objects they make run
+// their code.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ namespace rocecoll {
 
 // librocecoll_verbs.so in the directory of the core library.
 std::string VerbsPluginPath();
-// kUnsupported says why there is no plug-in to use, and the cure.
+// kUnsupported: there is no usable plug-in; the message says why, and the cure.
 Result<const NetworkPlugin*> LoadNetworkPlugin(const std::string& path);
 
 }  // namespace rocecoll

@@ -28,7 +28,7 @@ RdmaOptions Rdma(const RuntimeOptions& options) {
   RdmaOptions rdma = options.rdma;
   rdma.host = options.host;
   rdma.local_ranks = options.local_ranks;
-  // Who wants a program that plays a device says so.
+  // Under auto, software that emulates a device (Soft-RoCE) is not used.
   rdma.software = options.transport != "auto";
   return rdma;
 }
@@ -62,19 +62,19 @@ Result<std::unique_ptr<DatagramPort>> OpenUdPort(const RuntimeOptions& options) 
   auto port = plugin.value()->open_datagram_port(Rdma(options));
   if (!port.ok()) return port.status();
   FaultOptions faults = options.fault;
-  ++faults.seed;  // not the same packets as on the UDP port
+  ++faults.seed;  // so that other packets are hit than on the UDP port
   return WithFaults(port.take(), faults);
 }
 
-// Most machines have none, and need no plug-in to know that.
+// Most machines have none; the kernel says so without the plug-in.
 bool HasRdmaDevices() {
   std::error_code error;
   std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
   return !error && devices != std::filesystem::directory_iterator();
 }
 
-// Under auto a process that may lock less than RoCE takes for one pair does without from the
-// beginning, so that its peers know and nothing is tried in vain.
+// Under auto, a process that may not lock enough memory for one RoCE pair uses no RoCE from the
+// start, so that its peers know and no attempt is wasted.
 Status RoomToLock(const RdmaDevices& devices) {
   const uint64_t needed = RcOptions::kLeastLockedBytes * devices.size();
   const uint64_t limit = devices.front()->limits().max_registered_bytes;
@@ -100,7 +100,7 @@ Result<RdmaDevices> OpenDevices(const RuntimeOptions& options) {
   return devices;
 }
 
-// Of a list below a line that ends in a colon.
+// Joins the lines of a list that follows a line ending in a colon.
 std::string InOneLine(std::string text) {
   bool first = true;
   for (size_t at = text.find('\n'); at != text.npos; at = text.find('\n', at)) {
@@ -109,7 +109,7 @@ std::string InOneLine(std::string text) {
   return text;
 }
 
-// On a line of its own: reasons may be lists, or end in a command.
+// The advice gets a line of its own, since reasons may be lists or end in a command.
 Status NotHere(const RuntimeOptions& options, const Status& why) {
   std::string text = "transport " + options.transport + " cannot be used here: " + why.message();
   if (why.code() != StatusCode::kInvalidArgument) {
@@ -125,7 +125,7 @@ std::unique_ptr<Transport> OverPort(std::unique_ptr<DatagramPort> port,
   return std::make_unique<DatagramTransport>(std::move(port), options.connection);
 }
 
-// Ranks of one host reach each other over loopback, and nobody else does.
+// Ranks of one host, and only those, reach each other over loopback.
 bool OnThisHost(const Address& peer) {
   const auto endpoint = ToUdpEndpoint(peer);
   return endpoint.ok() && endpoint.value().is_loopback();
@@ -137,7 +137,7 @@ std::unique_ptr<Transport> WithSharedMemory(std::unique_ptr<Transport> network) 
   return MakeShmTransport(std::move(network), shm);
 }
 
-// The device comes before the socket: what cannot work takes no port.
+// The device is opened before the socket, so that no port is taken if there is no RoCE.
 Result<std::unique_ptr<Transport>> OpenUd(const RuntimeOptions& options, RoceUse& roce) {
   auto ud = OpenUdPort(options);
   if (!ud.ok()) return NotHere(options, ud.status());
@@ -150,7 +150,7 @@ Result<std::unique_ptr<Transport>> OpenUd(const RuntimeOptions& options, RoceUse
   return OverPort(FailoverPort::Make(udp.take(), ud.take(), failover, MonotonicNow), options);
 }
 
-// Links to the others are those of the network as it is without RoCE.
+// The peers to which links may switch to RoCE; links to all others are plain UDP ones.
 SwitchingOptions::ReachedPeers ReachedOverRoce(const RuntimeOptions& options, bool has_device) {
   return [shm = options.shm, automatic = options.transport == "auto",
           has_device](const Address& peer) {
@@ -165,14 +165,14 @@ bool AnyPairMayHaveRoce(std::span<const Address> group) {
                                [](const Address& one) { return one.roce() != Roce::kNone; }) > 1;
 }
 
-// Whether what keeps this process from RoCE keeps it from starting.
+// Whether a process that cannot use RoCE must not start either.
 bool IsFatal(const RuntimeOptions& options, StatusCode why) {
   if (options.transport == "rc") return true;
   return options.roce_wanted && why == StatusCode::kInvalidArgument;
 }
 
-// A machine without RoCE is as it should be; a device that refuses to work is not, for who has
-// asked for it. Nobody else has to know how RDMA is set up.
+// A machine without RoCE is normal. A device that refuses to work is worth a warning to users who
+// asked for RoCE; nobody else has to know how RDMA is set up.
 Severity SeverityOf(const RuntimeOptions& options, StatusCode why) {
   const bool warns = options.roce_wanted && why != StatusCode::kUnsupported;
   return warns ? Severity::kWarning : Severity::kInfo;
@@ -204,7 +204,7 @@ Result<std::unique_ptr<Transport>> OpenRc(const RuntimeOptions& options, RoceUse
       MakeRcTransport(std::move(control), std::move(devices), rc, roce.problem));
 }
 
-// Shared memory carries all pairs, so that a device would only take memory, queues and a moment.
+// Whether shared memory carries all pairs: a device would only cost memory, queues and time.
 bool NeedsNoRoce(const RuntimeOptions& options) {
   return options.transport == "auto" && options.shm && options.one_host && !options.roce_wanted;
 }

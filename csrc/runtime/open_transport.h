@@ -11,13 +11,14 @@
 
 namespace rocecoll {
 
-// udp: always. ud, rc: kUnsupported where RoCE is not usable, with the reason. auto: rc with peers
-// that may have RoCE, as their addresses say, and UDP as it is otherwise with the rest; where that
-// is not known, the two ends find out. `roce`, if given, gets what this process has.
+// udp always opens. ud and rc are kUnsupported, with the reason, where RoCE cannot be used. auto is
+// rc with peers whose addresses say that they may have RoCE, and plain UDP with the rest; with
+// peers whose addresses do not say it, the two ends find out. `roce`, if given, receives what this
+// process has.
 Result<std::unique_ptr<Transport>> OpenTransport(const RuntimeOptions& options,
                                                  RoceUse* roce = nullptr);
 
-// For people: one line for each port of each RDMA device, or why there are none.
+// For people to read: one line for each port of each RDMA device, or why there are none.
 std::string DescribeDevices(const RuntimeOptions& options);
 
 }  // namespace rocecoll

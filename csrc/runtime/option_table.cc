@@ -51,7 +51,8 @@ void Store(Field& field, const OptionValue& value, const std::string& unit) {
   }
 }
 
-// For the runtime. `field` yields a field of given options, which holds the default.
+// A row for the runtime. `field` yields its field of given options; the default is what new options
+// have there.
 template <typename Field>
 Option Row(const char* name, OptionKind kind, Field field, const char* unit, std::string doc) {
   RuntimeOptions defaults;
@@ -84,7 +85,7 @@ Option AutoRow(const char* name, const OptionKind& kind, Field field, const char
   return option;
 }
 
-// What `field` has by itself, as text.
+// The default of `field` as text.
 template <typename Field>
 std::string DefaultText(Field field, const char* unit) {
   RuntimeOptions defaults;
@@ -94,7 +95,7 @@ std::string DefaultText(Field field, const char* unit) {
 // The field that a path stands for.
 #define ROCECOLL_FIELD(path) ([](RuntimeOptions& o) -> auto& { return o.path; })
 
-// For Python alone.
+// A row that only Python uses.
 Option PythonRow(const char* name, OptionKind kind, const char* standard, std::string doc) {
   return {name, std::move(kind), std::string(standard), "", std::move(doc), nullptr};
 }
@@ -119,7 +120,7 @@ std::vector<Option> GeneralOptions() {
                 "address family; auto: the family of the chosen interface's route"),
       Row("port_range", Ports(), ROCECOLL_FIELD(port_range), "",
           "UDP ports to choose from, one per process; 0: any free port"),
-      // The largest message that goes without asking depends on it.
+      // The largest eager message depends on it.
       Agreed(Row(
           "udp_max_datagram_bytes", Integer(576, 65507), ROCECOLL_FIELD(max_datagram_bytes),
           "bytes",
@@ -228,7 +229,7 @@ Option ReplaceOption() {
   return option;
 }
 
-// What users of NCCL and gloo set already, by option; the first that is set counts.
+// Variables that users of NCCL and gloo set already, by option; the first that is set counts.
 std::vector<std::pair<std::string_view, OptionAlias>> Aliases() {
   return {
       {"socket_ifname", SameWords("NCCL_SOCKET_IFNAME")},

@@ -21,13 +21,14 @@ struct Option {
   OptionValue default_value;
   std::string unit;
   std::string doc;
-  // Into its field; null where the runtime has none, as only Python uses the option.
+  // Stores a value in its field; null for options that only Python uses.
   std::function<void(RuntimeOptions&, const OptionValue&)> set;
-  bool process_wide = false;  // has no meaning for one group
+  bool process_wide = false;  // cannot differ between groups
   bool must_agree = false;    // on all ranks of a group, which compare it when they meet
   std::vector<OptionAlias> aliases = {};  // the first one that is set counts
 
-  // Accepts a typed value if it accepts its text. `origin` says in the message where it is from.
+  // Accepts text, or a typed value whose text is acceptable. The message of a refusal begins with
+  // `origin`, which says where the value comes from.
   Result<OptionValue> read(const OptionValue& given, const std::string& origin) const;
 };
 

@@ -30,9 +30,9 @@ std::string TextOf(const OptionValue& value);
 struct OptionKind {
   std::string accepted;  // for messages
   std::string type;      // of its values, in Python; text is taken, too
-  // Of text without spaces around it; nothing where that is not acceptable.
+  // Parses text without surrounding spaces; returns nothing if it is not acceptable.
   std::function<std::optional<OptionValue>(std::string_view)> parse;
-  // What is wrong with text that was refused, where `accepted` cannot say it all; or null.
+  // Says what is wrong with refused text, where `accepted` does not tell everything; or null.
   std::function<std::string(std::string_view)> explain = nullptr;
 };
 
@@ -45,7 +45,7 @@ OptionKind IntegerChoice(const std::vector<uint64_t>& choices);
 OptionKind Ports();
 OptionKind Faults();
 OptionKind Algorithms();
-OptionKind Backends();  // of torch, that can be replaced
+OptionKind Backends();  // of torch that rocecoll can replace
 OptionKind OrAuto(const OptionKind& kind);
 
 // Names by collective; empty: chosen by size. The same on every rank.

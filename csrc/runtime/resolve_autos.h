@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an option that is "auto" has, where that follows from other options. What follows from the
-// processors of the machine, rocecoll/options.py decides before; what follows from the network and
-// the peer, the transports decide: whether RoCE carries a pair, and by which GID.
+// Decides the options that are "auto" and follow from other options. rocecoll/options.py has by
+// then decided those that follow from the machine's processors. The transports decide per peer
+// whether RoCE carries a pair, and by which GID.
 #pragma once
 
 #include "runtime/option_value.h"

@@ -13,12 +13,12 @@
 namespace rocecoll {
 namespace {
 
-// Beyond the peer timeout, after which links give up by themselves: an outage that the peers
-// survive must not lose the last messages.
+// Waiting at the end goes on for this long after the peer timeout, at which links give up: an
+// outage that the peers survive must not lose the last messages.
 constexpr Duration kLingerMargin = std::chrono::seconds(1);
 
-// What a runtime has open at once, and for a moment: sockets, what its threads sleep on, a device.
-// Each neighbour on this host takes one more.
+// Descriptors that a runtime has open at once, some of them only briefly: sockets, what its threads
+// sleep on, a device. Each neighbour on this host takes one more.
 constexpr size_t kOpenFiles = 16;
 
 Status Named(const Status& status) { return NamedStatus(status.code(), status.message()); }

@@ -18,15 +18,15 @@
 
 namespace rocecoll {
 
-// option_table.h sets these by name.
+// MakeRuntimeOptions() of option_table.h sets these fields by name.
 struct RuntimeOptions {
   std::string transport = "auto";      // udp, ud, rc or auto
-  bool roce_wanted = false;            // somebody asked for RoCE: auto, or a device, by name
+  bool roce_wanted = false;            // the user named auto, or a device
   bool shm = false;                    // between processes that reach each other over loopback
   std::string host = "127.0.0.1";      // numeric address that peers use; the socket binds to all
   PortRange port_range;                // any port
-  uint32_t local_ranks = 0;            // of this host, for words to people; 0: not known
-  bool one_host = false;               // there are no others, as far as is known
+  uint32_t local_ranks = 0;            // on this host; 0: not known
+  bool one_host = false;               // the group is on this host alone, as far as is known
   size_t max_datagram_bytes = 65'000;  // cap; the route's MTU may be less
   size_t socket_buffer_bytes = 4 * 1024 * 1024;
   bool segmentation_offload = true;  // UDP_SEGMENT and UDP_GRO where the kernel has them
@@ -45,17 +45,18 @@ struct RuntimeOptions {
   ProgressOptions progress;
 };
 
-// What a process can say of its RoCE to those who want to know before they talk to it.
+// What a process tells its peers about its RoCE before they open a link.
 struct RoceUse {
-  std::string port;     // that it has opened; empty: none
-  std::string problem;  // why none, where one was looked for
+  std::string port;     // the port it has opened; empty: none
+  std::string problem;  // why there is none, if one was looked for
 };
 
-// Not the process's one, which runtime_owner.h has: tests run several ranks in one process.
+// Starts one more engine in this process, as tests with several ranks do. The process's own engine
+// belongs to runtime_owner.h.
 Result<std::unique_ptr<Progress>> StartRuntime(const RuntimeOptions& options,
                                                RoceUse* roce = nullptr);
-// "192.0.2.1:4000" or "[2001:db8::1]:4000" to what Transport::open takes. Whatever carries the
-// data, a process is reached at its UDP port.
+// Turns "192.0.2.1:4000" or "[2001:db8::1]:4000" into what Transport::open takes. A process is
+// reached at its UDP port, whatever carries the data.
 Result<Address> ParseAddress(std::string_view text);
 
 }  // namespace rocecoll

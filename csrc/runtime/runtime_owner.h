@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's one runtime: who starts it, with which settings, when it starts anew and how it
-// ends. It is in the core's library, so a process has one however many modules link that.
+// The process's one runtime: who starts it, with which settings, when it is replaced and how it
+// ends. It lives in the core's library, so a process has one however many modules link that.
 #pragma once
 
 #include <memory>
@@ -17,20 +17,20 @@ namespace rocecoll {
 
 class RuntimeOwner;
 
-// What the owner started, as those hold it who use it; it ends with the last of them.
+// A runtime that the owner has started. Its users share it; it ends with the last of them.
 class Runtime {
  public:
   Runtime(const RuntimeOwner& owner, std::unique_ptr<Progress> progress, OptionValues settings,
           RuntimeOptions options, RoceUse roce);
-  // In a forked child nothing is torn down: the progress thread did not come along, and a lock may
-  // have been held by it.
+  // Tears nothing down in a forked child: the progress thread does not exist there, and may have
+  // held a lock when the process forked.
   ~Runtime();
 
-  // A copy in a forked child, whose progress() nobody may use.
+  // Whether this is a copy in a forked child; progress() must not be used there.
   bool forked() const;
   Progress& progress() const { return *progress_; }
   const OptionValues& settings() const { return settings_; }
-  const RuntimeOptions& options() const { return options_; }  // the same
+  const RuntimeOptions& options() const { return options_; }  // the settings, resolved
   const RoceUse& roce() const { return roce_; }
 
  private:
@@ -44,17 +44,17 @@ class Runtime {
 // Thread safe.
 class RuntimeOwner {
  public:
-  // A forked child has a new one: what the copy holds belongs to the parent.
+  // A forked child gets a new owner, as what the copy holds belongs to the parent.
   static RuntimeOwner& instance();
 
-  // The runtime with these settings: the one that runs, or a new one that takes its place. While
-  // groups use the one that runs it stays, whatever the settings.
+  // Returns the running runtime if it has these settings or if groups use it; otherwise replaces it
+  // by a new one.
   Result<std::shared_ptr<Runtime>> start(const OptionValues& settings);
-  // Of the runtime that runs, or was ended by end(); zeros before there was one.
+  // Of the running runtime, or of the one that end() has ended; zeros before there was one.
   TransportStats stats();
-  std::vector<PeerStats> peer_stats();  // of the runtime that runs, if one does
+  std::vector<PeerStats> peer_stats();  // of the running runtime, if any
   EngineState state();
-  std::vector<GroupState> group_states();  // of the runtime that runs
+  std::vector<GroupState> group_states();  // of the running runtime
   // Ends it for good: all its groups end, and their last frames are delivered
   // (ProgressOptions::final_linger).
   void end();
@@ -64,7 +64,7 @@ class RuntimeOwner {
   RuntimeOwner() = default;
 
   std::mutex mutex_;
-  std::shared_ptr<Runtime> runtime_;  // null: none was asked for, or it has ended
+  std::shared_ptr<Runtime> runtime_;  // null: not started, or ended
   TransportStats last_stats_;
   bool ended_ = false;
 };

@@ -15,7 +15,7 @@ namespace {
 
 namespace py = pybind11;
 
-// What is of another type, such as a path, counts by its text.
+// A value of another type, such as a path, counts as its text.
 OptionValue Given(py::handle value) {
   py::detail::make_caster<OptionValue> typed;
   if (typed.load(value, false)) return py::detail::cast_op<OptionValue>(std::move(typed));
@@ -56,7 +56,7 @@ bool Equal(const Options& options, const py::object& other) {
   return py::isinstance<Options>(other) && options.same_choice(other.cast<const Options&>());
 }
 
-// Devices as text: the caster of torch.device is in a library that is not linked.
+// Takes devices as text, since the caster of torch.device is in a library that is not linked.
 c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(
     const c10::intrusive_ptr<c10d::Store>& store, const c10::intrusive_ptr<Backend>& backend,
     const std::vector<std::string>& devices, const std::optional<std::string>& bound_device) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A barrier that says who is missing: every rank sends a token to the group's first rank, which
-// answers all of them when all have come. It alone keeps the caller's limit, as with gloo: were
-// another one to give up first, it could name nobody. Messages have global ranks.
+// A barrier that names the ranks that are missing: every rank sends a token to the group's first
+// rank, which answers all of them once all have come. Only the first rank keeps the caller's limit,
+// as with gloo: another rank that gave up first could name nobody. Messages have global ranks.
 #include <string>
 #include <vector>
 
@@ -56,7 +56,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
       report_to_first_rank(Saturated(limit));
     }
   } catch (const pybind11::error_already_set& raised) {
-    // Tokens are left behind, which the next one would take for its own.
+    // The tokens left behind would be taken for those of the next barrier.
     const std::string why =
         "ProcessGroupRocecoll::monitoredBarrier: the handler of a signal ended it on rank " +
         global_name(static_cast<Rank>(rank_));
@@ -75,8 +75,8 @@ std::string Backend::global_name(Rank group_rank) const {
   return std::to_string((*global_ranks_)[group_rank]);
 }
 
-// The first rank may come as late as the group allows, and then waits for as long as its caller
-// does. It may also have failed the group before this rank comes: the words are the same.
+// The first rank may come as late as the group's timeout allows, and then waits for as long as its
+// caller does. It may also have failed the group before this rank comes; the message is the same.
 void Backend::report_to_first_rank(Duration limit) {
   const Duration group_timeout = Saturated(timeout_.load());
   const Duration timeout = After(Instant(group_timeout), limit).time_since_epoch();

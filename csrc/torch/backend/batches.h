@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches: what a thread calls between startCoalescing() and endCoalescing() is sent by the latter,
-// at once. batch_isend_irecv() and _coalescing_manager(device=...) use it.
+// Batches: the calls of a thread between startCoalescing() and endCoalescing() are sent together by
+// the latter. batch_isend_irecv() and _coalescing_manager(device=...) use them.
 //
 // - A batch belongs to the thread that started it; calls of other threads are sent as usual.
-// - A call in a batch that is not asynchronous returns no work, since nothing can be waited for
-//   yet.
-// - A refused call throws at endCoalescing(), and nothing of the batch is sent. Thrown at once it
-//   would leave torch's own record of open batches behind, which makes later collectives of the
-//   group do nothing.
+// - A call in a batch that is not asynchronous returns no work, as nothing can be waited for yet.
+// - A refused call throws at endCoalescing(), and nothing of the batch is sent. Throwing at once
+//   would leave torch's own record of the batch open, and later collectives of the group would do
+//   nothing.
 #pragma once
 
 #include <atomic>
@@ -24,12 +23,12 @@
 
 namespace rocecoll::torch_adapter {
 
-// Used by the thread that it belongs to, and no other.
+// Only the thread that it belongs to uses it.
 struct Batch {
   explicit Batch(uint64_t number) : number(number) {}
 
-  // Notes what the batch has of a call that becomes one of `calls`. Throws if its tensors are on
-  // another device than those of the calls before.
+  // Notes the results and the device of a call that becomes one of `calls`. Throws if its tensors
+  // are on another device than those of earlier calls.
   void admit(const Request& request);
   // The first reason counts.
   void refuse(std::exception_ptr why);
@@ -43,12 +42,12 @@ struct Batch {
   std::exception_ptr refused;
 };
 
-// The open ones of a group, at most one a thread. Thread-safe.
+// The open batches of a group, at most one a thread. Thread-safe.
 class Batches {
  public:
   // A batch of this thread that was never ended is discarded.
   void open();
-  // The batch that this thread has open, else null. Costs a load while no thread has one.
+  // This thread's open batch, or null. Costs one load while no thread has any.
   Batch* find();
   // Takes it out; null if there is none.
   std::unique_ptr<Batch> take();

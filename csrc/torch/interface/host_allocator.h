@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The allocator of memory that a device copies from and to by itself, as all releases of torch that
-// setup.py names have it.
+// The allocator of pinned memory, which a device copies from and to on its own, for all releases of
+// torch that setup.py names.
 #pragma once
 
 #include "torch/interface/torch_version.h"

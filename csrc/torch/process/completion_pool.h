@@ -29,7 +29,7 @@ class CompletionPool {
   // `task` must not throw. Runs at once unless kMaxThreads tasks are already running. The queue is
   // bounded by the operations in flight: each is queued at most once.
   void run(std::function<void()> task);
-  // Waits until nothing is queued or running, at most `limit`. Whether that is so.
+  // Waits for up to `limit` until nothing is queued or running; returns whether that is so.
   bool drain(std::chrono::nanoseconds limit);
 
  private:
