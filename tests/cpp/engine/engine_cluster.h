@@ -37,13 +37,23 @@ class EngineCluster {
     spec.key = {key, ~key};
     spec.rank = rank;
     spec.addresses = addresses_;
-    spec.timeout = timeout_;
-    spec.messenger = messenger_;
     spec.hosts = hosts;
-    auto added = engines_[rank]->add_group(std::move(spec));
-    EXPECT_TRUE(added.ok()) << added.status().message();
-    last_group_ = added.value();
-    return last_group_;
+    return add_spec(rank, std::move(spec));
+  }
+  // One rank's part of a group of these, in this order. Ids may differ between ranks.
+  GroupId add_part(const std::string& name, uint64_t key, Rank rank,
+                   const std::vector<Rank>& members) {
+    GroupSpec spec;
+    spec.name = name;
+    spec.key = {key, ~key};
+    std::vector<Address> addresses;
+    for (const Rank member : members) {
+      if (member == rank) spec.rank = static_cast<Rank>(addresses.size());
+      addresses.push_back(addresses_[member]);
+    }
+    spec.addresses = std::move(addresses);
+    spec.global_ranks = members;
+    return add_spec(rank, std::move(spec));
   }
 
   uint32_t ranks() const { return static_cast<uint32_t>(engines_.size()); }
@@ -128,6 +138,15 @@ class EngineCluster {
   }
 
  private:
+  GroupId add_spec(Rank rank, GroupSpec spec) {
+    spec.timeout = timeout_;
+    spec.messenger = messenger_;
+    auto added = engines_[rank]->add_group(std::move(spec));
+    EXPECT_TRUE(added.ok()) << added.status().message();
+    last_group_ = added.value();
+    return last_group_;
+  }
+
   const MessengerOptions messenger_;
   const Duration timeout_;
   const std::vector<uint32_t> hosts_;
