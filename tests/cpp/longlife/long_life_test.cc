@@ -4,7 +4,6 @@
 //   --scale=N    N times as long, 8 in the nightly run; 4000 moves a terabyte, 80 uses ten million
 //                tags
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <array>
 #include <charconv>
@@ -16,18 +15,13 @@
 #include "conformance/world_cluster.h"
 #include "datagram/transport_world.h"
 #include "engine/call.h"
+#include "longlife/heap_bytes.h"
 
 namespace rocecoll {
 namespace {
 
 // By main(), before the tests run.
 uint64_t scale = IsNightly() ? 8 : 1;
-
-// Room for tables that still settle, far below what one leak a turn comes to.
-constexpr size_t kNoise = 256 * 1024;
-
-// In use on the heap; zero where a sanitizer keeps it.
-size_t HeapBytes() { return mallinfo2().uordblks; }
 
 void ExpectHealthy(WorldCluster& cluster) {
   for (Rank rank = 0; rank < cluster.ranks(); ++rank) {
