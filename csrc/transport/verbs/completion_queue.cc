@@ -20,7 +20,7 @@ Result<std::unique_ptr<CompletionQueue>> CompletionQueue::Create(VerbsPort& port
                                                                  uint32_t entries) {
   CompletionChannelHandle channel(ibv_create_comp_channel(port.context()));
   if (channel == nullptr) return port.error("make a completion channel", errno);
-  // Any interrupt of the device, so that not all processes of a host are woken by one processor.
+  // Uses any interrupt of the device, so that one processor does not wake all processes of a host.
   const auto vectors = static_cast<uint64_t>(std::max(port.context()->num_comp_vectors, 1));
   CompletionQueueHandle queue(ibv_create_cq(port.context(), static_cast<int>(entries), nullptr,
                                             channel.get(),
@@ -76,7 +76,7 @@ bool CompletionQueue::arm() {
     }
     armed_ = true;
   }
-  // What came before the queue was armed raises no event.
+  // A completion that came before the queue was armed raises no event.
   set_aside();
   return early_.empty();
 }
@@ -94,7 +94,7 @@ void CompletionQueue::set_aside(uint32_t destroyed) {
   }
 }
 
-// One at most: arming the queue once raises one.
+// There is at most one event, because arming the queue once raises one.
 void CompletionQueue::take_channel_event() {
   ibv_cq* queue = nullptr;
   void* context = nullptr;

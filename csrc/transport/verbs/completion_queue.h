@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A completion queue with the channel that tells a sleeper of completions.
+// A completion queue with the channel that wakes a sleeping thread when completions arrive.
 #pragma once
 
 #include <cstddef>
@@ -17,24 +17,25 @@ namespace rocecoll {
 
 class CompletionQueue {
  public:
-  // Events show in the port's wait handle.
+  // Events become visible through the port's wait handle.
   static Result<std::unique_ptr<CompletionQueue>> Create(VerbsPort& port, uint32_t entries);
   ~CompletionQueue();
   CompletionQueue(const CompletionQueue&) = delete;
   CompletionQueue& operator=(const CompletionQueue&) = delete;
 
   ibv_cq* get() const { return queue_.get(); }
-  // More completions than this are lost, and the queue with them: the owner bounds what it posts.
+  // If more completions than this are outstanding, they are lost and the queue fails. The owner
+  // bounds what it posts.
   uint32_t entries() const { return static_cast<uint32_t>(queue_->cqe); }
   Status grow(uint32_t entries);
-  // Some devices have queues of one size for life.
+  // Some devices cannot resize a queue.
   bool can_grow();
 
   size_t poll(std::span<ibv_wc> completions);
-  // False: poll() first. True: nothing waits, and the channel tells of the next completion.
+  // False: call poll() first. True: no completion is waiting, and the channel reports the next one.
   bool arm();
-  // Takes over what the queue holds, for poll() to hand out, and forgets whose completions these
-  // are that the queue pair of this number has.
+  // Takes over what the queue holds, for poll() to hand out. Completions of the queue pair with the
+  // number `destroyed` no longer name a queue pair.
   void set_aside(uint32_t destroyed = kNoQueuePair);
 
  private:
@@ -47,7 +48,8 @@ class CompletionQueue {
   CompletionQueueHandle queue_;
   bool armed_ = false;
   unsigned unacknowledged_ = 0;
-  // Set aside and not handed out yet, from first_early_ on. No more than requests are outstanding.
+  // Completions set aside and not handed out yet, from first_early_ on. There are never more of
+  // them than outstanding requests.
   std::vector<ibv_wc> early_;
   size_t first_early_ = 0;
 };

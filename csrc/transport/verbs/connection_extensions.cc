@@ -8,8 +8,8 @@
 namespace rocecoll {
 namespace {
 
-// The layout of libibverbs' ibv_ece. Its functions are looked up by name, because an older library
-// has none, and a plug-in that is linked against them could not be loaded there.
+// The layout of libibverbs' ibv_ece. Its functions are looked up by name, because older libraries
+// lack them, and a plug-in linked against them could not be loaded there.
 struct VerbsExtensions {
   uint32_t vendor_id = 0;
   uint32_t options = 0;

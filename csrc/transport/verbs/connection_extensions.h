@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// No NIC has run this yet. Soft-RoCE has no extensions; tests play the calls of libibverbs.
+// No NIC has run this yet. Soft-RoCE has no extensions, so the tests emulate the calls of
+// libibverbs.
 //
-// Enhanced connection establishment (ECE): two devices of one vendor may be able to do more with
-// each other than the specification says, such as sending again only the packets that were lost, if
-// both are told before they are connected. Each end of a connection says what its device can do,
-// and both devices are told what they have in common.
+// Enhanced connection establishment (ECE): two devices of one vendor may support more between each
+// other than the specification requires, such as retransmitting only the packets that were lost, if
+// both are told before they are connected. Each end of a connection announces what its device
+// supports, and both devices are told what they have in common.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,7 +14,7 @@
 
 namespace rocecoll {
 
-// The numbers mean what the vendor says. No options: nothing beyond the specification.
+// The vendor defines the meaning of the numbers. No options: nothing beyond the specification.
 struct ConnectionExtensions {
   uint32_t vendor = 0;
   uint32_t options = 0;
@@ -27,8 +28,8 @@ ConnectionExtensions QueryExtensions(ibv_qp& queue_pair);
 
 ConnectionExtensions InCommon(const ConnectionExtensions& a, const ConnectionExtensions& b);
 
-// Has the queue pair use them. Must come before it is made ready to receive. Returns 0 or an error
-// of errno.h.
+// Makes the queue pair use the extensions. Must be called before it is made ready to receive.
+// Returns 0 or an error of errno.h.
 int SetExtensions(ibv_qp& queue_pair, const ConnectionExtensions& extensions);
 
 }  // namespace rocecoll

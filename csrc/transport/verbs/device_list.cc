@@ -15,7 +15,8 @@
 namespace rocecoll {
 namespace {
 
-// The list of libibverbs; the devices in it stay valid until it goes, open ones for good.
+// The list of libibverbs. Its devices stay valid until it is destroyed, and those that were opened
+// stay valid for good.
 class VerbsDeviceList {
  public:
   VerbsDeviceList() : devices_(ibv_get_device_list(&count_)) {}
@@ -98,7 +99,7 @@ DeviceInfo ReadDevice(ibv_device* device) {
   const Status status = context == nullptr ? VerbsError(info.name, "open the device", errno)
                                            : ReadPorts(context.get(), info);
   if (!status.ok()) {
-    info.problem = status.message().substr(info.name.size() + 2);  // the name stands before it
+    info.problem = status.message().substr(info.name.size() + 2);  // the name precedes it
     info.ports.clear();
   }
   return info;

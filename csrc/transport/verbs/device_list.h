@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the system's RDMA devices say of themselves.
+// What the system's RDMA devices report about themselves.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace rocecoll {
 
-// Every device with its ports and GIDs; a device that cannot be opened says why.
+// Lists every device with its ports and GIDs. A device that cannot be opened says why.
 std::vector<DeviceInfo> ListDevices();
-// Where the process of these options computes, and the interface that has its address.
+// Finds where the process with these options computes, and the interface that has its address.
 ProcessPlace PlaceThisProcess(const RdmaOptions& options);
-// kNetwork if it is gone or refuses.
+// Returns kNetwork if the device is gone or refuses.
 Result<ContextHandle> OpenDevice(const std::string& name);
 
 }  // namespace rocecoll

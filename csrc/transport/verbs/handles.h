@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owners of what libibverbs hands out. What is made from another object goes before it: declare
-// them in the order of making. None of the calls can block: events are acknowledged when read.
+// Owners of the objects that libibverbs hands out. An object made from another one must be
+// destroyed before it, so declare them in the order in which they are made. None of the calls can
+// block: events are acknowledged when they are read.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,7 +14,7 @@ template <auto kDestroy>
 struct VerbsDeleter {
   template <typename T>
   void operator()(T* object) const {
-    // A refusal leaves the object to the kernel, which frees it with the context.
+    // If the call is refused, the kernel keeps the object and frees it with the context.
     static_cast<void>(kDestroy(object));
   }
 };

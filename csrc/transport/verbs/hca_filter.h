@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which devices and ports the user allows, in NCCL's grammar: names or prefixes of names, each with
-// an optional port, separated by commas; a leading ^ excludes them, a leading = (after ^, if there
-// are both) asks for whole names. "mlx5", "=mlx5_0:1,mlx5_1:1", "^rxe0".
+// an optional port, separated by commas. A leading ^ excludes them; a leading = (after ^, if both
+// are there) requires whole names. "mlx5", "=mlx5_0:1,mlx5_1:1", "^rxe0".
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ namespace rocecoll {
 
 class HcaFilter {
  public:
-  // kInvalidArgument for what is not of that grammar.
+  // Returns kInvalidArgument for text that does not follow this grammar.
   static Result<HcaFilter> Parse(std::string_view text);
 
-  // Where the port stands in the order of preference, 0 first; empty if it is left out.
+  // The port's position in the order of preference, 0 first; empty if the port is excluded.
   std::optional<size_t> rank(std::string_view device, uint32_t port) const;
-  // Some are asked for, not only excluded.
+  // True if the option asks for some devices and does not only exclude some.
   bool names_devices() const { return !items_.empty() && !excludes_; }
 
  private:

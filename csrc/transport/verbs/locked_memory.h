@@ -13,10 +13,11 @@ struct LockedMemoryLimit {
   uint64_t bytes = kUnlimited;
 };
 
-// This process's; kUnlimited if it may ignore the limit (CAP_IPC_LOCK).
+// The limit of this process; kUnlimited if it may ignore the limit (CAP_IPC_LOCK).
 LockedMemoryLimit ReadLockedMemoryLimit();
 
-// Why `bytes` cannot be registered besides `registered_bytes`, and the cure; empty if they can.
+// Explains why `bytes` cannot be registered in addition to `registered_bytes`, and the cure; empty
+// if they can.
 std::string LockedMemoryProblem(LockedMemoryLimit limit, uint64_t registered_bytes, uint64_t bytes);
 
 // "the limit of locked memory is too low: ...".

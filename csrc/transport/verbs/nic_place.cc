@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t kMaxProcessors = 65536;
 
-// The first line of a file; nothing where there is none.
+// The first line of a file; empty if there is no such file.
 std::string ReadLine(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -37,7 +37,7 @@ bool IsPciAddress(const std::string& name) {
   return std::count(name.begin(), name.end(), ':') == 2 && name.find('.') != std::string::npos;
 }
 
-// Without what lies below the last PCI function, such as a subfunction's auxiliary device.
+// Drops what lies below the last PCI function, such as a subfunction's auxiliary device.
 fs::path PciFunction(fs::path path) {
   while (path.has_relative_path() && !IsPciAddress(path.filename())) path = path.parent_path();
   return path.has_relative_path() ? path : fs::path();
@@ -55,7 +55,7 @@ Processors OwnProcessors() {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(
         CPU_ALLOC(count), [](cpu_set_t* set) { CPU_FREE(set); });
     if (mask == nullptr) break;
-    if (sched_getaffinity(0, bytes, mask.get()) != 0) continue;  // the kernel has more of them
+    if (sched_getaffinity(0, bytes, mask.get()) != 0) continue;  // the kernel has more processors
     Processors own;
     for (uint32_t i = 0; i < count; ++i) {
       if (CPU_ISSET_S(i, bytes, mask.get())) own.insert(i);
@@ -103,7 +103,8 @@ NicPlace ReadNicPlace(const std::string& sysfs, const std::string& device) {
   const fs::path entry = fs::path(sysfs) / "class" / "infiniband" / device;
   const fs::path function = Resolve(entry / "device");
   std::error_code error;
-  // Soft-RoCE stands on no bus; rxe of older kernels takes its interface's, but tells its name.
+  // Soft-RoCE is on no bus. On older kernels rxe reports the place of its network interface, but it
+  // also has a file `parent` with the name of that interface.
   place.software =
       fs::exists(entry, error) && (function.empty() || fs::exists(entry / "parent", error));
   if (function.empty() || place.software) return place;
@@ -119,7 +120,7 @@ NicPlace ReadNicPlace(const std::string& sysfs, const std::string& device) {
 uint32_t ReadPortSpeed(const std::string& sysfs, const std::string& device, uint32_t port) {
   const fs::path entry = fs::path(sysfs) / "class" / "infiniband" / device;
   const std::string rate = ReadLine(entry / "ports" / std::to_string(port) / "rate");
-  uint32_t gbit_s = 0;  // of "400 Gb/sec (4X NDR)"
+  uint32_t gbit_s = 0;  // from text such as "400 Gb/sec (4X NDR)"
   std::from_chars(rate.data(), rate.data() + rate.size(), gbit_s);
   return gbit_s;
 }
@@ -140,7 +141,7 @@ uint32_t Nearness(const ProcessPlace& process, const NicPlace& nic) {
     const bool same_node = process.accelerator_node && process.accelerator_node == nic.node;
     return 2 * bridges + (same_node ? 1 : 0);
   }
-  if (nic.processors.empty()) return 1;  // not known, or on no bus: as near as any
+  if (nic.processors.empty()) return 1;  // unknown, or on no bus: counts as near as any other
   return std::ranges::any_of(
       nic.processors, [&](uint32_t processor) { return process.processors.contains(processor); });
 }

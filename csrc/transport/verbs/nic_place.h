@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a NIC sits in this machine, and where this process computes, as sysfs tells. `sysfs` is
-// /sys, but in tests.
+// Where a NIC sits in this machine, and where this process computes, as sysfs reports it. `sysfs`
+// is /sys except in tests.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +17,33 @@ inline constexpr char kSysfs[] = "/sys";
 
 using Processors = std::set<uint32_t>;
 
-// Of a device; what is empty is not known.
+// The place of a device; an empty field is unknown.
 struct NicPlace {
-  bool software = false;    // a program that plays a device: Soft-RoCE
-  std::string pci_path;     // of its PCI function, from the root of the bus
-  std::string physical;     // the same, but of a virtual function or subfunction that of its NIC
-  Processors processors;    // the near ones
-  std::optional<int> node;  // of memory (NUMA); none where the machine has only one
+  bool software = false;  // a program that emulates a device: Soft-RoCE
+  std::string pci_path;   // the path of its PCI function, from the root of the bus
+  // The same, but for a virtual function or subfunction the path of its NIC.
+  std::string physical;
+  Processors processors;    // the processors near it
+  std::optional<int> node;  // the memory node (NUMA); none if the machine has only one
 };
 
-// Of this process.
+// Where this process computes.
 struct ProcessPlace {
   uint32_t host_interface = 0;  // the network interface with the address of this host; 0: not known
-  Processors processors = {};   // those that it may use
-  std::string accelerator_path = "";  // as pci_path
+  Processors processors = {};   // those that the process may use
+  std::string accelerator_path = "";  // like pci_path
   std::optional<int> accelerator_node = std::nullopt;
 };
 
 NicPlace ReadNicPlace(const std::string& sysfs, const std::string& device);
 // 0: not known.
 uint32_t ReadPortSpeed(const std::string& sysfs, const std::string& device, uint32_t port);
-// But for its host_interface.
+// Reads everything except host_interface.
 ProcessPlace ReadProcessPlace(const std::string& sysfs, const RdmaOptions& options);
-// "0-3,8"; nothing of what is no such list.
+// Parses a list such as "0-3,8"; empty for any other text.
 Processors ParseProcessors(std::string_view text);
 
-// Larger is nearer; only good for comparing NICs.
+// A larger value is nearer. Use it only to compare NICs.
 uint32_t Nearness(const ProcessPlace& process, const NicPlace& nic);
 
 }  // namespace rocecoll

@@ -19,7 +19,7 @@ constexpr uint32_t kMaxGidIndex = 255;  // ibv_ah_attr has 8 bits for it
 
 using HostMerit = std::tuple<bool, bool, bool>;
 
-// What the choice goes by, read from the options.
+// The criteria of the choice, read from the options.
 struct Wish {
   HcaFilter filter;
   std::optional<Gid> host;
@@ -30,7 +30,7 @@ struct Wish {
   bool software = true;
 };
 
-// A usable port, or in `problem` why it is not.
+// A usable port, or the reason in `problem` why it is not usable.
 struct Judgement {
   std::string problem;
   PortChoice choice;
@@ -99,7 +99,7 @@ HostMerit MeritForHost(const Wish& wish, const GidEntry& entry) {
   return {own, on_interface, family};
 }
 
-// Compared as a whole, larger is better: see the top of the header.
+// The tuples are compared as a whole, and larger is better: see the top of the header.
 std::tuple<bool, bool, bool, bool> Merit(const Wish& wish, const GidEntry& entry) {
   const auto [own, on_interface, family] = MeritForHost(wish, entry);
   return {own, on_interface, !entry.gid.is_link_local(), family};
@@ -158,7 +158,7 @@ Judgement Judge(const Wish& wish, const DeviceInfo& device, const PortInfo& port
   return judged;
 }
 
-// One for each port, in the order of the devices.
+// One judgement for each port, in the order of the devices.
 std::vector<Judgement> JudgeAll(const Wish& wish, const std::vector<DeviceInfo>& devices,
                                 const RdmaOptions& options, const ProcessPlace& process) {
   std::vector<Judgement> all;

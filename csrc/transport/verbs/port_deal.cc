@@ -13,7 +13,7 @@ namespace {
 
 using Candidates = std::vector<PortCandidate*>;
 
-// mlx5_2 before mlx5_10: the number behind a name counts as a number.
+// Sorts mlx5_2 before mlx5_10: the number at the end of a name is compared as a number.
 std::tuple<std::string, size_t, std::string, uint32_t> InOrder(const PortCandidate& candidate) {
   const std::string& name = candidate.device;
   size_t digits = name.size();
@@ -25,7 +25,7 @@ void Add(std::string& words, const std::string& word) {
   words += (words.empty() ? "" : ", ") + word;
 }
 
-// Keeps the candidates with the largest merit, and writes into the others why they are left out.
+// Keeps the candidates with the largest merit, and records in the others why they are left out.
 template <typename Merit>
 void KeepBest(Candidates& left, const Merit& merit, const std::string& why,
               const std::string& why_not) {
@@ -46,7 +46,7 @@ void KeepBest(Candidates& left, const Merit& merit, const std::string& why,
 
 std::string InGbit(uint32_t speed) { return std::to_string(speed) + " Gbit/s"; }
 
-// An entry that names several devices stands for the fastest of them.
+// An entry that names several devices selects the fastest of them.
 void KeepFastest(Candidates& left) {
   std::map<size_t, uint32_t> fastest;
   for (const PortCandidate* one : left) {
@@ -66,7 +66,7 @@ void KeepNearest(Candidates& left, const ProcessPlace& process) {
       "near this process's " + what, "farther from this process's " + what);
 }
 
-// The functions of a NIC share its port, so that another one adds nothing.
+// The functions of a NIC share its port, so a second one adds nothing.
 void KeepOneFunction(Candidates& left) {
   std::map<std::pair<std::string, uint32_t>, PortCandidate*> first;
   const auto key = [](const PortCandidate& one) { return std::pair(one.place.physical, one.port); };
@@ -85,8 +85,8 @@ void KeepOneFunction(Candidates& left) {
   });
 }
 
-// "0, 8, 16, ...": the local ranks that the port at `place` is for, if `count` ports are dealt in
-// turn.
+// "0, 8, 16, ...": the local ranks to which the port at `place` is dealt, if `count` ports are
+// dealt in turn.
 std::string Turns(size_t place, size_t count) {
   std::string text;
   for (size_t turn = 0; turn < 3; ++turn) Add(text, std::to_string(place + turn * count));
@@ -98,7 +98,7 @@ size_t PortsOfEach(size_t ports, const DealRules& rules) {
   return std::min(ports / rules.local_ranks, RemoteSlice::kMaxPorts);
 }
 
-// Deals the ports in turn, up to the number that all ranks can get.
+// Deals the ports in turn, up to the number that every rank can get.
 void DealSeveral(const Candidates& left, size_t each, const DealRules& rules) {
   for (size_t i = 0; i < left.size(); ++i) {
     const size_t rank = i % rules.local_ranks;

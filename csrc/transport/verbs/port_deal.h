@@ -6,13 +6,13 @@
 // host talks to local rank i of another over ports at the same place, as a network of rails
 // requires.
 //
-// Each rule keeps the best ports and leaves the others out. It prefers, in this order: ports whose
-// address is routed; NICs to programs that play one; the fastest, because a slow one would hold up
-// the whole group; those near the process; of the functions of one NIC the physical one. The ports
-// that are left are sorted by the entries of the option `hca`, then by the address of this host,
-// then by name, and dealt to the local ranks in turn. Devices that the user has named are
-// kept even if they are slow or are programs, and if there are at least twice as many named ports
-// as local ranks, each rank takes several.
+// Each rule keeps the best ports and leaves the others out. The order of preference is: ports whose
+// address is routed; NICs over programs that emulate one; the fastest, because a slow one would
+// hold up the whole group; those near the process; among the functions of one NIC, the physical
+// one. The remaining ports are sorted by the entries of the option `hca`, then by the address of
+// this host, then by name, and dealt to the local ranks in turn. Devices that the user has named
+// are kept even if they are slow or are programs, and if there are at least twice as many named
+// ports as local ranks, each rank takes several.
 #pragma once
 
 #include <cstddef>
@@ -27,16 +27,17 @@
 namespace rocecoll {
 
 struct PortCandidate {
-  // -- what the rules look at
+  // -- inputs of the rules
   std::string device;
   uint32_t port = 1;
   uint32_t speed_gbit_s = 0;
   NicPlace place;
-  size_t entry = 0;     // of the option `hca`, smaller is better
+  size_t entry = 0;     // index in the option `hca`, smaller is better
   bool routed = false;  // its GID is not link-local
-  // Has the host's address; is on the interface of that address; has its family. Larger is better.
+  // Whether it has the host's address, is on the interface of that address, and has its family.
+  // Larger is better.
   std::tuple<bool, bool, bool> host_merit;
-  // -- what the rules decide
+  // -- results of the rules
   std::optional<size_t> chosen = std::nullopt;  // the process's first port, its second...
   std::string words = "";  // why it is chosen, for which rank it is, or why it is left out
 };
@@ -44,10 +45,10 @@ struct PortCandidate {
 struct DealRules {
   uint32_t local_rank = 0;
   uint32_t local_ranks = 0;  // 0: not known
-  bool named = false;        // the option `hca` names devices, it does not only exclude some
+  bool named = false;        // the option `hca` names devices and does not only exclude some
 };
 
-// Marks the chosen ones: at least one, if there are any candidates.
+// Marks the chosen candidates: at least one, if there are any.
 void DealPorts(std::vector<PortCandidate*> candidates, const ProcessPlace& process,
                const DealRules& rules);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a port can carry packets, from the events that its device reports.
+// Whether a port can carry packets, as told by the events that its device reports.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,10 +14,10 @@ namespace rocecoll {
 
 class PortHealth {
  public:
-  // `port` is what messages call it.
+  // `port` is the name of the port in messages.
   explicit PortHealth(std::string port) : port_(std::move(port)) {}
 
-  // Events of this port, of the device, and of the queues that this process has made.
+  // Handles events of this port, of the device, and of the queues that this process has made.
   void on_event(ibv_event_type event) {
     const std::string text = port_ + ": " + ToText(event);
     switch (event) {
@@ -39,21 +39,22 @@ class PortHealth {
       case IBV_EVENT_QP_FATAL:
       case IBV_EVENT_QP_REQ_ERR:
       case IBV_EVENT_QP_ACCESS_ERR:
-        // Its requests are flushed. Of a queue pair that had none this is the only word.
+        // The requests of the queue pair are flushed. If it had none, this event is the only sign.
         Log(Severity::kInfo, text);
         break;
       default:
         break;  // concerns InfiniBand's subnet manager, or features that are not used
     }
   }
-  // Whether the GID that queue pairs use still is in the port's table, at its place.
+  // Whether the GID that queue pairs use is still in the port's table, at its place.
   void set_gid_present(bool present) { gid_present_ = present; }
-  // The device has refused to work; stays.
+  // The device has refused to work. This state is permanent.
   void set_broken(const std::string& why) {
     if (broken_.empty()) broken_ = why;
   }
 
-  // kNetwork while the port is down or its GID missing, and for good once something is broken.
+  // Returns kNetwork while the port is down or its GID is missing, and permanently once something
+  // is broken.
   Status status() const {
     std::string why = broken_;
     if (why.empty() && !up_) why = ToText(IBV_EVENT_PORT_ERR);

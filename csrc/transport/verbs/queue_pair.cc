@@ -17,10 +17,10 @@
 namespace rocecoll {
 namespace {
 
-constexpr size_t kListRequests = 32;  // handed to the device at once
+constexpr size_t kListRequests = 32;  // handed to the device in one call
 constexpr uint32_t kPacketNumberMask = 0xffffff;
-// A peer without a receive request is asked again this often, 2.56 ms later each time (code 16 of
-// the InfiniBand specification, table 45). 7 is "for ever".
+// How often a peer without a receive request is asked again, 2.56 ms later each time (code 16 of
+// the InfiniBand specification, table 45). The value 7 means "for ever".
 constexpr uint8_t kReceiverNotReadyRetries = 6;
 constexpr uint8_t kReceiverNotReadyDelay = 16;
 
@@ -87,7 +87,7 @@ VerbsQueuePair::VerbsQueuePair(VerbsPort& port, const Queues& queues, Completion
   own_.kind = QueuePairAddress::Kind::kConnected;
   own_.mtu_bytes = port.choice().mtu_bytes;
   own_.number = queue_pair_->qp_num;
-  // Random, so that packets of an earlier connection of the same number are not taken for ours.
+  // Random, so that packets of an earlier connection with the same number are not accepted.
   own_.packet_number_or_key = static_cast<uint32_t>(EntropyId()) & kPacketNumberMask;
   own_.gid = port.choice().gid.gid;
   if (port.options().extensions) own_.extensions = QueryExtensions(*queue_pair_);
@@ -101,16 +101,17 @@ VerbsQueuePair::~VerbsQueuePair() {
     Destroy(std::move(queue_pair_), completions_, reserve_);
     return;
   }
-  // No peer knows that it will be connected, so nothing comes until it is destroyed.
+  // No peer knows that this queue pair will be connected, so nothing arrives until it is destroyed.
   connecting_->owner = nullptr;
   connecting_->orphan = std::move(queue_pair_);
 }
 
 void VerbsQueuePair::Destroy(QueuePairHandle queue_pair, CompletionQueue& completions,
                              CompletionReserve& reserve) {
-  // Some devices (mlx5) take a queue pair's completions out of the queue with it, and with those of
-  // receives the only word that entries of the shared receive queue are free again. Others go on
-  // flushing receives until it is gone; another queue pair may have its number then.
+  // Some devices (mlx5) remove a queue pair's completions from the queue when it is destroyed. The
+  // completions of receives are the only sign that entries of the shared receive queue are free
+  // again. Other devices go on flushing receives until the queue pair is gone; another queue pair
+  // may have its number then.
   const uint32_t gone = queue_pair->qp_num;
   completions.set_aside(gone);
   queue_pair.reset();
@@ -157,8 +158,8 @@ Status VerbsQueuePair::connect(const Address& peer) {
   return {};
 }
 
-// The peer does the same with the same extensions, so a device that refuses them after all is not
-// connected: the two would not do alike.
+// The peer does the same with the same extensions. A device that refuses them after all is not
+// connected, because the two ends would behave differently.
 void VerbsQueuePair::Connecting::make_calls() {
   doing = "agree with the peer's device on extensions (ROCECOLL_IB_ECE=0 does without)";
   if (extensions.any()) failed = SetExtensions(*queue_pair, extensions);
@@ -204,7 +205,7 @@ ibv_qp_attr VerbsQueuePair::ready_to_receive(const QueuePairAddress& peer) const
   attributes.path_mtu = ToVerbsMtu(std::min(own_.mtu_bytes, peer.mtu_bytes));
   attributes.dest_qp_num = peer.number;
   attributes.rq_psn = peer.packet_number_or_key;
-  attributes.max_dest_rd_atomic = 0;  // nobody reads remotely
+  attributes.max_dest_rd_atomic = 0;  // peers never read remotely
   attributes.min_rnr_timer = kReceiverNotReadyDelay;
   return attributes;
 }
@@ -245,8 +246,9 @@ size_t VerbsQueuePair::post_list(std::span<const SendRequest> list) {
   ibv_send_wr* refused = nullptr;
   const int failed = ibv_post_send(queue_pair_.get(), requests.data(), &refused);
   if (failed == 0) return list.size();
-  // ENOMEM says that the queue is full. All else is this queue pair's end, not the device's: some
-  // refuse requests once a queue pair has failed, of which its completions may not be read yet.
+  // ENOMEM means that the queue is full. Any other error ends this queue pair, not the device: some
+  // devices refuse requests once a queue pair has failed, and its completions may not have been
+  // read yet.
   if (ErrorNumber(failed) != ENOMEM && !failed_) {
     Log(Severity::kInfo, port_.error("post a send request", failed).message());
   }
@@ -269,7 +271,7 @@ size_t VerbsQueuePair::post_receives(std::span<const ReceiveRequest> batch) {
 
 void VerbsQueuePair::fail() {
   failed_ = true;
-  if (stop_connecting()) enter_error();  // else once the calls of connect() are over
+  if (stop_connecting()) enter_error();  // otherwise when the calls of connect() are over
 }
 
 void VerbsQueuePair::enter_error() {

@@ -17,8 +17,8 @@
 
 namespace rocecoll {
 
-// Room in a completion queue, counted in queue pairs. What a destroyed one has completed may still
-// be in the queue until that was seen empty.
+// Room in a completion queue, counted in queue pairs. Completions of a destroyed queue pair may
+// remain in the queue until the queue has been seen empty.
 struct CompletionReserve {
   uint32_t living = 0;
   uint32_t destroyed = 0;
@@ -28,14 +28,14 @@ class VerbsQueuePair final : public RdmaQueuePair {
  public:
   struct Queues {
     SlowCalls* slow_calls = nullptr;
-    std::vector<WorkCompletion>* connects = nullptr;  // where the ends of connect() go
+    std::vector<WorkCompletion>* connects = nullptr;  // receives the outcomes of connect()
     CompletionQueue* completions = nullptr;
-    ibv_srq* receives = nullptr;  // null: one of its own, for `max_receives`
+    ibv_srq* receives = nullptr;  // null: the queue pair has a queue of its own, for `max_receives`
     uint32_t max_sends = 0;
     uint32_t max_receives = 0;
     uint32_t max_inline_bytes = 0;
   };
-  // All that is referred to outlives it. Counts itself in `reserve`.
+  // Everything passed by reference outlives the queue pair, which counts itself in `reserve`.
   static Result<std::unique_ptr<VerbsQueuePair>> Create(VerbsPort& port, const Queues& queues,
                                                         CompletionReserve& reserve);
   ~VerbsQueuePair() override;
@@ -49,24 +49,24 @@ class VerbsQueuePair final : public RdmaQueuePair {
   size_t post_receives(std::span<const ReceiveRequest> batch) override;
   void fail() override;
 
-  // What the device granted, at least what was asked for.
+  // What the device granted, which is at least what was asked for.
   uint32_t max_inline_bytes() const { return max_inline_bytes_; }
   uint32_t max_sends() const { return max_sends_; }
 
  private:
-  // What the other thread needs to connect a queue pair, and that queue pair, if it is destroyed
-  // meanwhile.
+  // What the other thread needs to connect a queue pair; also owns the queue pair if it is
+  // destroyed meanwhile.
   struct Connecting {
     void make_calls();
 
     ibv_qp* queue_pair = nullptr;
-    ConnectionExtensions extensions;  // in common with the peer
+    ConnectionExtensions extensions;  // those that the peer has too
     ibv_qp_attr to_receive{};
     ibv_qp_attr to_send{};
     std::atomic<bool> abandoned = false;
     int failed = 0;                   // the error of the first call that failed
-    std::string way;                  // for people: from where to where
-    std::string doing;                // for people: what the last call was for
+    std::string way;                  // for messages: from where to where
+    std::string doing;                // for messages: what the last call was for
     VerbsQueuePair* owner = nullptr;  // null once it is destroyed
     QueuePairHandle orphan;
   };
@@ -78,7 +78,7 @@ class VerbsQueuePair final : public RdmaQueuePair {
   Status initialize();
   ibv_qp_attr ready_to_receive(const QueuePairAddress& peer) const;
   ibv_qp_attr ready_to_send() const;
-  // True if the calls of connect() were not begun, and so are not made, or are over.
+  // Returns true if the calls of connect() are over, or had not begun and now will not be made.
   bool stop_connecting();
   void on_connect_over();
   void enter_error();
@@ -93,7 +93,7 @@ class VerbsQueuePair final : public RdmaQueuePair {
   const uint32_t max_inline_bytes_;
   const uint32_t max_sends_;
   QueuePairAddress own_;
-  std::shared_ptr<Connecting> connecting_;  // while it is
+  std::shared_ptr<Connecting> connecting_;  // set while connecting
   uint64_t slow_call_ = 0;                  // likewise
   std::string why_not_connected_;
   bool connected_ = false;

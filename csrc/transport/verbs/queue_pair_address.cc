@@ -60,7 +60,7 @@ Result<QueuePairAddress> ToQueuePairAddress(const Address& address, QueuePairAdd
 
 ibv_mtu ToVerbsMtu(size_t bytes) {
   ROCECOLL_CHECK(IsMtu(bytes));
-  return static_cast<ibv_mtu>(std::countr_zero(bytes) - 7);  // 256 is 1
+  return static_cast<ibv_mtu>(std::countr_zero(bytes) - 7);  // 256 bytes map to 1
 }
 
 }  // namespace rocecoll

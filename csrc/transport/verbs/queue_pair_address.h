@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses of queue pairs: opaque bytes above, what the verbs ask for below.
+// Addresses of queue pairs: opaque bytes to the layers above, the attributes that the verbs need
+// below.
 //
 //   offset  size  field
 //        0     1  'C' for a connected queue pair, 'D' for one of datagrams
@@ -33,14 +34,14 @@ struct QueuePairAddress {
   uint32_t number = 0;
   uint32_t packet_number_or_key = 0;
   Gid gid;
-  ConnectionExtensions extensions = {};  // of a connected one
+  ConnectionExtensions extensions = {};  // for a connected queue pair
 };
 
 Address ToAddress(const QueuePairAddress& address);
-// kInvalidArgument for what is no such address of that kind.
+// Returns kInvalidArgument for anything that is not an address of that kind.
 Result<QueuePairAddress> ToQueuePairAddress(const Address& address, QueuePairAddress::Kind kind);
 
-// For a size that such an address may have.
+// `bytes` must be a size that such an address may have.
 ibv_mtu ToVerbsMtu(size_t bytes);
 
 }  // namespace rocecoll

@@ -14,11 +14,12 @@
 
 namespace rocecoll {
 
-// The device says which completions are receives, but not of failed ones.
+// Marks receives in request ids, because the device does not say of a failed completion whether it
+// is one.
 inline constexpr uint64_t kReceiveBit = kRequestIdLimit;
 
-// Hands the batch to `post`, which is ibv_post_recv() or ibv_post_srq_recv() on a queue, in lists.
-// Returns the accepted prefix; `failed` is what the last call returned.
+// Hands the batch in lists to `post`, which calls ibv_post_recv() or ibv_post_srq_recv() on a
+// queue. Returns the length of the accepted prefix; `failed` is what the last call returned.
 template <typename Post>
 size_t PostReceiveLists(std::span<const ReceiveRequest> batch, Post&& post, int& failed) {
   constexpr size_t kListRequests = 32;

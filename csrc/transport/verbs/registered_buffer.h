@@ -14,10 +14,11 @@
 
 namespace rocecoll {
 
-// Registered memory of its own pages: registering may change what a child process sees of them.
+// Registered memory on pages of its own, because registering may change what a child process sees
+// of them.
 class RegisteredBuffer {
  public:
-  // The port outlives it.
+  // The port outlives the buffer.
   static Result<RegisteredBuffer> Make(VerbsPort& port, size_t bytes) {
     void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return port.error("allocate packet buffers", errno);
@@ -44,7 +45,7 @@ class RegisteredBuffer {
   RegisteredBuffer(VerbsPort& port, std::span<std::byte> bytes) : port_(&port), bytes_(bytes) {}
 
   VerbsPort* port_;
-  std::span<std::byte> bytes_;  // empty: moved from
+  std::span<std::byte> bytes_;  // empty after a move
   ibv_mr* region_ = nullptr;
 };
 

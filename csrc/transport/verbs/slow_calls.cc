@@ -45,7 +45,7 @@ uint64_t SlowCalls::submit(std::function<void()> call, std::function<void()> end
 }
 
 bool SlowCalls::withdraw(uint64_t id) {
-  Entry withdrawn;  // let go without the lock
+  Entry withdrawn;  // released without the lock
   const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find(waiting_, id, &Entry::id);
   if (found == waiting_.end()) return false;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the verbs in which the kernel looks for the hardware address of a peer (ARP, neighbour
-// discovery), a second or more if nobody answers. They are made one after the other on a thread of
-// their own: who drives the engine must not wait for them, or heartbeats stop and peers take this
-// process for dead. Used by one thread at a time, but for what it runs itself.
+// discovery), which takes a second or more if nobody answers. They are made one after the other on
+// a separate thread: the thread that drives the engine must not wait for them, or heartbeats stop
+// and peers take this process for dead. Only one thread may use this class, apart from the calls
+// that it runs itself.
 #pragma once
 
 #include <atomic>
@@ -22,22 +23,22 @@ namespace rocecoll {
 
 class SlowCalls {
  public:
-  // kNetwork if the system has no thread, or descriptor, to give.
+  // Returns kNetwork if the system cannot provide a thread or a descriptor.
   static Result<std::unique_ptr<SlowCalls>> Start();
-  // Waits for the call that is being made. The others are not made; of none is the end told.
+  // Waits for the call in progress. The others are not made, and no `end` is called.
   ~SlowCalls();
   SlowCalls(const SlowCalls&) = delete;
   SlowCalls& operator=(const SlowCalls&) = delete;
 
-  // `call` is made on the other thread, then `end` on the one that calls finish(). Neither throws.
-  // Both are let go on the caller's thread. Callers bound how many there are: each is of a queue
-  // pair or a peer, which has one at a time.
+  // `call` runs on the other thread, then `end` on the thread that calls finish(). Neither throws.
+  // Both are destroyed on the caller's thread. Callers bound how many there are: each belongs to a
+  // queue pair or a peer, which has one at a time.
   uint64_t submit(std::function<void()> call, std::function<void()> end);
-  // False: it is being made, or has been.
+  // Returns false if the call is being made or has been made.
   bool withdraw(uint64_t id);
-  // The ends of calls that are over. Costs a load where there are none.
+  // Runs the `end` of each call that is over. If there are none, this costs one load.
   void finish();
-  // Readable while there are some.
+  // Readable while finished calls wait for finish().
   int wake_descriptor() const { return wake_; }
 
  private:

@@ -14,7 +14,7 @@
 namespace rocecoll {
 namespace {
 
-// More than the ranks of any job that is known.
+// More than the ranks of any known job.
 constexpr size_t kMaxPeers = 65'536;
 
 Status Refuse(const Address& address, const std::string& why) {
@@ -76,7 +76,7 @@ void UdPeers::remove(PeerHandle peer) {
 void UdPeers::follow_gid() {
   if (gid_moves_ == port_.gid_moves()) return;
   gid_moves_ = port_.gid_moves();
-  // Old ones lose what is sent with them, as a failed path does.
+  // Old ways lose what is sent over them, as a failed path does.
   for (auto& [gid, way] : ways_) seek(gid, way);
 }
 

@@ -19,19 +19,19 @@
 
 namespace rocecoll {
 
-// Whom a datagram port can send to, and how each is found from what packets carry. Address handles
-// know hardware addresses; they are kept for the port's life, or until they are renewed. Peers with
-// one GID share one.
+// The peers to which a datagram port can send, and how each is identified from what packets carry.
+// Address handles know hardware addresses; they are kept for the port's life, or until they are
+// renewed. Peers with the same GID share one.
 class UdPeers {
  public:
   struct Way {
     AddressHandle handle;  // null: not found yet
     bool sought = false;
-    uint32_t gid_moves = 0;  // of the port, when it was sought last
-    bool told = false;       // people, that it was not found
+    uint32_t gid_moves = 0;  // moves of the port's GID when this way was last sought
+    bool told = false;       // the log has said that the way was not found
   };
   struct Peer {
-    Address address;  // as it was added
+    Address address;  // as passed to add()
     const Way* way = nullptr;
     Gid gid;
     uint32_t number = 0;
@@ -40,24 +40,24 @@ class UdPeers {
   };
 
   // `own`: the port's own address. Peers may have any MTU from `min_mtu_bytes`.
-  // The owner calls finish() of `slow_calls`, and ends them before this object.
+  // The owner calls finish() of `slow_calls`, and destroys `slow_calls` before this object.
   UdPeers(VerbsPort& port, SlowCalls& slow_calls, const QueuePairAddress& own, size_t min_mtu_bytes)
       : port_(port), slow_calls_(slow_calls), own_(own), min_mtu_bytes_(min_mtu_bytes) {}
 
-  // As in DatagramPort. Strangers cannot make the system look for ways: only packets with this
-  // port's queue key arrive.
+  // As in DatagramPort. Strangers cannot make the system look for ways, because only packets with
+  // this port's queue key arrive.
   Result<PeerHandle> add(const Address& address);
   void renew_way(PeerHandle peer);
   bool seeks_way(PeerHandle peer) const { return (*this)[peer].way->sought; }
   // As DatagramPort::remove_peer.
   void remove(PeerHandle peer);
-  // Requests before number `done` are over, `posted` is the next one's: devices may look at a
-  // handle until a request is over, also at one that has been replaced since.
+  // Requests before number `done` are over, and `posted` is the number of the next one. Devices may
+  // look at a handle until a request is over, even if the handle has been replaced since.
   void drop_replaced(uint64_t done, uint64_t posted);
-  // New ways to all peers if the port's GID has moved.
+  // Looks for new ways to all peers if the port's GID has moved.
   void follow_gid();
   const Peer& operator[](PeerHandle peer) const;
-  // Null if it was not added.
+  // Returns null if the peer was not added.
   const Peer* find(const Gid& gid, uint32_t number, uint32_t key) const;
 
  private:
@@ -73,7 +73,7 @@ class UdPeers {
   };
   struct Replaced {
     AddressHandle handle;
-    uint64_t until = UINT64_MAX;  // the first request that cannot have it; not known yet: the most
+    uint64_t until = UINT64_MAX;  // the first request that cannot use it; the maximum while unknown
   };
   static constexpr size_t kMaxReplaced = 256;
 
@@ -87,9 +87,9 @@ class UdPeers {
   const size_t min_mtu_bytes_;
   std::unordered_map<Gid, Way, Hash> ways_;
   std::deque<Replaced> replaced_;
-  uint32_t gid_moves_ = 0;      // that the ways know of
-  std::deque<Peer> peers_;      // a deque: addresses are lent
-  std::vector<uint32_t> free_;  // places in peers_ of removed ones
+  uint32_t gid_moves_ = 0;      // those that the ways take into account
+  std::deque<Peer> peers_;      // a deque, because addresses of elements are lent
+  std::vector<uint32_t> free_;  // places in peers_ of removed peers
   std::unordered_map<Id, uint32_t, Hash> index_of_;
 };
 

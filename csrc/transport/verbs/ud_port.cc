@@ -10,14 +10,15 @@
 namespace rocecoll {
 namespace {
 
-// What every RoCE port on an Ethernet of the usual MTU has, and the least that peers may have.
+// Every RoCE port on an Ethernet of the usual MTU has this path MTU. It is also the least that
+// peers may have.
 constexpr size_t kMinMtuBytes = 1024;
-// With 4096-byte packets 4.1 MiB and 1 MiB of registered memory: within the 8 MiB that systems
-// usually let a process lock.
+// With 4096-byte packets the slots take 4.1 MiB for receiving and 1 MiB for sending of registered
+// memory, which is within the 8 MiB that systems usually let a process lock.
 constexpr uint32_t kReceiveSlots = 1024;
 constexpr uint32_t kSendSlots = 256;
 constexpr uint32_t kInlineBytes = 128;  // acknowledgements and small control packets
-// Keys with the highest bit stand for the queue pair's own key.
+// Keys with the highest bit set select the queue pair's own key.
 constexpr uint32_t kKeyMask = 0x7fffffff;
 
 }  // namespace
@@ -110,7 +111,7 @@ void UdPort::start_anew_if_failed() {
   if (!sender_->failed() && !receiver_->failed()) return;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RESET;
-  // Once this is done the device no longer touches any request, and completes none.
+  // After this call the device no longer touches any request, and completes none.
   if (const int failed = ibv_modify_qp(queue_pair_.get(), &attributes, IBV_QP_STATE); failed != 0) {
     port_->health().set_broken(port_->error("reset a datagram queue pair", failed).message());
     return;
@@ -127,7 +128,7 @@ PortLimits UdPort::limits() const {
   limits.min_datagram_bytes = kMinMtuBytes;
   limits.guaranteed_datagram_bytes = kMinMtuBytes;
   limits.max_burst = UdSender::kMaxBurst;
-  // Short packets take a whole slot, and leased ones are not with the device.
+  // Short packets take a whole slot, and the device does not have the leased slots.
   limits.receive_buffer_bytes = receiver_->slots() * own_.mtu_bytes / 2;
   return limits;
 }

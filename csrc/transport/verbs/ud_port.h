@@ -32,12 +32,12 @@ class UdPort final : public DatagramPort {
   size_t peer_limit(PeerHandle peer) const override { return (*peers_)[peer].max_datagram_bytes; }
   bool checks_payload(PeerHandle /*peer*/) const override { return true; }
   size_t send(std::span<const TxDatagram> batch) override;
-  // The hardware keeps what it needs to reach an address, so whoever is sent to becomes a peer.
+  // The hardware keeps what it needs to reach an address, so every destination becomes a peer.
   bool send_to(const Address& address, std::span<const std::byte> datagram) override;
   size_t receive(std::span<RxDatagram> batch) override;
   void release(std::span<const RxDatagram> batch) override;
   bool poll_unreachable(UnreachableHint& /*hint*/) override { return false; }
-  void flush() override {}  // send() lends nothing beyond its return
+  void flush() override {}  // send() lends nothing after it returns
   WaitHandle wait_handle() override { return port_->wait_handle(); }
   bool arm() override;
   Status health() override;
@@ -46,10 +46,10 @@ class UdPort final : public DatagramPort {
   explicit UdPort(std::unique_ptr<VerbsPort> port) : port_(std::move(port)) {}
   Status prepare();
   Status make_queue_pair();
-  // From reset to ready: it can receive and send.
+  // Moves the queue pair from reset to ready, so that it can receive and send.
   Status start();
-  // Anything that goes wrong with one datagram, such as a route that is gone, fails the queue pair
-  // for all. It keeps its number when it is started anew; what was on its way is lost.
+  // Any problem with one datagram, such as a missing route, fails the queue pair for all.
+  // Restarting keeps its number; datagrams in flight are lost.
   void start_anew_if_failed();
   void take_events();
 
@@ -58,8 +58,8 @@ class UdPort final : public DatagramPort {
   std::unique_ptr<UdPeers> peers_;
   std::unique_ptr<UdSender> sender_;
   std::unique_ptr<UdReceiver> receiver_;
-  QueuePairHandle queue_pair_;             // before its queues
-  std::unique_ptr<SlowCalls> slow_calls_;  // ends before what its calls use
+  QueuePairHandle queue_pair_;             // destroyed before its queues
+  std::unique_ptr<SlowCalls> slow_calls_;  // destroyed before what its calls use
   uint32_t max_inline_bytes_ = 0;
 };
 

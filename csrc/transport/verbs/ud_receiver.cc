@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kPollBatch = 64;
 constexpr size_t kListRequests = 64;
-// Payloads begin at a cache line.
+// Makes payloads begin at a cache line.
 constexpr size_t kHeadroomBytes = 64;
 static_assert(kHeadroomBytes >= kRoutingHeaderBytes);
 
@@ -84,7 +84,7 @@ size_t UdReceiver::receive(ibv_qp& queue_pair, const UdPeers& peers, std::span<R
   return filled;
 }
 
-// False for failed requests and for packets that no port like this one has sent.
+// Returns false for failed requests and for packets that no port like this one has sent.
 bool UdReceiver::accept(const ibv_wc& completion, const UdPeers& peers, RxDatagram& datagram) {
   ROCECOLL_CHECK(completion.wr_id < slots_.size());
   if (completion.status != IBV_WC_SUCCESS || completion.byte_len <= kRoutingHeaderBytes ||

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From receive requests to datagrams. The device puts 40 bytes before each payload (GRH): the IPv6
-// header of the packet, or in their last 20 bytes the IPv4 header (InfiniBand annex A17.4.5.1).
+// Turns receive requests into datagrams. The device puts 40 bytes before each payload (GRH): the
+// IPv6 header of the packet, or the IPv4 header in the last 20 of these bytes (InfiniBand annex
+// A17.4.5.1).
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@
 namespace rocecoll {
 
 inline constexpr size_t kRoutingHeaderBytes = 40;
-// The sender's GID, by the IP header found there; empty if the packet is of the other family.
+// The sender's GID according to the IP header found there; empty if the packet is of the other
+// family.
 std::optional<Gid> SenderOf(std::span<const std::byte, kRoutingHeaderBytes> header, bool ipv4);
 
 class UdReceiver {
@@ -35,9 +37,10 @@ class UdReceiver {
   // As in DatagramPort.
   size_t receive(ibv_qp& queue_pair, const UdPeers& peers, std::span<RxDatagram> batch);
   void release(ibv_qp& queue_pair, std::span<const RxDatagram> batch);
-  // A request was flushed, the queue pair has failed: reset that, then restart().
+  // A request was flushed because the queue pair has failed: reset the queue pair, then call
+  // restart().
   bool failed() const { return failed_; }
-  // Gives the queue pair, which is new or was reset, every slot that nobody holds a lease on.
+  // Gives every slot that is not leased to the queue pair, which is new or was reset.
   void restart(ibv_qp& queue_pair);
 
  private:
@@ -56,7 +59,7 @@ class UdReceiver {
   std::unique_ptr<CompletionQueue> completions_;
   const size_t slot_bytes_;
   std::vector<Slot> slots_;
-  std::vector<uint32_t> idle_;  // to be posted again; kept for its memory
+  std::vector<uint32_t> idle_;  // to be posted again; a member so that its memory is reused
   bool failed_ = false;
 };
 

@@ -38,7 +38,7 @@ size_t UdSender::send(ibv_qp& queue_pair, uint32_t max_inline_bytes, uint32_t ow
                       const UdPeers& peers, std::span<const TxDatagram> batch) {
   std::array<ibv_send_wr, kMaxBurst> requests;
   std::array<ibv_sge, kMaxBurst> slices;
-  std::array<size_t, kMaxBurst> position;  // of the datagram in the batch
+  std::array<size_t, kMaxBurst> position;  // the datagram's position in the batch
   take_completions();
   const size_t room = std::min<size_t>(slots_ - (next_ - first_), kMaxBurst);
   size_t listed = 0;
@@ -47,7 +47,8 @@ size_t UdSender::send(ibv_qp& queue_pair, uint32_t max_inline_bytes, uint32_t ow
     const TxDatagram& datagram = batch[taken];
     const UdPeers::Peer& peer = peers[datagram.to];
     const size_t bytes = datagram.header.size() + datagram.payload.size();
-    // The peer could not receive it, and the device would not say so; or nobody knows where it is.
+    // The peer could not receive the datagram, and the device would not report it; or the way to
+    // the peer is unknown.
     if (bytes > peer.max_datagram_bytes || peer.way->handle == nullptr) continue;
     const uint64_t index = next_ + listed;
     const auto packet = fill(index, datagram);
@@ -87,7 +88,7 @@ size_t UdSender::post(ibv_qp& queue_pair, std::span<ibv_send_wr> list) {
   ibv_send_wr* refused = nullptr;
   const int failed = ibv_post_send(&queue_pair, list.data(), &refused);
   if (failed == 0) return list.size();
-  if (ErrorNumber(failed) != ENOMEM) {  // which says that the queue is full
+  if (ErrorNumber(failed) != ENOMEM) {  // ENOMEM means that the queue is full
     port_.health().set_broken(port_.error("send a datagram", failed).message());
   }
   return refused == nullptr ? 0 : static_cast<size_t>(refused - list.data());

@@ -17,18 +17,19 @@
 namespace rocecoll {
 namespace {
 
-constexpr uint32_t kMaxSends = 128;  // of a queue pair
+constexpr uint32_t kMaxSends = 128;  // for each queue pair
 constexpr uint32_t kFewestSends = 32;
-// As devices have about twice as many. Half a MiB of ConnectX's, whatever of it is in use.
+// Devices have about twice as many. On ConnectX they take half a MiB, however many are in use.
 constexpr uint32_t kSharedReceives = 16384;
-// More than one for each page that may be locked would find no buffer.
+// Each receive needs a buffer, so the number is bounded by the pages that may be locked.
 constexpr uint64_t kPageBytes = 4096;
-// Their part of a completion queue, so that neither they nor sends end first: a link has 21
-// receives and 128 sends.
+// The share of receives in a completion queue, chosen so that neither receives nor sends run out
+// first: a link has 21 receives and 128 sends.
 constexpr int kReceiveShare = 8;
 constexpr uint32_t kFirstQueuePairs = 16;
-constexpr uint32_t kFixedQueuePairs = 512;  // where the completion queue cannot grow: 5.2 MB
-// Control frames fit, and the device's copy stays within a few cache lines.
+constexpr uint32_t kFixedQueuePairs = 512;  // if the completion queue cannot grow: 5.2 MB
+// Large enough for control frames, and small enough for the device's copy to stay within a few
+// cache lines.
 constexpr uint32_t kMaxInlineBytes = 256;
 constexpr size_t kPollBatch = 32;
 
@@ -96,7 +97,8 @@ Status VerbsDevice::prepare() {
   return status.ok() ? grant_sends() : status;
 }
 
-// Shared receive queues are optional: some devices have none, of which a few say so only now.
+// Shared receive queues are optional: some devices have none, and a few of these report it only
+// here.
 void VerbsDevice::make_receive_queue() {
   const ibv_device_attr& device = port_->attributes();
   if (device.max_srq > 0) {
@@ -145,8 +147,8 @@ Status VerbsDevice::make_completion_queue() {
   return {};
 }
 
-// How much a request may carry inline is known only from a queue pair that was made, and so is
-// whether one like ours has as many requests as the device says.
+// A queue pair must be made to find out how much a request may carry inline, and whether a queue
+// pair like ours gets as many requests as the device claims.
 Status VerbsDevice::grant_sends() {
   asked_inline_bytes_ = kMaxInlineBytes;
   while (true) {
@@ -193,7 +195,7 @@ Result<std::unique_ptr<RdmaQueuePair>> VerbsDevice::create_queue_pair() {
   return std::unique_ptr<RdmaQueuePair>(made.take());
 }
 
-// Every request may fail, and then completes: the completion queue has room for all of them.
+// Every request may fail and then complete, so the completion queue has room for all of them.
 Status VerbsDevice::reserve_completions() {
   const uint64_t queue_pairs = uint64_t{reserve_.living} + reserve_.destroyed + 1;
   const uint64_t needed = completions_of(queue_pairs);
@@ -218,7 +220,7 @@ size_t VerbsDevice::post_receives(std::span<const ReceiveRequest> batch) {
         return ibv_post_srq_recv(receives_.get(), list, refused);
       },
       failed);
-  if (failed != 0 && ErrorNumber(failed) != ENOMEM) {  // which says that the queue is full
+  if (failed != 0 && ErrorNumber(failed) != ENOMEM) {  // ENOMEM means that the queue is full
     port_->health().set_broken(port_->error("post a receive request", failed).message());
   }
   return posted;

@@ -18,7 +18,7 @@ namespace rocecoll {
 
 class VerbsDevice final : public RdmaDevice {
  public:
-  // Of all ports that the options choose: at least one.
+  // Opens all ports that the options choose: at least one.
   static Result<RdmaDevices> OpenAll(const RdmaOptions& options);
 
   RdmaLimits limits() const override { return limits_; }
@@ -38,9 +38,9 @@ class VerbsDevice final : public RdmaDevice {
   explicit VerbsDevice(std::unique_ptr<VerbsPort> port);
   Status prepare();
   void make_receive_queue();
-  // Requests of a shared receive queue.
+  // The number of requests in the shared receive queue.
   uint32_t shared_receives() const;
-  // Entries that this many queue pairs need.
+  // The number of entries that this many queue pairs need.
   uint64_t completions_of(uint64_t queue_pairs) const;
   Status make_completion_queue();
   Status grant_sends();
@@ -54,8 +54,8 @@ class VerbsDevice final : public RdmaDevice {
   std::unique_ptr<CompletionQueue> completions_;
   SharedReceiveQueueHandle receives_;  // null: each queue pair has its own
   CompletionReserve reserve_;
-  std::vector<WorkCompletion> connects_;   // to be polled; one for a queue pair at most
-  std::unique_ptr<SlowCalls> slow_calls_;  // ends before what its calls use
+  std::vector<WorkCompletion> connects_;   // to be polled; at most one for each queue pair
+  std::unique_ptr<SlowCalls> slow_calls_;  // destroyed before what its calls use
 };
 
 }  // namespace rocecoll

@@ -14,7 +14,7 @@ Status VerbsError(const std::string& device, const std::string& what, int return
   if (error == ENOMEM) {
     text += "; the device or the system has no more of it, or " + LockedMemoryCure();
   } else if (error == EACCES || error == EPERM || error == ENOENT) {
-    // The last is what libibverbs makes of a file that it may not open, having looked for others.
+    // libibverbs reports ENOENT if it may not open the file, because it then looks for other files.
     text +=
         "; the user needs read and write permission on /dev/infiniband/uverbs*, and a container "
         "these files";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verbs report, in words.
+// Describes in words what the verbs report.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -11,15 +11,15 @@
 
 namespace rocecoll {
 
-// Of what a call has returned that returns an error number; with some providers it is negative.
+// The error number behind the result of a call that returns one; some providers return it negated.
 constexpr int ErrorNumber(int returned) { return returned < 0 ? -returned : returned; }
 
-// kNetwork: "rxe0: cannot make a queue pair: Cannot allocate memory", with the cure if one is
-// known.
+// Makes a kNetwork status: "rxe0: cannot make a queue pair: Cannot allocate memory", with the cure
+// if one is known.
 Status VerbsError(const std::string& device, const std::string& what, int returned);
 
 CompletionStatus ToCompletionStatus(ibv_wc_status status);
-// Static, what happened and what usually causes it.
+// A static text: what happened and what usually causes it.
 const char* ToText(ibv_wc_status status);
 const char* ToText(ibv_event_type event);
 

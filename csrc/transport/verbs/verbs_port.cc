@@ -18,15 +18,15 @@
 namespace rocecoll {
 namespace {
 
-// Lengths of requests are 32-bit; no device that is known takes more than 2 GiB.
+// Lengths of requests are 32-bit, and no known device takes more than 2 GiB.
 constexpr size_t kMaxMessageBytes = size_t{1} << 30;
-constexpr uint8_t kHopLimit = 64;  // what Linux gives its own packets
+constexpr uint8_t kHopLimit = 64;  // Linux's default for its own packets
 
-// A child of fork() shares the registered pages otherwise, and writing to one would take it away
-// from the device. Kernels from 5.12 copy them at fork, where this does nothing.
+// Otherwise a child of fork() shares the registered pages, and writing to one would take it away
+// from the device. Kernels from 5.12 copy them at fork, and this call does nothing there.
 void PrepareForFork() {
   static const int once = ibv_fork_init();
-  static_cast<void>(once);  // too late if another library has registered memory: as good as it gets
+  static_cast<void>(once);  // too late if another library has already registered memory
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ Status VerbsPort::prepare() {
   wait_fd_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!wait_fd_.valid()) return error("make an epoll descriptor", errno);
   Status status = watch(context()->async_fd);
-  // It may have changed before anybody listened for events.
+  // The state may have changed before this process listened for events.
   if (port.state != IBV_PORT_ACTIVE) health_.on_event(IBV_EVENT_PORT_ERR);
   look_for_gid();
   return status;
@@ -127,7 +127,7 @@ Result<ibv_mr*> VerbsPort::register_memory(std::span<std::byte> memory, int acce
   }
   const bool for_peers = (access & IBV_ACCESS_REMOTE_WRITE) != 0;
   if (region == nullptr && ErrorNumber(errno) == EFAULT && !for_peers) {
-    // Read-only memory, such as a mapped file: enough for what is sent from it.
+    // Read-only memory, such as a mapped file, can still be sent from.
     region = attempt(access & ~IBV_ACCESS_LOCAL_WRITE);
   }
   if (region == nullptr) {
@@ -152,15 +152,15 @@ void VerbsPort::take_events() {
     const ibv_event_type type = event.event_type;
     const bool of_a_port = type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE;
     const bool ours = !of_a_port || event.element.port_num == choice_.port;
-    // Before anything else: destroying what an event is about waits for this.
+    // This comes first, because destroying the object of an event waits for the acknowledgement.
     ibv_ack_async_event(&event);
     if (ours) health_.on_event(type);
     look_for_gid();
   }
 }
 
-// An address that is taken from its interface and given back may get another place: the old one is
-// not free while queue pairs refer to it.
+// An address that is removed from its interface and added again may get another place, because the
+// old place is not free while queue pairs refer to it.
 void VerbsPort::look_for_gid() {
   bool present = has_gid_at(choice_.gid.index);
   for (uint32_t index = 0; !present && index < gid_table_entries_; ++index) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chosen port of a device, opened: what connected queue pairs and datagrams have in common.
+// The chosen port of a device, opened: what connected queue pairs and datagrams share.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace rocecoll {
 
 class VerbsPort {
  public:
-  // Of the devices that there are; says why.
+  // Chooses among the system's devices, and logs why.
   static Result<std::vector<PortChoice>> Choose(const RdmaOptions& options);
   static Result<std::unique_ptr<VerbsPort>> Open(const RdmaOptions& options,
                                                  const PortChoice& choice);
@@ -36,28 +36,29 @@ class VerbsPort {
   const PortChoice& choice() const { return choice_; }
   size_t max_message_bytes() const { return max_message_bytes_; }
 
-  // The way to a peer, for queue pairs and address handles; a new one after each move of the GID.
+  // The way to a peer, for queue pairs and address handles. It changes with each move of the GID.
   ibv_ah_attr path_to(const Gid& peer) const;
-  // How often the GID has come back at another place of the port's table.
+  // How often the GID has reappeared at another place in the port's table.
   uint32_t gid_moves() const { return gid_moves_; }
-  // Of the verbs on this device: "rxe0: cannot ...".
+  // An error of the verbs on this device: "rxe0: cannot ...".
   Status error(const std::string& what, int number) const;
 
-  // `access` as of ibv_reg_mr(). Valid until deregister(), or with this object.
+  // `access` has the flags of ibv_reg_mr(). The region is valid until deregister() or the end of
+  // this object.
   Result<ibv_mr*> register_memory(std::span<std::byte> memory, int access);
   void deregister(ibv_mr* region);
 
-  // Readable while the device has an event, or one of those watched is readable.
+  // Readable while the device has an event, or while one of the watched descriptors is readable.
   WaitHandle wait_handle() const { return WaitHandle(wait_fd_); }
   Status watch(int descriptor);
-  // Takes the events that wait; one system call if there are none.
+  // Takes the waiting events; costs one system call if there are none.
   void take_events();
   PortHealth& health() { return health_; }
 
  private:
   VerbsPort(const RdmaOptions& options, PortChoice choice, ContextHandle context);
   Status prepare();
-  // Finds the place of the GID in the port's table, and whether it is there.
+  // Finds the place of the GID in the port's table, and whether the GID is there.
   void look_for_gid();
   bool has_gid_at(uint32_t index) const;
 
