@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual time: what happens when, in one thread. Events due at the same instant run in the order
-// in which they were scheduled, so a run is a function of its inputs alone.
+// Virtual time: decides what happens when, in one thread. Events due at the same instant run in the
+// order in which they were scheduled, so a run is a function of its inputs alone.
 #pragma once
 
 #include <algorithm>
@@ -19,17 +19,18 @@ class EventQueue {
   using Callback = std::function<void()>;
 
   Instant now() const { return now_; }
-  // An instant that has passed counts as now.
+  // An instant in the past counts as now.
   void schedule(Instant at, Callback callback) {
     entries_.push(Entry{std::max(at, now_), next_sequence_++, std::move(callback)});
   }
-  // When the next event is due; kNever when there is none.
+  // When the next event is due; kNever if there is none.
   Instant next_time() const { return entries_.empty() ? kNever : entries_.top().at; }
-  // Moves the clock to the next event and runs it. False when there is none.
+  // Moves the clock to the next event and runs it. Returns false if there is none.
   bool run_next() {
     if (entries_.empty()) return false;
     now_ = entries_.top().at;
-    // The order of the queue depends on the two numbers only, which moving from leaves in place.
+    // The order of the queue depends only on the two numbers, which moving from the entry leaves
+    // intact.
     Callback callback = std::move(const_cast<Entry&>(entries_.top()).callback);
     entries_.pop();
     callback();

@@ -17,15 +17,16 @@ struct SimQueue {
   double bytes_per_second = 125e6;
   size_t buffer_bytes = 64 * 1024;
   size_t mark_above_bytes = kMarksNothing;
-  size_t burst_bytes = 0;            // of a token bucket; 0: a port, which has none
-  double line_bytes_per_second = 0;  // of what a bucket lets pass; 0: infinitely fast
+  size_t burst_bytes = 0;            // capacity of the token bucket; 0: a port, which has none
+  double line_bytes_per_second = 0;  // rate at which a bucket's output leaves; 0: infinitely fast
 };
 
 // The port of a switch, or a shaper, that several senders share: one first-in first-out queue of a
-// fixed size, emptied at a fixed rate, that drops what does not fit. It marks what finds more than
-// so much in the queue (Congestion Experienced, RFC 3168), by the momentary length, as switches do
-// for DCTCP (RFC 8257 section 3.1). As a token bucket (tbf(8)) it lets a burst pass at the line's
-// rate after it was idle: the generic cell rate algorithm (ITU-T I.371, annex A).
+// fixed size, emptied at a fixed rate, that drops what does not fit. It marks a datagram that finds
+// more than `mark_above_bytes` in the queue (Congestion Experienced, RFC 3168), by the momentary
+// length, as switches do for DCTCP (RFC 8257 section 3.1). As a token bucket (tbf(8)) it lets a
+// burst pass at the line's rate after an idle time: the generic cell rate algorithm (ITU-T I.371,
+// annex A).
 class SimBottleneck {
  public:
   explicit SimBottleneck(const SimQueue& queue)
@@ -35,11 +36,11 @@ class SimBottleneck {
   }
 
   struct Passage {
-    Instant left_at;  // its last byte
+    Instant left_at;  // when its last byte leaves
     bool marked;
   };
-  // A datagram of `flow` arrives: how it passes the queue, or nothing if it is dropped. Calls come
-  // in the order of `now`.
+  // A datagram of `flow` arrives. Returns how it passes the queue, or nothing if it is dropped.
+  // Calls come in the order of `now`.
   std::optional<Passage> admit(uint32_t flow, Instant now, size_t bytes) {
     const Instant start = std::max(free_at_, now);
     const double waiting_bytes =
@@ -53,7 +54,8 @@ class SimBottleneck {
     const bool marked = waiting_bytes > static_cast<double>(queue_.mark_above_bytes);
     return Passage{leave(std::max(free_at_ - burst_time_, now), bytes), marked};
   }
-  // From `now` on, also of what waits already. A port's: a bucket keeps its rate.
+  // Takes effect at `now`, also for what is already waiting. Only for a port: a bucket keeps its
+  // rate.
   void set_rate(Instant now, double bytes_per_second) {
     ROCECOLL_CHECK(bytes_per_second > 0 && queue_.burst_bytes == 0);
     const double queued_bytes = Seconds(std::max(free_at_, now) - now) * queue_.bytes_per_second;
@@ -65,7 +67,7 @@ class SimBottleneck {
   double bytes_per_second() const { return queue_.bytes_per_second; }
 
  private:
-  // Over the line, once there are tokens for it.
+  // Passes a datagram over the line, once there are tokens for it.
   Instant leave(Instant released_at, size_t bytes) {
     if (queue_.line_bytes_per_second == 0) return released_at;
     const Duration time = FromSeconds(static_cast<double>(bytes) / queue_.line_bytes_per_second);
@@ -74,11 +76,11 @@ class SimBottleneck {
   }
 
   SimQueue queue_;
-  const Duration burst_time_;  // that the bucket's tokens last, at most
-  Instant free_at_{};          // when the rate will have paid for all that was admitted
+  const Duration burst_time_;  // the most time that the bucket's tokens can last
+  Instant free_at_{};          // when the rate will have paid for everything admitted
   Instant line_free_at_{};
   uint64_t passed_bytes_ = 0;
-  std::map<uint32_t, uint64_t> flows_;  // bytes that have passed
+  std::map<uint32_t, uint64_t> flows_;  // bytes that have passed, by flow
 };
 
 }  // namespace rocecoll

@@ -106,7 +106,7 @@ bool RunUntil(SimFabric& fabric, const std::function<Instant(uint32_t, Instant)>
     while (!wakes.empty() && wakes.top().first <= next) {
       const auto [at, endpoint] = wakes.top();
       wakes.pop();
-      if (wake_at[endpoint] != at) continue;  // superseded by an earlier one, which has fired
+      if (wake_at[endpoint] != at) continue;  // superseded by an earlier time, which has fired
       wake_at[endpoint] = kNever;
       step_one(endpoint);
     }

@@ -31,7 +31,7 @@ struct SimFabricOptions {
   size_t max_write_bytes = SIZE_MAX;
   uint32_t messages_in_flight = UINT32_MAX;
   uint32_t overlapping_lanes = TransportLimits().overlapping_lanes;
-  uint32_t max_queued_frames = 256;  // per link and direction, until polled by the peer
+  uint32_t max_queued_frames = 256;  // for each link and direction, until polled by the peer
   uint32_t max_queued_writes = 256;  // until written
 };
 
@@ -44,16 +44,16 @@ class SimFabric {
   uint32_t size() const { return options_.endpoints; }
   SimTransport& transport(uint32_t endpoint);
   // The endpoint's process dies: it sends, reads, writes and reports nothing any more. Peers with a
-  // link to it learn so (kPeerLost) after detection_delay.
+  // link to it are told (kPeerLost) after detection_delay.
   void kill(uint32_t endpoint);
   bool alive(uint32_t endpoint) const { return !ports_[endpoint].dead; }
 
   Instant now() const { return queue_.now(); }
   Instant next_event_time() const { return queue_.next_time(); }
-  // Moves the clock to the next event and runs all that is due then. False when there is none.
+  // Moves the clock to the next event and runs all events due then. Returns false if there is none.
   bool advance();
   EventQueue& queue() { return queue_; }
-  // Endpoints that have had something to poll, or got room to send, since the last call.
+  // Endpoints that have had something to poll, or have got room to send, since the last call.
   std::vector<uint32_t> take_ready();
 
  private:
@@ -82,9 +82,10 @@ class SimFabric {
   std::vector<std::unique_ptr<SimTransport>> transports_;
 };
 
-// The driver loop of tests: steps every endpoint once, then those that became ready or due as time
-// advances, until done() is true (the result), nothing will ever happen again, or the clock passed
-// `limit`. step(endpoint, now) returns when that endpoint wants to be stepped again at the latest.
+// The driver loop of tests: steps every endpoint once, then those that become ready or due as time
+// advances. It returns true as soon as done() is true, and false if nothing will ever happen again
+// or the clock has passed `limit`. step(endpoint, now) returns the latest time at which that
+// endpoint wants to be stepped again.
 bool RunUntil(SimFabric& fabric, const std::function<Instant(uint32_t, Instant)>& step,
               const std::function<bool()>& done, Duration limit = std::chrono::minutes(60));
 

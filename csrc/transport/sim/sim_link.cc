@@ -12,7 +12,7 @@
 namespace rocecoll {
 namespace {
 
-// To the slice's intake nothing, some or all of it, by turns.
+// Gives none, all or a part of it to the slice's intake, in turn.
 void Place(std::span<const std::byte> written, const LocalSlice& into, uint64_t turn) {
   size_t given = 0;
   if (into.intake != nullptr && turn % 3 != 0) {
@@ -133,7 +133,7 @@ void SimLink::transmit(Transfer transfer) {
   ++transport_.stats_.packets_sent;
   fabric.carry(transport_.endpoint_, peer_endpoint_, bytes, last_arrival_,
                [sender = shared_from_this(), transfer = std::move(transfer)]() mutable {
-                 // A dead process no longer lends its memory, and its last words are lost.
+                 // A dead process no longer lends its memory, and the last things it sent are lost.
                  SimFabric& f = sender->transport_.fabric_;
                  if (!f.alive(sender->transport_.endpoint_)) return;
                  if (!f.alive(sender->peer_endpoint_)) return;
@@ -146,7 +146,8 @@ void SimLink::transmit(Transfer transfer) {
 }
 
 void SimLink::deliver(SimLink& sender, Transfer& transfer) {
-  // A write whose source was closed may not be read any more; a link that went down says no more.
+  // A write whose source was closed may no longer be read, and a link that went down delivers
+  // nothing.
   const bool sent =
       sender.down_.ok() && !(sender.closed_ && transfer.kind == Transfer::Kind::kWrite);
   if (live() && sent) {

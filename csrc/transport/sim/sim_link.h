@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a simulated link. Both ends must have been opened before anything travels; until then
+// One end of a simulated link. Both ends must have been opened before anything travels; until then,
 // what is sent waits here.
 #pragma once
 
@@ -32,7 +32,7 @@ class SimLink final : public Link, public std::enable_shared_from_this<SimLink> 
  private:
   friend class SimTransport;
 
-  // What travels: a frame, a write, or the goodbye of a link closed in good order.
+  // What travels: a frame, a write, or the goodbye of a link that was closed in good order.
   struct Transfer {
     enum class Kind : uint8_t { kFrame, kWrite, kGoodbye };
     Kind kind = Kind::kFrame;
@@ -51,28 +51,29 @@ class SimLink final : public Link, public std::enable_shared_from_this<SimLink> 
   void go_down(const Status& why);
   void start(Transfer transfer);
   void transmit(Transfer transfer);
-  // At the receiver, when the last byte has arrived.
+  // Runs at the receiver when the last byte has arrived.
   void deliver(SimLink& sender, Transfer& transfer);
   void deliver_write(SimLink& sender, const Transfer& transfer);
-  // At the sender, when a transfer has left the queue: polled, written or given up.
+  // Runs at the sender when a transfer has left the queue, because it was polled, written or given
+  // up.
   void leave_queue(Transfer::Kind kind);
 
   SimTransport& transport_;
   const LinkId id_;
   const uint32_t peer_endpoint_;
-  std::weak_ptr<SimLink> peer_;   // once established; expires when the peer has closed
-  std::deque<Transfer> waiting_;  // not established yet
+  std::weak_ptr<SimLink> peer_;   // set once established; expires when the peer has closed
+  std::deque<Transfer> waiting_;  // until the link is established
   std::unordered_map<uint64_t, Region> regions_;
   uint64_t next_region_ = 1;
-  uint32_t queued_frames_ = 0;  // accepted, not polled by the peer
+  uint32_t queued_frames_ = 0;  // accepted, but not yet polled by the peer
   uint32_t queued_writes_ = 0;
-  uint64_t unsent_ = 0;  // when it went down
+  uint64_t unsent_ = 0;  // at the moment when the link went down
   Instant last_arrival_{};
   bool established_ = false;
   bool refused_ = false;  // the owner waits for room
   bool closed_ = false;
-  Status down_;      // why the link is down, as soon as it is
-  Status reported_;  // the same, once Down was polled
+  Status down_;      // why the link is down; set as soon as it is
+  Status reported_;  // the same, set once Down was polled
 };
 
 }  // namespace rocecoll

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A packet network in virtual time: endpoints numbered from zero, each direction between two of
-// them with its own latency, bandwidth and faults. One seed, one trace.
+// A packet network in virtual time: endpoints are numbered from zero, and each direction between
+// two of them has its own latency, bandwidth and faults. The same seed gives the same trace.
 #pragma once
 
 #include <cstddef>
@@ -25,18 +25,19 @@ class SimPort;
 struct SimWire {
   Duration latency = std::chrono::microseconds(10);
   double bytes_per_second = 0;   // 0: infinitely fast
-  size_t queue_bytes = 1 << 22;  // waiting to be serialized; more is dropped
+  size_t queue_bytes = 1 << 22;  // waiting to be serialized; what exceeds this is dropped
   double loss = 0;
   double duplicate = 0;
   double reorder = 0;  // probability of an extra delay of up to `reorder_delay`
   Duration reorder_delay = std::chrono::microseconds(200);
-  double corrupt = 0;         // probability of flipping one bit
-  size_t mtu_bytes = 0;       // larger datagrams are dropped; 0: none is too large
-  bool mtu_reported = false;  // to the sender, which then knows the limit
+  double corrupt = 0;    // probability of flipping one bit
+  size_t mtu_bytes = 0;  // larger datagrams are dropped; 0: none is too large
+  // The sender is told that a datagram was too large, and then knows the limit.
+  bool mtu_reported = false;
   bool blocked = false;
   Obstacle obstacle = Obstacle::kNone;  // what the sender's port reports while blocked
-  // Where its datagrams queue with those of other wires, instead of `bytes_per_second`. Outlives
-  // the network.
+  // The queue that its datagrams share with those of other wires, in place of `bytes_per_second`.
+  // It outlives the network.
   SimBottleneck* bottleneck = nullptr;
 };
 
@@ -45,43 +46,44 @@ struct SimPortOptions {
   size_t min_datagram_bytes = 0;  // 0: max_datagram_bytes
   size_t max_burst = 64;
   size_t receive_buffer_bytes = 1 << 20;  // arrivals beyond it are dropped
-  // As UDP_SEGMENT: of a run of equal datagrams and a shorter one, sent together, a hop drops all
-  // if the first is too large for it. Linux forwards such a run of a container's as one.
+  // As with UDP_SEGMENT: if the first datagram of a run (equal sizes, the last may be shorter) that
+  // was sent together is too large for a hop, the hop drops the whole run. Linux forwards such a
+  // run from a container as one packet.
   bool segments = true;
-  bool checks_payload = false;  // as RoCE does: what a wire changes is dropped
+  bool checks_payload = false;  // as RoCE does: a datagram that the wire has changed is dropped
 };
 
 struct SimNetworkStats {
-  uint64_t sent = 0;  // handed in by ports
+  uint64_t sent = 0;  // datagrams that ports handed in
   uint64_t delivered = 0;
-  uint64_t dropped = 0;  // by fault, full queue, blockade, or for want of a receiver
+  uint64_t dropped = 0;  // because of a fault, a full queue, a blockade, or a missing receiver
 };
 
 class SimNetwork {
  public:
-  // `queue` outlives the network, the network outlives its ports.
+  // `queue` outlives the network, and the network outlives its ports.
   SimNetwork(EventQueue& queue, uint64_t seed, const SimWire& wire = {});
   ~SimNetwork();
 
-  // A port of a new endpoint.
+  // Makes a port for a new endpoint.
   std::unique_ptr<SimPort> add_endpoint(const SimPortOptions& options = {});
-  // A new port for an endpoint whose former port is gone, at the same address.
+  // Makes a new port, at the same address, for an endpoint whose former port is gone.
   std::unique_ptr<SimPort> restart_endpoint(uint32_t endpoint, const SimPortOptions& options = {});
   size_t endpoints() const { return ports_.size(); }
-  // True: datagrams for an endpoint without a port make the sender's port report it unreachable.
+  // True: a datagram for an endpoint without a port makes the sender's port report it unreachable.
   void set_report_unreachable(bool report) { report_unreachable_ = report; }
 
-  // The wire from one endpoint to another, to be changed at will.
+  // The wire from one endpoint to another. It may be changed at any time.
   SimWire& wire(uint32_t from, uint32_t to);
   // Blocks (or opens) both directions between every endpoint below `boundary` and every other.
   void set_partition(uint32_t boundary, bool blocked, Obstacle obstacle = Obstacle::kNone);
 
   Instant now() const { return queue_.now(); }
   const SimNetworkStats& stats() const { return stats_; }
-  // A digest of all deliveries so far: who, when, what.
+  // A digest of all deliveries so far: between which endpoints, when, and what.
   uint64_t trace_digest() const { return digest_; }
-  // The same but for what: runs that differ in random connection ids and keys alone have equal
-  // ones.
+  // The same without the content: runs that differ only in random connection ids and keys have
+  // equal ones.
   uint64_t timing_digest() const { return timing_digest_; }
 
  private:
@@ -110,7 +112,7 @@ class SimNetwork {
   SimWire default_wire_;
   std::map<std::pair<uint32_t, uint32_t>, Direction> directions_;
   std::vector<SimPort*> ports_;  // null while an endpoint has no port
-  // Events of a destroyed network, should the queue run on, must not touch it.
+  // Events of a destroyed network must not touch it if the queue still runs.
   std::shared_ptr<bool> alive_;
   bool report_unreachable_ = false;
   SimNetworkStats stats_;

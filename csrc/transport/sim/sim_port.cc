@@ -81,13 +81,13 @@ size_t SimPort::peer_limit(PeerHandle peer) const {
 size_t SimPort::send(std::span<const TxDatagram> batch) {
   const size_t count = std::min(batch.size(), send_room_);
   uint32_t run_to = UINT32_MAX;
-  size_t segment = 0;  // of the run of segments that the next datagram may belong to
+  size_t segment = 0;  // segment size of the run that the next datagram may belong to
   for (const TxDatagram& datagram : batch.first(count)) {
     const size_t size = datagram.header.size() + datagram.payload.size();
     ROCECOLL_CHECK(size <= options_.max_datagram_bytes);
     const bool may_join = options_.segments && !datagram.alone;
     if (!may_join || datagram.to.index != run_to || size > segment) segment = size;
-    // A shorter one is the last of its run.
+    // A shorter datagram is the last of its run.
     run_to = may_join && size == segment ? datagram.to.index : UINT32_MAX;
     if (datagram.to.index >= network_.endpoints()) continue;  // no such host: sent and lost
     if (refused_.contains(datagram.to.index)) continue;

@@ -17,10 +17,10 @@
 
 namespace rocecoll {
 
-// Where endpoint `endpoint` of any simulated network is reached.
+// The address of endpoint `endpoint` in any simulated network.
 Address SimAddress(uint32_t endpoint);
 
-// A port of a simulated network. Destroying it is the death of the process behind it.
+// A port of a simulated network. Destroying it stands for the death of its process.
 class SimPort final : public DatagramPort {
  public:
   SimPort(SimNetwork& network, uint32_t endpoint, const SimPortOptions& options);
@@ -30,28 +30,30 @@ class SimPort final : public DatagramPort {
 
   uint32_t endpoint() const { return endpoint_; }
   size_t leased() const { return leases_.size() - free_leases_.size(); }
-  // From now on at most `count` datagrams are accepted by each send(), as by a full socket buffer.
+  // From now on each send() accepts at most `count` datagrams, as if the socket buffer were full.
   void set_send_room(size_t count) { send_room_ = count; }
-  // Whether datagrams for `endpoint` are refused from now on, as by a full queue of the device on
-  // the way to it: they are lost.
+  // Whether datagrams for `endpoint` are refused from now on, and so lost, as by a full queue of
+  // the device on the way to it.
   void set_refused(uint32_t endpoint, bool refused) {
     if (refused) refused_.insert(endpoint);
     if (!refused) refused_.erase(endpoint);
   }
-  // What peer_limit() says of `endpoint` from now on, within limits(): the MTU of its route.
+  // Sets what peer_limit() returns for `endpoint` from now on, within limits(): the MTU of its
+  // route.
   void set_peer_limit(uint32_t endpoint, size_t bytes) { peer_limits_[endpoint] = bytes; }
-  // How long it takes from now on to find the way to a peer. It is known at once otherwise.
+  // How long it takes from now on to find the way to a peer. Without this call, every way is known
+  // at once.
   void set_way_time(Duration time) { way_time_ = time; }
-  // The way to `endpoint` leads nowhere any more, until another one is looked for.
+  // From now on the way to `endpoint` leads nowhere, until another one is looked for.
   void move(uint32_t endpoint) { ways_[endpoint] = {false, kNever}; }
   void set_health(Status health) { health_ = std::move(health); }
-  // What clock() says from now on, for time that passes while a call is served.
+  // Sets what clock() returns from now on, to let time pass while a call is served.
   void set_clock(std::function<Instant(Instant)> clock) { clock_ = std::move(clock); }
 
   PortLimits limits() const override;
   Address address() const override { return SimAddress(endpoint_); }
   Result<PeerHandle> add_peer(const Address& address) override;
-  void remove_peer(PeerHandle) override {}  // handles are numbers of endpoints
+  void remove_peer(PeerHandle) override {}  // handles are the numbers of endpoints
   size_t peer_limit(PeerHandle peer) const override;
   void renew_way(PeerHandle peer) override;
   bool seeks_way(PeerHandle peer) const override;
@@ -77,7 +79,7 @@ class SimPort final : public DatagramPort {
 
   struct Way {
     bool known = false;
-    Instant found_at = kNever;  // unless `known`, or while another one is looked for
+    Instant found_at = kNever;  // when the search for a way ends; kNever without one
   };
 
   bool knows_way(uint32_t endpoint);
@@ -89,12 +91,12 @@ class SimPort final : public DatagramPort {
   const SimPortOptions options_;
   std::deque<Arrival> arrivals_;
   size_t waiting_bytes_ = 0;    // sum over arrivals_
-  std::deque<Arrival> leases_;  // a deque: addresses of elements are stable as it grows
+  std::deque<Arrival> leases_;  // a deque, so that addresses of elements stay valid as it grows
   std::vector<uint32_t> free_leases_;
   std::deque<UnreachableHint> unreachable_;
-  std::map<uint32_t, size_t> peer_limits_;  // where they are not the largest
+  std::map<uint32_t, size_t> peer_limits_;  // only those below the largest
   Duration way_time_{0};
-  std::map<uint32_t, Way> ways_;  // that are not simply known
+  std::map<uint32_t, Way> ways_;  // only those that are not known at once
   size_t send_room_ = SIZE_MAX;
   std::set<uint32_t> refused_;
   Status health_;

@@ -134,7 +134,7 @@ void SimRdmaFabric::wake_all() {
 void SimRdmaFabric::note(uint64_t value) { digest_ = (digest_ ^ value) * 0x100000001b3ull; }  // FNV
 
 void SimRdmaFabric::note(std::span<const std::byte> bytes) {
-  // The ends of a long payload stand for all of it.
+  // The ends of a long payload represent all of it.
   constexpr size_t kSample = 64;
   note(bytes.size());
   for (std::byte byte : bytes.first(std::min(bytes.size(), kSample))) {

@@ -31,7 +31,7 @@ Result<MemoryRegion> SimRdmaDevice::register_memory(std::span<std::byte> memory,
                   description_ + " cannot register " + std::to_string(memory.size()) +
                       " bytes: the locked-memory limit is reached; raise ulimit -l");
   }
-  // Keys are never reused. Remote keys differ from local ones, so that mixing them up shows.
+  // Keys are never reused. Remote keys differ from local ones, so that tests notice a mix-up.
   const uint32_t local_key = next_key_;
   const uint32_t remote_key = next_key_ + 1;
   next_key_ += 2;
@@ -146,7 +146,7 @@ void SimRdmaDevice::forget(uint32_t number) {
     connecting_.erase(std::remove(connecting_.begin() + 1, connecting_.end(), number),
                       connecting_.end());
   }
-  // Received messages stay: their buffers are the device's, not the queue pair's.
+  // Received messages stay, because their buffers belong to the device and not to the queue pair.
   std::erase_if(completions_, [number](const Entry& entry) {
     const WorkCompletion::Kind kind = entry.completion.kind;
     return entry.completion.queue_pair == number &&

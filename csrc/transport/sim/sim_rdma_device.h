@@ -47,8 +47,8 @@ class SimRdmaDevice final : public RdmaDevice {
   };
   struct Entry {
     WorkCompletion completion;
-    uint64_t sequence =
-        0;  // of a send request: its place and all earlier ones are free once polled
+    // For a send request: its place and all earlier ones become free once this entry is polled.
+    uint64_t sequence = 0;
   };
 
   SimRdmaFabric::Slot& slot() const { return fabric_.slots_[endpoint_]; }
@@ -57,15 +57,16 @@ class SimRdmaDevice final : public RdmaDevice {
   size_t receive_requests() const;
   void wake_queue_pairs();
   void forget(uint32_t number);
-  // Connects the queue pair when those before it are.
+  // Connects the queue pair when the earlier ones are connected.
   void connect_in_turn(uint32_t number);
   void start_connecting();
   void on_connect_time();
   // Whether `memory` is registered under that key.
   bool covers(uint32_t local_key, std::span<const std::byte> memory) const;
-  // The memory that a peer's write names, or nothing if it may not write there.
+  // The memory that a peer's write addresses, or nothing if the peer may not write there.
   std::span<std::byte> writable(uint32_t remote_key, uint64_t address, size_t size) const;
-  // Queue pairs of peers whose next request needs a receive request, in the order of their turn.
+  // Queue pairs of peers whose next request needs a receive request, in the order in which they are
+  // served.
   void add_waiter(const SimRdmaFabric::End& end) { waiters_.push_back(end); }
   void complete(const WorkCompletion& completion, uint64_t sequence);
 
@@ -77,7 +78,8 @@ class SimRdmaDevice final : public RdmaDevice {
   uint32_t next_key_ = 1;
   std::deque<ReceiveRequest> receives_;
   std::deque<SimRdmaFabric::End> waiters_;
-  std::deque<uint32_t> connecting_;  // the first one is being connected, also once it is gone
+  // The first one is being connected, even if it has been destroyed.
+  std::deque<uint32_t> connecting_;
   std::deque<Entry> completions_;
   std::map<uint32_t, SimRdmaQueuePair*> queue_pairs_;
 };

@@ -316,7 +316,7 @@ void SimRdmaQueuePair::on_stalled_too_long(uint64_t epoch) {
   if (stall_ == Stall::kPath) {
     enter_error(CompletionStatus::kRetryExceeded);
   } else {
-    // The refusal travels back behind the answers to earlier requests.
+    // The refusal travels back after the answers to earlier requests.
     set_outcome(CompletionStatus::kReceiverNotReady);
   }
 }
@@ -335,10 +335,11 @@ void SimRdmaQueuePair::enter_error(CompletionStatus first) {
 }
 
 void SimRdmaQueuePair::let_departed_requests_arrive() {
-  // Behind a request that waits, or was refused, nothing would be executed.
+  // After a request that waits, or was refused, nothing would be executed.
   if (stall_ != Stall::kNone || refused_ || executed_ != arrived_) return;
   const Instant now = fabric_.queue_.now();
-  auto in_order = std::make_shared<bool>(true);  // false: one was lost, later ones come too early
+  // False: one was lost, so later ones come too early.
+  auto in_order = std::make_shared<bool>(true);
   for (uint64_t sequence = arrived_; sequence < posted_; ++sequence) {
     const Posted& posted = at(sequence);
     const SendRequest& request = posted.request;

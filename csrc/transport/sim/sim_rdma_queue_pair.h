@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One end of a simulated reliable connection. Requests pass four points, in order: posted, arrived
-// (its last byte has crossed the wire), executed at the peer, answered. A request whose path or
-// peer is gone stays where it is until that changes or the retry timeout passes, as hardware
+// (the last byte has crossed the wire), executed at the peer, answered. A request whose path or
+// peer is gone stays where it is until that changes or the retry timeout passes, because hardware
 // retransmits. Payloads are read when they are executed, so that memory that changes while it is
 // lent shows up as wrong results; what had left before the queue pair failed still arrives. The
-// first write that comes to a failed queue pair lands, and nobody is told, as what Soft-RoCE is at
-// on another processor does: only a queue pair that is destroyed is done with memory.
+// first write that reaches a failed queue pair lands, and nobody is told, like a write that
+// Soft-RoCE is processing on another processor at that moment: only destroying a queue pair
+// guarantees that it no longer touches memory.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,7 @@ class SimRdmaQueuePair final : public RdmaQueuePair {
     SendRequest request;
     std::vector<std::byte> inlined;  // the payload of an inlined request
     SimRdmaFabric::Flight flight;
-    CompletionStatus outcome = CompletionStatus::kSuccess;  // once executed
+    CompletionStatus outcome = CompletionStatus::kSuccess;  // set once executed
   };
   enum class Verdict : uint8_t { kDone, kNoReceiveRequest, kAccessDenied, kFailed };
   enum class Stall : uint8_t { kNone, kPath, kReceiver };
@@ -54,10 +55,10 @@ class SimRdmaQueuePair final : public RdmaQueuePair {
   Posted& at(uint64_t sequence) { return requests_[sequence - answered_]; }
   bool connected() const { return peer_.number != 0; }
   void on_connect_time();
-  // The other end, if it would serve our requests.
+  // The other end, if it can serve our requests.
   SimRdmaQueuePair* serving_peer() const;
 
-  // Where its messages are received.
+  // The queue in which its messages are received.
   std::deque<ReceiveRequest>& receives();
   ReceiveRequest take_receive();
   void flush_receives();
@@ -69,19 +70,19 @@ class SimRdmaQueuePair final : public RdmaQueuePair {
   void on_polled(uint64_t sequence) { free_places_until_ = sequence + 1; }
   void break_now() { enter_error(CompletionStatus::kFailed); }
 
-  // Moves requests as far as they get now.
+  // Moves requests as far as they can get now.
   void advance();
-  // False: the oldest arrived request has to wait.
+  // Returns false if the oldest arrived request has to wait.
   bool execute_next(SimRdmaQueuePair& peer);
   void set_outcome(CompletionStatus outcome);
-  // At the receiver.
+  // Serves a request at the receiver.
   Verdict serve(const SendRequest& request, std::span<const std::byte> payload);
   void land_unnoticed(const End& from, const SendRequest& request);
   Verdict serve_send(const SendRequest& request, std::span<const std::byte> payload);
   void stall(Stall why, Duration limit);
   void end_stall();
   void on_stalled_too_long(uint64_t epoch);
-  // The oldest outstanding request ends as `first`, the others are flushed.
+  // The oldest outstanding request ends as `first`, and the others are flushed.
   void enter_error(CompletionStatus first);
   void let_departed_requests_arrive();
   void complete_send(const SendRequest& request, uint64_t sequence, CompletionStatus status);
@@ -97,14 +98,14 @@ class SimRdmaQueuePair final : public RdmaQueuePair {
   bool failed_ = false;
   bool landed_unnoticed_ = false;
   std::deque<ReceiveRequest> own_receives_;
-  std::deque<Posted> requests_;  // posted, not answered
-  // Sequence numbers of the next request to reach each point.
+  std::deque<Posted> requests_;  // posted, but not answered
+  // The sequence number of the next request to reach each point.
   uint64_t posted_ = 0;
   uint64_t arrived_ = 0;
   uint64_t executed_ = 0;
   uint64_t answered_ = 0;
-  uint64_t free_places_until_ = 0;  // requests below no longer take a place in the send queue
-  uint32_t waiting_answers_ = 0;    // they have reached us, but may be held up by a cut
+  uint64_t free_places_until_ = 0;  // earlier requests no longer take a place in the send queue
+  uint32_t waiting_answers_ = 0;    // those that have reached us, but may be held up by a cut
   bool refused_ = false;            // the last executed request failed; no later one is executed
   Instant last_arrival_{};
   Stall stall_ = Stall::kNone;

@@ -68,7 +68,7 @@ void SimTransport::on_open(const std::shared_ptr<SimLink>& peer) {
     event.incoming = id;
     push(nullptr, event, {});
   } else {
-    const auto keep = link->second;  // a goodbye alone may finish it
+    const auto keep = link->second;  // a goodbye may end the link during the call
     keep->establish(peer);
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Transport over the link-level simulator. Frames of a link arrive in order; a write is copied
-// from its source into the exposed slice at the instant its last byte arrives, so that memory that
-// changes while it is lent shows up as wrong results. Silent peers cost nothing: links exist once
-// opened.
+// A Transport over the link-level simulator. Frames of a link arrive in order. A write is copied
+// from its source into the exposed slice at the instant when its last byte arrives, so that memory
+// that changes while it is lent shows up as wrong results. Silent peers cost nothing, because links
+// exist only once they are opened.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ class SimTransport final : public Transport {
                      Instant now) override;
   void notify(const Address& peer, std::span<const std::byte> notice) override;
   size_t poll(Instant now, std::span<Event> events) override;
-  void transmit(Instant /*now*/) override {}  // nothing waits
+  void transmit(Instant /*now*/) override {}  // nothing waits to be transmitted
   bool lingering() const override;
-  // The fabric's driver knows what else will happen (RunUntil).
+  // The driver of the fabric knows what else will happen (RunUntil).
   Instant next_deadline() const override;
   WaitHandle wait_handle() override { return WaitHandle{}; }
 
@@ -46,7 +46,8 @@ class SimTransport final : public Transport {
     Event event;
     std::shared_ptr<SimLink> link;  // null for notices
     std::vector<std::byte> frame;
-    std::shared_ptr<SimLink> sender;  // of a frame: takes room in its queue until polled
+    // The sender of a frame, which takes room in its queue until polled.
+    std::shared_ptr<SimLink> sender;
   };
   // What the peer did before our side of the link was opened.
   struct Early {
@@ -62,7 +63,7 @@ class SimTransport final : public Transport {
   void send_abort(const LinkId& id, uint32_t peer_endpoint, const Status& why);
   void on_abort(const LinkId& id, const Status& why);
   void forget(const LinkId& id);
-  // Schedules what the peer does on hearing from us, one latency from now, if both live then.
+  // Schedules how the peer reacts to our message, one latency from now, if both live then.
   void after_latency(uint32_t peer_endpoint, std::function<void(SimTransport&)> at_peer);
   Result<uint32_t> endpoint_of(const Address& address) const;
 
@@ -73,7 +74,7 @@ class SimTransport final : public Transport {
   std::unordered_map<LinkId, std::shared_ptr<SimLink>, LinkIdHash> links_;
   std::unordered_map<LinkId, Early, LinkIdHash> early_;
   std::deque<Pending> pending_;
-  std::vector<Pending> lent_;  // what the last poll() reported
+  std::vector<Pending> lent_;  // the events that the last poll() reported
 };
 
 }  // namespace rocecoll
