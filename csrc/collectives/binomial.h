@@ -11,7 +11,7 @@
 
 namespace rocecoll {
 
-// Broadcast and reduce of whole vectors: ceil(log2 p) steps, for small vectors.
+// Broadcast and reduce of whole vectors in ceil(log2 p) steps, for small vectors.
 inline void AddBroadcastEdge(const BinomialEdge& edge, const Blocks& all, Step& step) {
   if (edge.role == BinomialEdge::Role::kParent) step.send(edge.peer, all);
   if (edge.role == BinomialEdge::Role::kChild) step.recv(edge.peer, all);
@@ -28,7 +28,7 @@ inline Program BinomialBroadcast(const ProgramRequest& request) {
   return {.steps = CeilLog2(request.ranks), .step_function = BinomialBroadcastStep};
 }
 
-// A leaf sends its input as it is. Every other rank is a parent at level 0 or has nothing to do
+// A leaf sends its input as it is. Every other rank is a parent at level 0, or has nothing to do
 // there, and adds up in its output.
 inline void AddReduceEdge(const BinomialEdge& edge, bool first, uint32_t blocks, Step& step) {
   const Blocks sum = Blocks::Run(Buffer::kOutput, 0, blocks);
@@ -57,15 +57,16 @@ inline Program BinomialReduce(const ProgramRequest& request) {
   return {.steps = CeilLog2(request.ranks), .step_function = BinomialReduceStep};
 }
 
-// Gather and scatter of small blocks of one size: ceil(log2 p) steps, inner ranks hold their
-// subtree's blocks in scratch. Work block i of a rank is the block of the rank i further: its own
-// one, then its subtree's.
+// Gather and scatter of small blocks of one size take ceil(log2 p) steps, and inner ranks hold the
+// blocks of their subtree in scratch. Work block i of a rank is the block of the rank i places
+// further on: first its own block, then those of its subtree.
 inline Blocks BinomialWork(const BinomialEdge& edge, Rank rank, uint32_t ranks) {
   return Blocks::Run(Buffer::kWork, Before(edge.child, rank, ranks), edge.subtree_size);
 }
 
-// Scratch for the largest subtree below the root: the one at half the circle, which may be cut off,
-// or the whole one at a quarter. Two ranks have a leaf only.
+// Scratch has room for the largest subtree below the root: the one that starts half way round the
+// circle, which may be cut off, or the complete one at a quarter. With two ranks there is only a
+// leaf.
 inline uint32_t BinomialWorkBlocks(uint32_t ranks) {
   if (ranks <= 2) return 0;
   const uint32_t half = 1u << (CeilLog2(ranks) - 1);
@@ -96,7 +97,7 @@ inline Program BinomialGather(const ProgramRequest& request) {
 }
 
 // The last edges (level 0) lead to leaves, which receive straight into their output. Other ranks
-// copy their own block out of scratch while they send the last one on.
+// copy their own block out of scratch while they forward the last one.
 inline Step BinomialScatterStep(const Program& program, Rank rank, uint32_t index) {
   const bool last = index + 1 == program.steps;
   const BinomialEdge edge =
@@ -122,9 +123,9 @@ inline Program BinomialScatter(const ProgramRequest& request) {
           .step_function = BinomialScatterStep};
 }
 
-// Large vectors in two halves, so that no rank sends the vector more than about twice: broadcast as
-// binomial scatter and circulant allgather, reduce as circulant reduce-scatter and binomial gather
-// (Rabenseifner). 2 ceil(log2 p) steps, any number of ranks.
+// Large vectors are handled in two halves, so that no rank sends the vector more than about twice:
+// broadcast as a binomial scatter and a circulant allgather, reduce as a circulant reduce-scatter
+// and a binomial gather (Rabenseifner). This takes 2 ceil(log2 p) steps for any number of ranks.
 //
 // The blocks of a subtree's ranks lie side by side on the circle.
 inline Blocks SubtreeBlocks(const BinomialEdge& edge) {
@@ -148,7 +149,8 @@ inline Program ScatterAllgatherBroadcast(const ProgramRequest& request) {
   return {.steps = 2 * CeilLog2(request.ranks), .step_function = ScatterAllgatherStep};
 }
 
-// Works in the output on every rank: away from the root that is scratch, so no input is modified.
+// Works in the output on every rank: on ranks other than the root the output is scratch, so no
+// input is modified.
 inline Step ReduceScatterGatherStep(const Program& program, Rank rank, uint32_t index) {
   const uint32_t rounds = program.steps / 2;
   Step step;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduce-scatter, allgather and allreduce on a circulant graph (J. L. Traeff, "Optimal,
 // non-pipelined reduce-scatter and allreduce algorithms",
-// repositum.tuwien.at/handle/20.500.12708/219280): for any number of ranks ceil(log2 p) rounds and
-// exactly p - 1 blocks each. Reductions must commute.
+// repositum.tuwien.at/handle/20.500.12708/219280): ceil(log2 p) rounds and exactly p - 1 blocks
+// each, for any number of ranks. Reductions must commute.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@
 namespace rocecoll {
 
 // Round k of the reduce-scatter, seen from a rank whose blocks are numbered from its own one: the
-// partial sums of blocks s .. s' - 1 (s = s(k + 1), s' = s(k)) go to the rank s further, for which
-// they are blocks 0 .. s' - s - 1. As s' <= 2 s, what is sent and what is added to are disjoint.
+// partial sums of blocks s .. s' - 1 (s = s(k + 1), s' = s(k)) go to the rank s places further on,
+// for which they are blocks 0 .. s' - s - 1. As s' <= 2 s, the blocks sent and the blocks added to
+// are disjoint.
 struct CirculantRound {
   CirculantRound(Rank rank, uint32_t ranks, uint32_t k)
       : skip(Skip(ranks, k + 1)),
@@ -27,7 +28,8 @@ struct CirculantRound {
   // s(0) = p, s(k + 1) = ceil(s(k) / 2): so s(k) = ceil(p / 2^k), and s(ceil(log2 p)) = 1.
   static uint32_t Skip(uint32_t ranks, uint32_t k) { return CeilDivide(ranks, 1u << k); }
 
-  // Blocks count, count + 1, ...: kept, though nothing is added to them in this round.
+  // The number of blocks from block `count` on that are kept, although nothing is added to them in
+  // this round.
   uint32_t idle() const { return skip - count; }
   Blocks near_blocks(Buffer buffer) const { return Blocks::Run(buffer, near, count); }
   Blocks far_blocks(Buffer buffer) const { return Blocks::Run(buffer, far, count); }
@@ -35,12 +37,13 @@ struct CirculantRound {
   uint32_t skip;
   uint32_t count;
   Rank near;    // this rank: its blocks 0 .. count - 1 start here
-  Rank far;     // the rank that skip blocks further
+  Rank far;     // the rank that is skip places further on
   Rank behind;  // the rank for which this one is `far`
 };
 
-// One round of the reduce-scatter: what it sends and adds to comes from `held`, the sums go to
-// `into`, which the rounds after it hold. After ceil(log2 p) rounds block `rank` is the sum.
+// One round of the reduce-scatter. The blocks that it sends and adds to are in `held`, and the sums
+// go to `into`, which later rounds use as `held`. After ceil(log2 p) rounds block `rank` is the
+// sum.
 inline void AddCirculantReduceRound(Rank rank, uint32_t ranks, uint32_t round, Buffer held,
                                     Buffer into, Step& step) {
   const CirculantRound at(rank, ranks, round);
@@ -52,9 +55,9 @@ inline void AddCirculantReduceRound(Rank rank, uint32_t ranks, uint32_t round, B
   step.recv_reduce(at.behind, at.near_blocks(into), at.near_blocks(held));
 }
 
-// One round of the allgather within kOutput: every rank starts with its own block, and after
-// ceil(log2 p) rounds has all. It is the reduce-scatter run backwards, each transfer in the other
-// direction.
+// One round of the allgather within kOutput: every rank starts with its own block and has all of
+// them after ceil(log2 p) rounds. It is the reduce-scatter run backwards, with each transfer in the
+// other direction.
 inline void AddCirculantGatherRound(Rank rank, uint32_t ranks, uint32_t round, Step& step) {
   const CirculantRound at(rank, ranks, CeilLog2(ranks) - 1 - round);
   step.send(at.behind, at.near_blocks(Buffer::kOutput));
@@ -76,7 +79,7 @@ inline Program CirculantAllreduce(const ProgramRequest& request) {
   return {.steps = 2 * CeilLog2(request.ranks), .step_function = CirculantAllreduceStep};
 }
 
-// The last round adds to the rank's own block alone, in the output.
+// The last round adds only to the rank's own block, in the output.
 inline Step CirculantReduceScatterStep(const Program& program, Rank rank, uint32_t index) {
   const Buffer held = index == 0 ? Buffer::kInput : Buffer::kWork;
   Step step;

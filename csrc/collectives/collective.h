@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each collective is: the table that everybody asks.
+// The table of all collectives and their properties.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace rocecoll {
 
-// The numbers go over the wire in the fingerprint.
+// The numbers are part of the fingerprint on the wire.
 enum class Collective : uint8_t {
   kAllreduce,
   kReduce,
@@ -25,26 +25,26 @@ enum class Collective : uint8_t {
   kRecv,
 };
 
-// From whom to whom data goes.
+// The direction in which data flows.
 enum class Flow : uint8_t {
   kNowhere,
   kAllToAll,
-  kAllToRoot,  // the root alone has an output
-  kRootToAll,  // the root alone has something to give
-  kToPeer,     // between two ranks, each of which makes a call of its own
+  kAllToRoot,  // only the root has an output
+  kRootToAll,  // only the root has data to give
+  kToPeer,     // between two ranks, each of which makes its own call
   kFromPeer,
 };
 
-// What a buffer of the caller holds. A vector has a block for each rank: what that rank gives, or
-// what it gets. (Where the cut is ours, a program may want other blocks.)
+// What a buffer of the caller holds. A vector has one block for each rank: what that rank gives, or
+// what it gets. (If we make the cut, a program may use other blocks.)
 enum class Contents : uint8_t { kNothing, kBlock, kVector };
 
-// Who cuts the vector into blocks, and who knows their sizes.
+// Who cuts the vector into blocks, and who knows the sizes of the blocks.
 enum class Cut : uint8_t {
   kUncut,    // there is no vector
-  kOurs,     // we do, as evenly as can be: callers have whole vectors on all ranks
-  kAgreed,   // callers, and each knows all of the sizes, which may differ
-  kPrivate,  // callers, and each knows its own sizes only, unless all have promised one size
+  kOurs,     // we do, as evenly as possible: callers have whole vectors on all ranks
+  kAgreed,   // callers do, and each knows all of the sizes, which may differ
+  kPrivate,  // callers do, and each knows only its own sizes, unless all have promised one size
 };
 
 struct CollectiveTraits {
@@ -55,7 +55,7 @@ struct CollectiveTraits {
   Cut cut;
   bool reduces;
   std::string_view name;
-  std::string_view call = name;  // torch.distributed's name: what callers wrote
+  std::string_view call = name;  // the name in torch.distributed, which callers used
 };
 
 inline constexpr auto kCollectiveTraits = [] {
@@ -97,11 +97,12 @@ constexpr bool IsPointToPoint(Collective collective) {
   return flow == Flow::kToPeer || flow == Flow::kFromPeer;
 }
 
-// The buffers of an operation. kWork is scratch of Program::work_blocks blocks: block i as large
-// as block i of the input where the collective reduces, else as the largest block of the operation.
+// The buffers of an operation. kWork is scratch with Program::work_blocks blocks: if the collective
+// reduces, block i is as large as block i of the input, otherwise as large as the largest block of
+// the operation.
 enum class Buffer : uint8_t { kInput, kOutput, kWork };
 
-// What the caller's buffer (not kWork) holds on a rank.
+// What the caller's buffer (never kWork) holds on a rank.
 constexpr Contents ContentsOf(Buffer buffer, Collective collective, bool is_root) {
   const CollectiveTraits& traits = TraitsOf(collective);
   const bool input = buffer == Buffer::kInput;
@@ -109,25 +110,27 @@ constexpr Contents ContentsOf(Buffer buffer, Collective collective, bool is_root
   return root_only && !is_root ? Contents::kNothing : input ? traits.input : traits.output;
 }
 
-// With so many blocks in a vector.
+// The number of blocks in these contents, if a vector has `in_vector`.
 constexpr uint32_t BlocksOf(Contents contents, uint32_t in_vector) {
   return contents == Contents::kVector ? in_vector : contents == Contents::kBlock ? 1 : 0;
 }
 
-// A root gives what its output holds where the collective has no input.
+// If the collective has no input, the root gives what its output holds.
 constexpr bool GivesOutput(Collective collective, bool is_root) {
   return is_root && TraitsOf(collective).flow == Flow::kRootToAll &&
          TraitsOf(collective).input == Contents::kNothing;
 }
 
-// A reduction whose result is not for this rank has its output in scratch, as large as the input.
+// A reduction whose result is not for this rank has its output in scratch, which is as large as the
+// input.
 constexpr bool HasScratchOutput(Collective collective, bool is_root) {
   return Reduces(collective) &&
          ContentsOf(Buffer::kOutput, collective, is_root) == Contents::kNothing;
 }
 
-// The blocks that programs see on a rank, with so many in a vector: the caller's, and what is in
-// scratch instead. A barrier's input and output are one block of one byte there, without meaning.
+// The number of blocks that programs see on a rank if a vector has `in_vector`: those of the
+// caller, and those that are in scratch instead. For a barrier, input and output are each one block
+// of one byte without meaning.
 constexpr uint32_t BlocksIn(Buffer buffer, Collective collective, uint32_t in_vector,
                             bool is_root) {
   if (collective == Collective::kBarrier) return 1;

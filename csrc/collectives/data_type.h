@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types and reduce operations: the tables that everybody asks. How a type is stored and
-// computed with is in number_formats.h.
+// The tables of element types and reduce operations. How a type is stored and computed with is in
+// number_formats.h.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace rocecoll {
 
-// The numbers go over the wire in the fingerprint.
+// The numbers are part of the fingerprint on the wire.
 enum class DataType : uint8_t {
   kBool,
   kUint8,
@@ -42,8 +42,8 @@ enum class NumberKind : uint8_t { kBoolean, kUnsigned, kSigned, kFloat, kComplex
 struct DataTypeTraits {
   DataType type;
   NumberKind kind;
-  uint8_t bytes;          // of an element
-  std::string_view name;  // torch's
+  uint8_t bytes;          // size of an element
+  std::string_view name;  // the name in torch
 };
 
 inline constexpr auto kDataTypeTraits = [] {
@@ -78,7 +78,7 @@ inline constexpr auto kDataTypeTraits = [] {
 static_assert(HasRowForEach(kDataTypeTraits, &DataTypeTraits::type));
 inline constexpr int kDataTypes = static_cast<int>(kDataTypeTraits.size());
 
-// The numbers go over the wire in the fingerprint.
+// The numbers are part of the fingerprint on the wire.
 enum class ReduceOp : uint8_t {
   kSum,
   kAvg,
@@ -93,7 +93,7 @@ enum class ReduceOp : uint8_t {
 
 struct ReduceOpTraits {
   ReduceOp op;
-  std::string_view name;  // torch's
+  std::string_view name;  // the name in torch
 };
 
 inline constexpr auto kReduceOpTraits = std::to_array<ReduceOpTraits>({

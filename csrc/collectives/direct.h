@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that go straight from the rank that has them to the rank that wants them: no extra bytes,
-// blocks of any sizes, and as many peers a step as there is room for.
+// Blocks that go straight from the rank that has them to the rank that needs them: no extra bytes,
+// blocks of any sizes, and as many peers in each step as there is room for.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace rocecoll {
 
-// Gather and scatter from and to the root: in step k it deals with the ranks at distance
-// 1 + k * kLinearPeers and up. Its own block is copied in the first step, beside these peers.
+// Gather and scatter from and to the root: in step k the root deals with the ranks at distance 1 +
+// k * kLinearPeers and beyond. Its own block is copied in the first step, beside these peers.
 inline constexpr uint32_t kLinearPeers = Step::kMaxTransfers - 1;
 
 struct LinearWindow {
@@ -66,9 +66,9 @@ inline Program LinearScatter(const ProgramRequest& request) {
   return {.steps = CeilDivide(request.ranks - 1, kLinearPeers), .step_function = LinearScatterStep};
 }
 
-// Alltoall between all pairs: a send and a receive each, beside the copy of the rank's own block in
-// the first step. Every rank sends to and hears from as many peers at once, so the window also
-// bounds incast.
+// Alltoall between all pairs: a send and a receive for each pair, beside the copy of the rank's own
+// block in the first step. Every rank sends to, and receives from, this many peers at once, so the
+// window also bounds incast.
 inline constexpr uint32_t kPairwisePeers = (Step::kMaxTransfers - 1) / 2;
 
 inline Step PairwiseStep(const Program& program, Rank rank, uint32_t index) {
@@ -92,8 +92,8 @@ inline Program PairwiseAlltoall(const ProgramRequest& request) {
   return {.steps = CeilDivide(request.ranks - 1, kPairwisePeers), .step_function = PairwiseStep};
 }
 
-// Send and recv: one step with one transfer. Each side runs its own program, which says what any
-// rank other than the peer does.
+// Send and recv: one step with one transfer. Each side runs its own program, whose step is the same
+// for every rank other than the peer.
 inline Step DirectSendStep(const Program& program, Rank rank, uint32_t) {
   ROCECOLL_CHECK(rank != program.root);
   Step step;

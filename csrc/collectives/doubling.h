@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Partners at distance 1, 2, 4, ...: about log2 p rounds, in each of which every rank sends one
-// message and gets one. For small data, and for powers of two also for large.
+// message and receives one. For small data and, if the number of ranks is a power of two, also for
+// large data.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +11,22 @@
 
 namespace rocecoll {
 
-// Recursive doubling: in every round, partners exchange all they have. As many rounds as powers of
-// two below the count, whatever it is: the inner numbers, the largest power of two of them, double;
-// the outer ones behind them take part in the first round and in the last. In the first, an outer
-// number gives its vector to both of a pair of partners; in the last, both of a pair give it what
-// they give each other. So it waits for no message more than the others do, where folding it onto a
-// partner before and after would cost two. (Of three, the first round is the last one, and the
-// third is told the sum.)
+// Recursive doubling: in every round, partners exchange all they have. There are as many rounds as
+// powers of two below the number of ranks, whatever it is. The inner numbers, the largest power of
+// two of them, double; the outer numbers, which follow them, take part in the first round and in
+// the last. In the first round, an outer number gives its vector to both members of a pair of
+// partners; in the last, both members of a pair give it what they give each other. So it waits for
+// no more messages than the others do, whereas folding it onto a partner before and after would
+// cost two. (With three ranks, the first round is also the last, and the third rank is told the
+// sum.)
 struct Doubling {
   explicit Doubling(uint32_t numbers) : count(numbers), rounds(FloorLog2(numbers)) {}
 
   uint32_t steps() const { return count == 3 ? 2 : rounds; }
   uint32_t inner() const { return 1u << rounds; }
   uint32_t pairs() const { return inner() / 2; }
-  // The outer numbers that a pair deals with; at most two, as there are twice as many inner ones.
+  // The outer numbers that a pair deals with. There are at most two, because there are more inner
+  // numbers than outer ones.
   template <typename Visit>
   void for_each_outer(uint32_t pair, Visit&& visit) const {
     for (uint32_t outer = inner() + pair; outer < count; outer += pairs()) visit(outer);
@@ -33,8 +36,8 @@ struct Doubling {
   uint32_t rounds;
 };
 
-// What an outer number does: its pair is (2 pair, 2 pair + 1) at first, (pair, pair + pairs) at
-// last.
+// What an outer number does: its pair is (2 pair, 2 pair + 1) in the first round and (pair, pair +
+// pairs) in the last.
 template <typename RankOf>
 void AddOuterDoublingStep(const Doubling& doubling, uint32_t own, uint32_t index,
                           const Blocks& given, const Blocks& all, RankOf&& rank_of, Step& step) {
@@ -52,13 +55,13 @@ void AddOuterDoublingStep(const Doubling& doubling, uint32_t own, uint32_t index
   }
 }
 
-// One step, seen from `own`, one of the numbers; rank_of(number) is the rank that has it, and goes
-// up with it. `given`: where the vector lies that an outer number gives.
+// One step, seen from the number `own`; rank_of(number) is the rank with that number, and it
+// increases with the number. `given` is the place of the vector that an outer number gives.
 //
-// Bit-identical results: before round k an inner number holds the sum over an aligned group of 2^k
-// of them, then of the outer ones that the group was given. Both partners combine the same two sums
-// in the same order, as every rank of the one group is below every rank of the other, and outer
-// ranks are above all.
+// Results are bit-identical: before round k an inner number holds the sum over an aligned group of
+// 2^k inner numbers, followed by the outer ones that were given to the group. Both partners combine
+// the same two sums in the same order, because every rank of one group is below every rank of the
+// other, and outer ranks are above all of them.
 template <typename RankOf>
 void AddDoublingStep(const Doubling& doubling, uint32_t own, uint32_t index, const Blocks& given,
                      const Blocks& all, RankOf&& rank_of, Step& step) {
@@ -71,7 +74,7 @@ void AddDoublingStep(const Doubling& doubling, uint32_t own, uint32_t index, con
     step.send(partner, all);
     step.recv_reduce(partner, all);
   } else if (own > 0) {
-    return;  // one of three: 0 tells the third
+    return;  // with three ranks, number 0 tells the third
   }
   if (index == 0) {
     doubling.for_each_outer(own / 2,
@@ -83,8 +86,8 @@ void AddDoublingStep(const Doubling& doubling, uint32_t own, uint32_t index, con
   }
 }
 
-// Allreduce with the whole vector in each message: for small ones. Of two ranks it is the direct
-// exchange.
+// Allreduce with the whole vector in each message, for small vectors. With two ranks it is the
+// direct exchange.
 inline Step RecursiveDoublingStep(const Program& program, Rank rank, uint32_t index) {
   const Doubling doubling(program.ranks);
   const Blocks input = Blocks::Run(Buffer::kInput, 0, program.ranks);
@@ -101,12 +104,13 @@ inline Program RecursiveDoublingAllreduce(const ProgramRequest& request) {
 }
 
 // Rabenseifner's allreduce (Thakur, Rabenseifner, Gropp, IJHPCA 2005): reduce-scatter by recursive
-// halving, then allgather by recursive doubling. 2 log2 p steps, 2 (p - 1) blocks. Powers of two.
+// halving, then allgather by recursive doubling. It takes 2 log2 p steps and 2 (p - 1) blocks, and
+// works for powers of two only.
 //
 // At distance d, partners own two neighbouring aligned groups of d blocks: group(rank) and
-// group(partner). Halving (d = p/2 .. 1) sends the partner's group away and adds to the own one;
-// doubling (d = 1 .. p/2) sends the own group and receives the partner's. A rank ends the halving
-// as the only owner of block `rank`, so all ranks get the owner's bits.
+// group(partner). Halving (d = p/2 .. 1) sends the partner's group away and adds to the rank's own
+// group; doubling (d = 1 .. p/2) sends the rank's own group and receives the partner's. After the
+// halving, a rank is the only owner of block `rank`, so all ranks get the owner's bits.
 inline Step HalvingDoublingStep(const Program& program, Rank rank, uint32_t index) {
   const uint32_t rounds = program.steps / 2;
   const bool halving = index < rounds;
@@ -131,11 +135,12 @@ inline Program HalvingDoublingAllreduce(const ProgramRequest& request) {
 }
 
 // Alltoall of small equal blocks (Bruck et al., IEEE TPDS 8(11), 1997): ceil(log2 p) rounds of
-// about p / 2 blocks, and a final step that only copies. Few messages, log2 p / 2 times the bytes.
+// about p / 2 blocks, and a final step that only copies. It sends few messages, and log2 p / 2
+// times the bytes.
 //
-// Work block j < p holds the block that has j ranks to go, in all; round k moves those with bit k
-// of j set 2^k ranks on. Work blocks from p on take what arrives, as a step may not receive what it
-// sends; the next step puts it into place.
+// Work block j < p holds the block that travels j ranks in all. Round k moves the blocks whose j
+// has bit k set by 2^k ranks. What arrives goes into the work blocks from p on, because a step may
+// not receive what it sends, and the next step puts it into place.
 inline Blocks BruckMovingBlocks(uint32_t ranks, uint32_t round) {
   const uint32_t distance = 1u << round;
   const uint32_t whole = ranks / (2 * distance) * distance;
@@ -156,7 +161,8 @@ inline Step BruckStep(const Program& program, Rank rank, uint32_t index) {
     step.copy(BruckMovingBlocks(ranks, index - 1), BruckArrivedBlocks(ranks, index - 1));
   }
   if (index + 1 == program.steps) {
-    // Work block j came from the rank j before this one: a stride of p - 1 counts down, modulo p.
+    // Work block j came from the rank j places before this one: a stride of p - 1 counts down,
+    // modulo p.
     step.copy({Buffer::kOutput, rank, ranks, 1, ranks - 1}, Blocks::Run(Buffer::kWork, 0, ranks));
     return step;
   }
@@ -172,9 +178,9 @@ inline Program BruckAlltoall(const ProgramRequest& request) {
           .step_function = BruckStep};
 }
 
-// Dissemination barrier (Hensgen, Finkel, Manber, 1988): ceil(log2 p) rounds of one byte; after
-// round k a rank knows that the 2^(k+1) ranks up to itself have entered. One round, seen from `own`
-// of `count` numbers; rank_of(number) is the rank that has it.
+// Dissemination barrier (Hensgen, Finkel, Manber, 1988): ceil(log2 p) rounds of one byte. After
+// round k a rank knows that the 2^(k+1) ranks up to itself have entered. This is one round, seen
+// from `own`, one of `count` numbers; rank_of(number) is the rank with that number.
 template <typename RankOf>
 void AddDisseminationRound(uint32_t own, uint32_t count, uint32_t round, RankOf&& rank_of,
                            Step& step) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processor's floating-point mode belongs to the thread: torch.set_flush_denormal changes it
-// for the thread that waits, and the progress thread keeps the default. A reduction may run on
-// either and has the same bits on both.
+// for the thread that waits, while the progress thread keeps the default. A reduction may run on
+// either thread and gives the same bits on both.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace rocecoll {
 
-// While it lives: round to nearest, keep denormals, no traps. Restores the thread's mode.
+// Sets the mode for its lifetime: round to nearest, keep denormals, no traps. Restores the thread's
+// mode.
 class FloatMode {
  public:
   FloatMode() : saved_(Get()), changed_((saved_ & ~kStatus) != kDefault) {
@@ -40,7 +41,7 @@ class FloatMode {
   }
   static void Set(uint64_t mode) { asm volatile("msr fpcr, %0" : : "r"(mode)); }
 #else
-  static constexpr uint64_t kDefault = 0;  // no mode to change on this processor
+  static constexpr uint64_t kDefault = 0;  // this processor has no mode to change
   static constexpr uint64_t kStatus = 0;
   static uint64_t Get() { return kDefault; }
   static void Set(uint64_t) {}

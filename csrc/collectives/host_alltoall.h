@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Alltoall of equal blocks between hosts with several ranks each, in two legs: to a rank of the own
-// host, and from there straight to the destination, in one message with what the others of the host
-// have for it. Blocks go twice, in far fewer messages between hosts.
+// Alltoall of equal blocks between hosts with several ranks each, in two legs: first to a rank of
+// the same host, and from there straight to the destination, in one message with the blocks that
+// the other ranks of the host have for it. Each block is sent twice, but there are far fewer
+// messages between hosts.
 //
-// Places are those of HostLayout::by_host(), around their end, and the vectors are in that order. A
-// host of `a` ranks deals all places, from its own first one on, to its ranks in turn: number i has
-// those at i, i + a, i + 2 a ... Each of them is a row of scratch, with a block from every rank of
-// the host. The first one is the rank itself. Where all hosts have as many ranks, the others are
-// the ranks with the same number on the other hosts.
+// Places are those of HostLayout::by_host(), in cyclic order, and the vectors are in that order. A
+// host of `a` ranks deals all places, starting with its own first one, to its ranks in turn: number
+// i has the places at i, i + a, i + 2 a ... Each of them is a row of scratch, with a block from
+// every rank of the host. The first one is the rank itself. If all hosts have equally many ranks,
+// the others are the ranks with the same number on the other hosts.
 //
 // A message to the place that is `distance` after the first one behind the host goes in the slot
-// distance / f, where f is the fewest ranks on a host. So a rank sends at most one in a slot, as
-// its rows are `a` apart, and receives at most one, as the hosts end f apart or more.
+// distance / f, where f is the fewest ranks on a host. So a rank sends at most one message in a
+// slot, because its rows are `a` apart, and receives at most one, because the ends of hosts are at
+// least f apart.
 #pragma once
 
 #include <algorithm>
@@ -26,14 +28,14 @@
 namespace rocecoll {
 
 // The blocks for the places that are dealt to rank number `index` of a host, in the input of any
-// rank of it.
+// rank of that host.
 inline Blocks BlocksDealtTo(const HostLayout& hosts, uint32_t host, uint32_t index) {
   const uint32_t on_host = hosts.ranks_on(host);
   return {Buffer::kInput, hosts.first_place(host) + index,
           CeilDivide(hosts.ranks() - index, on_host), 1, on_host};
 }
 
-// Inside the host: what is dealt to others goes to them, and theirs comes into the rows.
+// Inside the host: blocks dealt to other ranks go to them, and blocks from them come into the rows.
 inline void AddDealing(const HostLayout& hosts, const LocalPlace& own, uint32_t round, Step& step) {
   const Blocks dealt = BlocksDealtTo(hosts, own.host, own.index);
   const auto in_rows = [&](uint32_t of) {
@@ -50,9 +52,9 @@ inline void AddDealing(const HostLayout& hosts, const LocalPlace& own, uint32_t 
   }
 }
 
-// Between hosts: a row to each of the rank's places, and one from each other host. Rows are as
-// long as the host has ranks, and come to its places in the output. Who is alone on its host has
-// them in its input.
+// Between hosts: sends a row to each of the rank's places, and receives one from each other host. A
+// row is as long as its host has ranks, and arrives at that host's places in the output. A rank
+// that is alone on its host has the rows in its input.
 inline void AddDelivery(const HostLayout& hosts, const LocalPlace& own, uint32_t round,
                         Step& step) {
   const uint32_t ranks = hosts.ranks();
@@ -73,8 +75,9 @@ inline void AddDelivery(const HostLayout& hosts, const LocalPlace& own, uint32_t
     const uint32_t to = After(own_first, own.ranks + distance, ranks);
     step.send(hosts.by_host()[to], row(++number, to));
   }
-  // From one host back to the one before it, by the distance of the own place to their ends. Where
-  // `begin` falls inside a host, that one ends nearer than this step's.
+  // Goes from each host back to the one before it, by the distance of this rank's place from their
+  // ends. If `begin` falls inside a host, the end of that host is nearer than the distances of this
+  // step.
   const uint32_t place = own_first + own.index;
   distance = std::max(begin, own.index);
   while (distance < std::min(end, elsewhere + own.index)) {

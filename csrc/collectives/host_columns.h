@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives of groups that span hosts with several ranks each, on the grid of host_layout.h: what
-// the ranks of a host can do among themselves stays there, and between hosts each column is worked
-// on by itself, by the ranks that it was dealt to. So what leaves or enters a host is as little as
-// can be, and every rank has a part of it.
+// the ranks of a host can do among themselves stays on the host, and between hosts each column is
+// handled separately, by the ranks to which it was dealt. So as few bytes as possible leave or
+// enter a host, and every rank carries a part of them.
 //
-// Reduce-scatter and allgather, inside a host and between hosts, are those of the circulant graph
-// (circulant.h), whose positions are here the ranks of a host, or the hosts. A host with fewer
-// ranks than another is idle in rounds that only that one needs.
+// Reduce-scatter and allgather, both inside a host and between hosts, are those of the circulant
+// graph (circulant.h), whose positions are here the ranks of a host, or the hosts. A host with
+// fewer ranks than another is idle in rounds that only the larger host needs.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace rocecoll {
 
-// The cells in the columns of `count` ranks of a host, from number `first` on around its end.
+// The cells in the columns of `count` ranks of a host, from number `first` on, in cyclic order.
 inline Blocks CellsOfRanks(const HostLayout& hosts, uint32_t host, Buffer buffer, uint32_t first,
                            uint32_t count) {
   const uint32_t last = first + count - 1;
@@ -31,8 +31,8 @@ inline Blocks CellsOfRanks(const HostLayout& hosts, uint32_t host, Buffer buffer
   return Blocks::Run(buffer, begin * hosts.hosts() % hosts.cells(), (end - begin) * hosts.hosts());
 }
 
-// The cells of `count` hosts, from `first` on around the end, in one column: a run, or two, of
-// which the longer one comes first, as that is how Blocks can say it.
+// The cells of `count` hosts, from `first` on in cyclic order, in one column: one run, or two with
+// the longer one first, because that is the order which Blocks can express.
 inline Blocks CellsOfHosts(const HostLayout& hosts, uint32_t column, Buffer buffer, uint32_t first,
                            uint32_t count) {
   const uint32_t begin = column * hosts.hosts();
@@ -43,7 +43,7 @@ inline Blocks CellsOfHosts(const HostLayout& hosts, uint32_t column, Buffer buff
   return {buffer, begin + first, count, before_end, hosts.cells() - first};
 }
 
-// Whether there can be elements in these cells; nothing is sent of those that belong to nobody.
+// Whether there can be elements in these cells. Cells that belong to nobody are not sent.
 inline bool HasBlocks(const Program& program, const Blocks& cells) {
   if (program.order.empty() || program.hosts->even()) return cells.count > 0;
   for (uint32_t i = 0; i < cells.count; ++i) {
@@ -58,8 +58,8 @@ inline void RecvCells(const Program& program, Rank peer, const Blocks& cells, St
   if (HasBlocks(program, cells)) step.recv(peer, cells);
 }
 
-// One round of the reduce-scatter inside the host: after all of them a rank has the host's sums of
-// its columns. `held` and `into` as in circulant.h.
+// One round of the reduce-scatter inside the host. After all rounds a rank has the host's sums of
+// its columns. `held` and `into` are as in circulant.h.
 inline void AddLocalReduceRound(const Program& program, Rank rank, uint32_t round, Buffer held,
                                 Buffer into, Step& step) {
   const HostLayout& hosts = *program.hosts;
@@ -72,7 +72,7 @@ inline void AddLocalReduceRound(const Program& program, Rank rank, uint32_t roun
     const Blocks kept = cells(held, first, count);
     if (kept.count > 0) step.copy(cells(into, first, count), kept);
   };
-  if (round >= own.rounds()) return keep(own.index, 1);  // alone on its host
+  if (round >= own.rounds()) return keep(own.index, 1);  // the only rank on its host
   const CirculantRound at(own.index, own.ranks, round);
   keep(After(own.index, at.count, own.ranks), at.idle());
   SendCells(program, hosts.rank_at(own.host, at.far), cells(held, at.far, at.count), step);
@@ -82,7 +82,7 @@ inline void AddLocalReduceRound(const Program& program, Rank rank, uint32_t roun
   }
 }
 
-// One round of the allgather inside the host, of the columns that its ranks have.
+// One round of the allgather, inside the host, of the columns that its ranks have.
 inline void AddLocalGatherRound(const Program& program, Rank rank, uint32_t round, Step& step) {
   const HostLayout& hosts = *program.hosts;
   const LocalPlace own(hosts, rank);
@@ -94,9 +94,9 @@ inline void AddLocalGatherRound(const Program& program, Rank rank, uint32_t roun
             CellsOfRanks(hosts, own.host, Buffer::kOutput, at.far, at.count), step);
 }
 
-// One round of the reduce-scatter between hosts, in each of the rank's columns: after all of them
-// it has the sum of its host's cell in each. `last` says where the last round, which adds to that
-// cell alone, leaves it if not in `held`.
+// One round of the reduce-scatter between hosts, in each of the rank's columns. After all rounds
+// the rank has the sum of its host's cell in each column. The last round adds only to that cell;
+// `last` says where it leaves the sum if not in `held`.
 inline void AddExchangeReduceRound(const Program& program, Rank rank, uint32_t round, Buffer held,
                                    const std::optional<Blocks>& last, Step& step) {
   const HostLayout& hosts = *program.hosts;
@@ -112,7 +112,7 @@ inline void AddExchangeReduceRound(const Program& program, Rank rank, uint32_t r
   }
 }
 
-// One round of the allgather between hosts, in each of the rank's columns: every host starts with
+// One round of the allgather between hosts, in each of the rank's columns. Every host starts with
 // its own cell.
 inline void AddExchangeGatherRound(const Program& program, Rank rank, uint32_t round, Step& step) {
   const HostLayout& hosts = *program.hosts;
@@ -154,8 +154,8 @@ inline Program HostColumnsAllreduce(const ProgramRequest& request) {
           .hosts = &hosts};
 }
 
-// Reduce-scatter: inside the host, then between hosts, where the last round adds to the rank's own
-// block alone, in the output.
+// Reduce-scatter: inside the host, then between hosts, where the last round adds only to the rank's
+// own block, in the output.
 inline Step HostColumnsReduceScatterStep(const Program& program, Rank rank, uint32_t index) {
   const HostLayout& hosts = *program.hosts;
   const uint32_t local = hosts.local_rounds();
@@ -181,7 +181,7 @@ inline Program HostColumnsReduceScatter(const ProgramRequest& request) {
           .hosts = &hosts};
 }
 
-// Allgather: the same backwards. Each block comes to a host once.
+// Allgather: the reduce-scatter backwards. Each block enters a host once.
 inline Step HostColumnsAllgatherStep(const Program& program, Rank rank, uint32_t index) {
   const HostLayout& hosts = *program.hosts;
   const uint32_t exchange = hosts.host_rounds();
@@ -204,8 +204,8 @@ inline Program HostColumnsAllgather(const ProgramRequest& request) {
           .hosts = &hosts};
 }
 
-// Broadcast: binomial scatter of the columns inside the root's host; each column along the hosts,
-// from that one on, as a chain (ring.h); allgather inside the hosts.
+// Broadcast: binomial scatter of the columns inside the root's host; then each column passes along
+// the hosts, from the root's host on, as a chain (ring.h); finally an allgather inside the hosts.
 inline Step HostColumnsBroadcastStep(const Program& program, Rank rank, uint32_t index) {
   const HostLayout& hosts = *program.hosts;
   const LocalPlace own(hosts, rank);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranks of a group share a host, and the grid that programs for several hosts are made of.
+// Which ranks of a group share a host, and the grid on which programs for several hosts work.
 //
-// The grid has a cell for each column and host. A column is what equal parts of the hosts have to
-// do with each other: each host's columns are dealt to its ranks, in order and as evenly as can be,
-// so that every rank has its share of what goes between hosts. As many columns as the largest host
-// has ranks, so that each rank there has one; where the smallest host's ranks would then have more
-// than a step has room for, fewer, and some ranks have none.
+// The grid has a cell for each column and host. A column joins corresponding parts of the hosts:
+// the columns of each host are dealt to its ranks, in order and as evenly as possible, so that
+// every rank has its share of the traffic between hosts. There are as many columns as the largest
+// host has ranks, so that each rank there has one. If the ranks of the smallest host would then
+// have more columns than a step has room for, there are fewer columns, and some ranks have none.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@
 
 namespace rocecoll {
 
-// kInvalidArgument for more ranks than a group can have, or none.
+// Returns kInvalidArgument for no ranks, or more than a group can have.
 Status CheckRanks(uint64_t ranks);
 
 class HostLayout {
  public:
-  // Columns of one rank: each is a send and a receive, beside the copies of a step.
+  // The columns of one rank: each is a send and a receive, beside the copies of a step.
   static constexpr uint32_t kMostColumnsOfARank = (Step::kMaxTransfers - 2) / 2;
 
-  // `host_of_rank`: equal numbers for ranks that share a host; which numbers does not matter.
-  // CheckRanks() accepts as many.
+  // `host_of_rank` has equal numbers for ranks that share a host; the numbers themselves do not
+  // matter. Their count must pass CheckRanks().
   explicit HostLayout(std::span<const uint32_t> host_of_rank);
 
-  // Hosts are numbered by their lowest ranks, and the ranks of a host by themselves.
+  // Hosts are numbered by their lowest ranks, and the ranks of each host in ascending order.
   uint32_t ranks() const { return static_cast<uint32_t>(host_of_.size()); }
   uint32_t hosts() const { return static_cast<uint32_t>(begin_.size() - 1); }
   uint32_t host_of(Rank rank) const { return host_of_[rank]; }
@@ -41,27 +41,29 @@ class HostLayout {
   uint32_t most_on_a_host() const { return most_; }
   uint32_t fewest_on_a_host() const { return fewest_; }
   bool even() const { return most_ == fewest_; }
-  // Several hosts, one of them with several ranks: where flat programs send over the network what
-  // others on the host have or need, too.
+  // True for several hosts, at least one of which has several ranks. Flat programs then also send
+  // data over the network that other ranks of the host have or need.
   bool spans_hosts() const { return hosts() > 1 && most_ > 1; }
-  // What a tree or a circulant graph takes among the ranks of the largest host, and among hosts.
+  // The rounds that a tree or a circulant graph takes among the ranks of the largest host, and
+  // among hosts.
   uint32_t local_rounds() const { return CeilLog2(most_); }
   uint32_t host_rounds() const { return CeilLog2(hosts()); }
-  // A host deals all ranks to its own in turn, and has a block from each of its ranks for each of
-  // them: how many that makes for one rank, on the host where it is the most.
+  // A host deals all ranks to its own ranks in turn, and for each of them it has a block from each
+  // of its ranks. This is the largest number of such blocks that one rank of any host gets.
   uint32_t most_dealt_blocks() const { return most_dealt_blocks_; }
-  // Of who shares a host with whom.
+  // A hash of which ranks share a host.
   uint64_t hash() const { return hash_; }
-  // The ranks of the first host, then those of the second, and so on; and where in that order.
+  // The ranks of the first host, then those of the second, and so on; and a rank's place in that
+  // order.
   std::span<const Rank> by_host() const { return by_host_; }
   uint32_t first_place(uint32_t host) const { return begin_[host]; }
   uint32_t place_of(Rank rank) const { return begin_[host_of_[rank]] + index_of_[rank]; }
-  // Whether ranks are in that order anyway.
+  // Whether the ranks are already in that order.
   bool in_order() const { return in_order_; }
 
   uint32_t columns() const { return columns_; }
   uint32_t cells() const { return columns_ * hosts(); }
-  // Of the rank number `index` of `host`, from first to end - 1.
+  // The columns of rank number `index` of `host`, from first to end - 1.
   struct Columns {
     uint32_t first = 0;
     uint32_t end = 0;
@@ -70,16 +72,16 @@ class HostLayout {
     return {first_column(host, index), first_column(host, index + 1)};
   }
   Columns columns_of(Rank rank) const { return columns_of(host_of(rank), index_of(rank)); }
-  // The rank whose column it is there.
+  // The rank of `host` that has this column.
   Rank at(uint32_t column, uint32_t host) const {
     return rank_at(host,
                    static_cast<uint32_t>((uint64_t{column + 1} * ranks_on(host) - 1) / columns_));
   }
 
-  // Whether each rank has a column, in whose first cell a block of its own may lie.
+  // Whether each rank has a column, whose first cell may hold a block of its own.
   bool has_cell_for_each_rank() const { return columns_ == most_; }
   uint32_t cell_of(Rank rank) const { return columns_of(rank).first * hosts() + host_of(rank); }
-  // By cell, column after column: the rank whose block lies there, or kNoRank.
+  // The rank whose block lies in each cell, or kNoRank, by cell and column after column.
   std::span<const Rank> owners() const { return owners_; }
 
  private:
@@ -89,7 +91,8 @@ class HostLayout {
 
   std::vector<uint32_t> host_of_;   // by rank
   std::vector<uint32_t> index_of_;  // by rank
-  std::vector<uint32_t> begin_;     // by host: its first rank in by_host_; and the end
+  // By host: its first rank in by_host_; the last element is the end.
+  std::vector<uint32_t> begin_;
   std::vector<Rank> by_host_;
   std::vector<Rank> owners_;  // by cell
   uint32_t most_ = 0;

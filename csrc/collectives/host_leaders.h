@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small collectives of groups that span hosts with several ranks each: one rank of every host, its
-// leader, deals with the other hosts for all of them. The fewest messages between hosts; which of
-// the ranks send the bytes does not matter when these are few.
+// leader, deals with the other hosts on behalf of all. This needs the fewest messages between
+// hosts; which of the ranks send the bytes does not matter when there are few bytes.
 //
 // A host's leader is its lowest rank, or the root on the root's host.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace rocecoll {
 
-// Binomial trees (topology.h) of the ranks of each host around its leader, and of the leaders
+// The binomial trees (topology.h) of the ranks of each host around its leader, and of the leaders
 // around the root. Edges name ranks as peers.
 class LeaderTree {
  public:
@@ -87,8 +87,8 @@ inline Program HostLeadersReduce(const ProgramRequest& request) {
 }
 
 // Allreduce: reduce to the leaders, recursive doubling (doubling.h) among them, broadcast from
-// them. As hosts are numbered by their lowest ranks, leaders are in the order of their ranks, which
-// is what makes the bits equal.
+// them. Hosts are numbered by their lowest ranks, so leaders are in the order of their ranks, which
+// makes the bits equal.
 inline Step HostLeadersAllreduceStep(const Program& program, Rank rank, uint32_t index) {
   const HostLayout& hosts = *program.hosts;
   const LeaderTree tree(hosts, 0, rank);
@@ -118,8 +118,8 @@ inline Program HostLeadersAllreduce(const ProgramRequest& request) {
           .hosts = &hosts};
 }
 
-// Barrier: the ranks of a host tell their leader, leaders run a dissemination barrier (doubling.h),
-// and tell the ranks.
+// Barrier: the ranks of a host report to their leader; the leaders run a dissemination barrier
+// (doubling.h) and then tell the ranks.
 inline Step HostLeadersBarrierStep(const Program& program, Rank rank, uint32_t index) {
   const HostLayout& hosts = *program.hosts;
   const LeaderTree tree(hosts, 0, rank);

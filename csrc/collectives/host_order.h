@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flat programs that go around the ranks host by host, whatever their numbers: what passes along a
-// ring then enters and leaves each host once.
+// Flat programs that go around the ranks host by host, whatever their numbers, so that what passes
+// along a ring enters and leaves each host once.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace rocecoll {
 
-// `flat` of the places that ranks have in HostLayout::by_host(). Not for programs with a root.
+// Runs `flat` on the places that ranks have in HostLayout::by_host(). Not for programs with a root.
 template <Program::StepFunction flat>
 Step InHostOrder(const Program& program, Rank rank, uint32_t index) {
   const HostLayout& hosts = *program.hosts;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the elements of each type are stored and computed with.
+// How the elements of each type are stored, and how they are computed with.
 //
-// Floating-point formats of 8 and 16 bits: exact decoding to float32, and encoding from float32 to
-// nearest, ties to even. NaN, infinity and overflow follow torch's conversions, except that a NaN
-// is always the same NaN, without sign or payload.
+// Floating-point formats of 8 and 16 bits have exact decoding to float32, and encoding from float32
+// to nearest, ties to even. NaN, infinity and overflow follow torch's conversions, except that a
+// NaN is always the same NaN, without sign or payload.
 //
 // Everything has internal linkage: each instruction set compiles its own copy (reduce_loops.h), and
 // nothing here calls a function of the standard library.
@@ -18,7 +18,7 @@
 namespace rocecoll {
 namespace {
 
-// A type that is computed with as it is stored.
+// A type in which values are computed as they are stored.
 template <typename T>
 struct Native {
   using Storage = T;
@@ -81,7 +81,7 @@ struct SmallFloat {
     const uint32_t half = (1u << (kShift - 1)) - 1;
     const uint32_t normal =
         (magnitude - (static_cast<uint32_t>(127 - kBias) << 23) + half + odd) >> kShift;
-    // Adding a number whose last place is the format's smallest step rounds to that step.
+    // Adding a number whose last place is the format's smallest step rounds the sum to that step.
     const float shifted =
         __builtin_bit_cast(float, magnitude) + __builtin_bit_cast(float, kSubnormalMagic);
     const uint32_t subnormal = __builtin_bit_cast(uint32_t, shifted) - kSubnormalMagic;
@@ -113,8 +113,8 @@ using Float8E4m3fnuz = SmallFloat<uint8_t, 4, 3, 8, Specials::kUnsignedZero, 0x8
 using Float8E5m2 = SmallFloat<uint8_t, 5, 2, 15, Specials::kIeee, 0x7f>;
 using Float8E5m2fnuz = SmallFloat<uint8_t, 5, 2, 16, Specials::kUnsignedZero, 0x80>;
 
-// A power of two, 2^-127 to 2^127, and NaN: no sign, no zero, no infinity. The sign of what is
-// encoded is dropped.
+// A power of two, from 2^-127 to 2^127, or NaN: no sign, no zero, no infinity. Encoding drops the
+// sign of the value.
 struct Float8E8m0fnu {
   using Storage = uint8_t;
   using Value = float;
@@ -126,7 +126,8 @@ struct Float8E8m0fnu {
   static constexpr Storage Encode(Value value) {
     const uint32_t magnitude = __builtin_bit_cast(uint32_t, value) & 0x7fffffff;
     const uint32_t exponent = magnitude >> 23;
-    // The middle is 1.5, which goes up to 2. Below 2^-126 all but 2^-127 itself goes up (torch's).
+    // The middle is 1.5, which goes up to 2. Below 2^-126 everything but 2^-127 itself goes up, as
+    // in torch.
     const uint32_t fraction = (magnitude & 0x007fffff) + (exponent > 0 ? 1 : 0);
     const uint32_t code = exponent + (fraction > 0x00400000 ? 1 : 0);
     return static_cast<Storage>(code > 0xff ? 0xff : code);
@@ -147,7 +148,7 @@ struct Bfloat16 {
   }
 };
 
-// The format of a type's elements; of a complex type, of their two parts.
+// The format of a type's elements or, for a complex type, of their two parts.
 template <DataType kDataType, typename FormatOfParts>
 struct Row {
   using Format = FormatOfParts;

@@ -17,10 +17,10 @@ struct ElementRange {
   uint64_t count = 0;
 };
 
-// Three ways to cut: evenly (the first `total % blocks` blocks have one element more), with a fixed
-// stride between equal blocks, or explicitly. lane(k, lanes) is the part of every block that lane k
-// of an operation works on: even cuts of even partitions (the whole buffer is cut, so a lane is one
-// contiguous piece), else the k-th even part of each block.
+// There are three ways to cut: evenly (the first `total % blocks` blocks have one element more),
+// with a fixed stride between equal blocks, or explicitly. lane(k, lanes) is the part of every
+// block that lane k of an operation works on. Even partitions are cut evenly as a whole, so that a
+// lane is one contiguous piece; otherwise a lane is the k-th even part of each block.
 class Partition {
  public:
   Partition() = default;
@@ -32,20 +32,22 @@ class Partition {
     return order_.empty() ? blocks_ : static_cast<uint32_t>(order_.size());
   }
   ElementRange block(uint32_t index) const;
-  // What `count` blocks from `first` on hold, which end at the last one. Only where contiguous().
+  // The elements of `count` blocks from `first` on, which end at the last block. Only if
+  // contiguous().
   ElementRange run(uint32_t first, uint32_t count) const;
   uint64_t total() const;      // elements in all blocks
   uint64_t max_block() const;  // elements in the largest block
   Partition lane(uint32_t index, uint32_t lanes) const;
-  // Blocks of the same sizes, laid end to end from offset 0.
+  // Blocks of the same sizes, laid out end to end from offset 0.
   Partition packed() const;
-  // The same elements in another number of blocks. Only of an even partition.
+  // The same elements in another number of blocks. Only for an even partition.
   Partition recut(uint32_t blocks) const;
-  // The same blocks in another order, which outlives the partition: block i is what block order[i]
-  // was, and has no elements where that is kNoRank. No order: as they are.
+  // The same blocks in another order, which must outlive the partition: block i is what block
+  // order[i] was, and has no elements if that is kNoRank. An empty order leaves the blocks as they
+  // are.
   Partition ordered(std::span<const Rank> order) const;
-  // Every block starts where the one before it ends, known without looking at each of them (so
-  // never said of an explicit partition).
+  // Whether every block starts where the one before it ends, as far as this is known without
+  // looking at each of them (so never for an explicit partition).
   bool contiguous() const {
     return order_.empty() && (kind_ == Kind::kEven ||
                               (kind_ == Kind::kStrided && (blocks_ == 1 || stride_ == count_)));

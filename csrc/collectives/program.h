@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// L4: a collective algorithm is a pure function of (rank, step). No state, no I/O, no time, no
-// memory: the engine executes the same programs that the checker proves and the simulator times.
+// A collective algorithm is a pure function of (rank, step). It has no state, no I/O, no time and
+// no memory: the engine executes the same programs that the checker proves and the simulator times.
 //
-// Data is addressed in blocks. Each buffer of an operation is a sequence of blocks (BlocksIn() of
-// collective.h says how many, partition.h where a block lies and how many elements it has, possibly
-// none); programs know block numbers only.
+// Data is addressed in blocks. Each buffer of an operation is a sequence of blocks: BlocksIn() of
+// collective.h says how many, and partition.h says where a block lies and how many elements it has,
+// possibly none. Programs know only block numbers.
 //
 // Execution rules, which the checker proves for every program:
 //  1. Step numbers are global: a Send at step i has exactly one equal Recv or RecvReduce at step i
 //     on its peer, in the same order among the transfers between the two ranks in that step.
 //  2. Within a step: first the copies, in order; then all sends and receives at once; when all of
 //     them are complete, the reductions, in order. So a step never sends what it receives, and what
-//     it sends is not overwritten until the step is over. (The engine may reduce earlier what
-//     nothing else of the step touches.)
+//     it sends is not overwritten until the step is over. (The engine may perform a reduction
+//     earlier if nothing else in the step touches its blocks.)
 //  3. What one step receives does not overlap what it sends or receives elsewhere in that step
 //     (a RecvReduce lands in scratch, so it may target what the step sends, receives or reduces).
-//  4. A transfer whose blocks hold no elements is skipped, on both sides.
+//  4. A transfer whose blocks hold no elements is skipped on both sides.
 #pragma once
 
 #include <algorithm>
@@ -52,17 +52,17 @@ struct Transfer {
   enum class Kind : uint8_t {
     kSend,        // blocks to peer
     kRecv,        // blocks from peer
-    kRecvReduce,  // blocks = source (op) what comes from peer; the lower rank's is the left operand
+    kRecvReduce,  // blocks = source (op) data from peer; the left operand is the lower rank's
     kCopy,        // blocks = source (a no-op where both are the same memory)
   };
   Kind kind = Kind::kSend;
   Rank peer = 0;
   Blocks blocks;
-  Blocks source;  // kRecvReduce and kCopy: as many blocks
+  Blocks source;  // for kRecvReduce and kCopy: as many blocks
 };
 
-// Made several times an operation, mostly with few transfers: the others are neither written nor
-// copied.
+// Made several times in each operation, usually with few transfers: the unused ones are neither
+// written nor copied.
 class Step {
  public:
   static constexpr uint32_t kMaxTransfers = 16;
@@ -78,13 +78,13 @@ class Step {
   void send(Rank peer, Blocks blocks) { add({Transfer::Kind::kSend, peer, blocks, {}}); }
   void recv(Rank peer, Blocks blocks) { add({Transfer::Kind::kRecv, peer, blocks, {}}); }
   void recv_reduce(Rank peer, Blocks blocks) { recv_reduce(peer, blocks, blocks); }
-  // Where the own operand lies elsewhere: that spares the copy of it that it would cost.
+  // The rank's own operand is in `own`, which saves copying it into `blocks` first.
   void recv_reduce(Rank peer, Blocks blocks, Blocks own) {
     add({Transfer::Kind::kRecvReduce, peer, blocks, own});
   }
   void copy(Blocks to, Blocks from) { add({Transfer::Kind::kCopy, 0, to, from}); }
 
-  // Peers by number in `ranks`, in place of that number.
+  // Treats each peer as an index into `ranks`, and replaces it by the rank found there.
   void rename_peers(std::span<const Rank> ranks) {
     for (uint32_t i = 0; i < count_; ++i) {
       if (transfers_[i].kind != Transfer::Kind::kCopy) {
@@ -110,23 +110,23 @@ class Step {
   uint32_t count_ = 0;
 };
 
-// Where programs that reduce in the output find in step `index` what they send and add to: so the
-// input is not copied first.
+// Programs that reduce in the output find here, in step `index`, what they send and add to, so that
+// the input is not copied first.
 inline Buffer HeldIn(uint32_t index) { return index == 0 ? Buffer::kInput : Buffer::kOutput; }
 
-// How some of these begin: a no-op where the output is the input.
+// The first step of some of these programs: a no-op if the output is the input.
 inline void CopyWholeInput(uint32_t blocks, Step& step) {
   step.copy(Blocks::Run(Buffer::kOutput, 0, blocks), Blocks::Run(Buffer::kInput, 0, blocks));
 }
 
-// How gathers begin where the own block is held: in its place among all.
+// The first step of gathers: puts the rank's own block in its place among all blocks.
 inline void CopyOwnBlock(Rank rank, Step& step) {
   step.copy(Blocks::Run(Buffer::kOutput, rank, 1), Blocks::Run(Buffer::kInput, 0, 1));
 }
 
 class HostLayout;
 
-// A value: what is known of it beforehand, and a function without state.
+// A value type: what is known of the program in advance, and a function without state.
 struct Program {
   using StepFunction = Step (*)(const Program& program, Rank rank, uint32_t index);
 
@@ -136,28 +136,31 @@ struct Program {
   uint32_t steps = 0;  // the same number on every rank; a step may be empty for some ranks
   uint32_t work_blocks = 0;
   StepFunction step_function = nullptr;
-  // Of a vector: one for each rank, but where `order` has more of them, or the cut is ours and the
-  // program wants another one. Of these, 0 stands for one a rank until MakeProgram() is through.
+  // The blocks of a vector. There is one for each rank, unless `order` has more of them, or the cut
+  // is ours and the program wants another number. Until MakeProgram() is done, 0 stands for one
+  // block for each rank.
   uint32_t blocks = 0;
-  // By block: the rank whose block it is, or kNoRank of one without elements. Empty where block i
-  // is that of rank i, or the cut is ours.
+  // By block: the rank to which the block belongs, or kNoRank for a block without elements. Empty
+  // if block i belongs to rank i, or if the cut is ours.
   std::span<const Rank> order = {};
-  const HostLayout* hosts = nullptr;  // of programs that know them; outlives the program
+  const HostLayout* hosts = nullptr;  // for programs that know them; outlives the program
 
   Step step(Rank rank, uint32_t index) const {
     ROCECOLL_CHECK(rank < ranks && index < steps);
     return step_function(*this, rank, index);
   }
 };
-static_assert(std::is_trivially_copyable_v<Program>);  // every operation has one: no allocation
+// Every operation has one, without allocation.
+static_assert(std::is_trivially_copyable_v<Program>);
 
-// What a program is made for, as all ranks know it.
+// What a program is made for. All ranks know the same.
 struct ProgramRequest {
   Collective collective = Collective::kBarrier;
   uint32_t ranks = 1;
-  Rank root = 0;        // rooted collectives; the peer for send and recv
-  uint64_t bytes = 0;   // size of one rank's whole vector (see docs/algorithms.md per collective)
-  bool uniform = true;  // false: blocks differ in size (v-variants), so no program may assume equal
+  Rank root = 0;       // rooted collectives; the peer for send and recv
+  uint64_t bytes = 0;  // size of one rank's whole vector (see docs/algorithms.md per collective)
+  // False: blocks differ in size (v-variants), so programs must not assume equal ones.
+  bool uniform = true;
   const HostLayout* hosts = nullptr;  // null: not known
 };
 

@@ -15,7 +15,7 @@ const KernelTable& Kernels() {
   return fastest;
 }
 
-// Null where the op has no meaning for the type.
+// Null if the operation has no meaning for the type.
 ReduceKernel KernelOf(DataType type, ReduceOp op) {
   ROCECOLL_CHECK(static_cast<int>(type) < kDataTypes && static_cast<int>(op) < kReduceOps);
   return Kernels().reduce[static_cast<int>(type)][static_cast<int>(op)];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same loops compiled for several instruction sets. All of them produce the same bits.
 //
-// AVX2 without FMA is the widest set: sums already run at the speed of the L2 cache, and AVX-512
-// brings fused multiply-add, into which g++ 12 contracts complex products under -ffp-contract=off.
+// AVX2 without FMA is the widest set used: sums already run at the speed of the L2 cache, and
+// AVX-512 brings fused multiply-add, into which g++ 12 contracts complex products even under
+// -ffp-contract=off.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ using ReduceKernel = void (*)(const std::byte* left, const std::byte* right, std
 using ScaleKernel = void (*)(std::byte* data, double factor, size_t count);
 using DivideKernel = void (*)(std::byte* data, uint32_t divisor, size_t count);
 
-// Null where the operation has no meaning for the type.
+// A kernel is null if the operation has no meaning for the type.
 struct KernelTable {
   std::string_view name;
   ReduceKernel reduce[kDataTypes][kReduceOps];
@@ -32,7 +33,7 @@ extern const KernelTable kPortableKernels;
 extern const KernelTable kAvx2Kernels;
 #endif
 
-// The tables that this processor can run, fastest first, the portable one last.
+// The tables that this processor can run: the fastest first, the portable one last.
 std::vector<const KernelTable*> UsableKernels();
 
 }  // namespace rocecoll

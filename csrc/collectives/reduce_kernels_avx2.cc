@@ -4,7 +4,7 @@
 
 #if defined(__x86_64__)
 
-// Headers of the standard library come before the choice of the instruction set (reduce_loops.h).
+// Standard library headers must be included before the instruction set is chosen (reduce_loops.h).
 #include <immintrin.h>
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops behind the kernel tables, written once as plain scalar loops that the compiler turns
-// into vectors. Included by one file for each instruction set, after it has chosen the set.
+// into vectors. One file for each instruction set includes this header after it has chosen the set.
 //
-// Everything has internal linkage and calls no inline function of the standard library: a shared
-// inline function compiled for AVX2 might be the copy that the linker keeps for everyone.
+// Everything has internal linkage and calls no inline function of the standard library: if a shared
+// inline function were compiled for AVX2, the linker might keep that copy for everyone.
 //
 // Every operation is one correctly rounded IEEE operation on float32 or float64 (no contraction to
 // fused multiply-add, see CMakeLists.txt) and every NaN result is the same NaN, so the width of the
@@ -19,7 +19,7 @@
 #include "collectives/reduce_kernels.h"
 #include "collectives/reduce_ops.h"
 
-// The iterations are independent: buffers are apart or exactly the same.
+// The iterations are independent: buffers are either separate or exactly the same.
 #if defined(__clang__)
 #define ROCECOLL_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -42,7 +42,7 @@ void StoreElement(std::byte* to, size_t index, T value) {
   __builtin_memcpy(to + index * sizeof(T), &value, sizeof(T));
 }
 
-// The element-wise loops of one format. An instruction set may bring its own for float16.
+// The element-wise loops of one format. An instruction set may provide its own for float16.
 template <typename Format>
 struct PlainLoops {
   template <typename Op>
@@ -58,7 +58,8 @@ struct PlainLoops {
 };
 
 // Loops over `Lanes::kCount` elements at a time, for a conversion that compilers do not vectorize.
-// The rest goes through the same body, padded, so that no element is computed in another way.
+// The remaining elements go through the same body, padded, so that every element is computed in the
+// same way.
 template <typename Lanes>
 struct LaneLoops {
   template <typename Op>
@@ -80,7 +81,7 @@ struct LaneLoops {
   }
 };
 
-// A complex number is a pair for every operation but PRODUCT.
+// A complex number is handled as a pair for every operation except PRODUCT.
 template <typename Loops, typename Op>
 void ReducePairs(const std::byte* left, const std::byte* right, std::byte* out, size_t count) {
   Loops::template Reduce<Op>(left, right, out, 2 * count);
@@ -188,7 +189,7 @@ constexpr void AddComplex(KernelTable& table, DataType type) {
   table.divide[static_cast<int>(type)] = DivideLoop<Format, 2>;
 }
 
-// `Float16Loops` are what an instruction set has for float16.
+// `Float16Loops` are the instruction set's loops for float16.
 template <typename Row, typename Float16Loops>
 constexpr void AddType(KernelTable& table) {
   using Format = typename Row::Format;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of the reductions, on a scalar or on a GNU vector of float. Internal linkage, like
-// number_formats.h.
+// The operators of the reductions, on a scalar or on a GNU vector of float. They have internal
+// linkage, like number_formats.h.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,9 @@ struct ProductOp {
   }
 };
 
-// On equal floating operands the or of their bits is the operand, and -0 of the two zeros. It is
-// also what remains when one is NaN, and then it is a NaN: the result depends on no order.
+// For equal floating operands, the or of their bits is the operand, and it is -0 for two zeros of
+// different sign. If one operand is NaN, the or is what remains, and it is a NaN: the result does
+// not depend on any order.
 struct MinOp {
   template <typename T>
   static T Apply(T a, T b) {

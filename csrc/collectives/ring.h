@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring algorithms: p - 1 steps a pass, one block a step, only neighbours talk. The fewest bytes,
-// and any number of ranks; for blocks so large that latency does not count.
+// Ring algorithms: each pass takes p - 1 steps of one block, and only neighbours talk. They send
+// the fewest bytes, for any number of ranks; for blocks so large that latency does not matter.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace rocecoll {
 
-// Reduce-scatter pass: in step k a rank sends block rank - 1 - k to its right, and adds what comes
-// from its left to block rank - 2 - k. The last block it adds to is its own.
+// Reduce-scatter pass: in step k a rank sends block rank - 1 - k to its right, and adds what
+// arrives from its left to block rank - 2 - k. The last block to which it adds is its own.
 inline uint32_t RingReducedBlock(Rank rank, uint32_t index, uint32_t ranks) {
   return Before(rank, (index + 2) % ranks, ranks);
 }
@@ -76,8 +76,8 @@ inline Program RingAllgather(const ProgramRequest& request) {
 }
 
 // Broadcast along the ring, from the root to the rank before it: every rank but the last sends the
-// whole vector once, so all links carry the fewest bytes. Alone p - 1 whole vectors one after the
-// other; the lanes of a large operation follow each other, and it takes about one.
+// whole vector once, so all links carry the fewest bytes. A single lane takes p - 1 whole vectors
+// one after another; the lanes of a large operation follow each other, and it takes about one.
 inline Step ChainBroadcastStep(const Program& program, Rank rank, uint32_t index) {
   const uint32_t ranks = program.ranks;
   const uint32_t distance = Before(rank, program.root, ranks);

@@ -21,74 +21,80 @@
 namespace rocecoll {
 namespace {
 
-// Crossovers, in bytes, for a message cost between those of UDP on loopback (2.4 us + 0.34 ns/B)
-// and of a 25 Gb/s network (12 us + 0.33 ns/B). docs/algorithms.md derives them.
+// Crossovers, in bytes, for a message cost between that of UDP on loopback (2.4 us + 0.34 ns/B) and
+// that of a 25 Gb/s network (12 us + 0.33 ns/B). docs/algorithms.md derives them.
 //
-// Two ranks: splitting the vector saves no bytes, only half of the additions, for a second message.
+// Two ranks: splitting the vector saves no bytes, only half of the additions, and costs a second
+// message.
 constexpr uint64_t kDirectExchangeBytes = 64 * 1024;
 // log2 p whole vectors against 2 log2 p messages of 2 (p - 1) / p vectors: 23 KB at p = 4, 12 KB at
-// p = 16. Other counts than powers of two have two vectors more: 4 KB (loopback) to 36 KB (network)
-// at p = 3, 6 KB to 45 KB at p = 17. Measured on two cores it pays up to 32 KiB with 3 to 13.
+// p = 16. Numbers of ranks that are not powers of two need two vectors more: 4 KB (loopback) to 36
+// KB (network) at p = 3, 6 KB to 45 KB at p = 17. Measured on two cores, it pays up to 32 KiB with
+// 3 to 13 ranks.
 constexpr uint64_t kRecursiveDoublingBytes = 16 * 1024;
-// A ring takes 2 (p - 1 - log2 p) messages more for the same bytes, which is little once a block
-// takes about 20 times as long as a message.
+// A ring takes 2 (p - 1 - log2 p) more messages for the same bytes, which matters little once a
+// block takes about 20 times as long as a message.
 constexpr uint64_t kRingBlockBytes = 700 * 1000;
 // log2 p whole vectors against 2 log2 p messages of less than 2 vectors: 17 KB (loopback) to 87 KB
 // (network) at p = 8, less for more ranks.
 constexpr uint64_t kBinomialBytes = 32 * 1024;
-// A chain takes the vector once, and p - 2 messages of a lane until it is full, against 2 (p - 1) /
-// p vectors: simulated for 6 to 128 ranks, 0.81 to 0.90 of the time with 2 p lanes, 0.7 to 0.8 with
-// 4 p. With few ranks that share processors, which all bytes cost, 0.7 from p lanes on.
+// A chain takes the vector once, plus p - 2 messages of a lane until it is full, against 2 (p - 1)
+// / p vectors. In simulations for 6 to 128 ranks it took 0.81 to 0.90 of the time with 2 p lanes,
+// and 0.7 to 0.8 with 4 p. With few ranks that share processors, for which every byte costs time,
+// it took 0.7 from p lanes on.
 constexpr uint64_t kChainBlockBytes = 512 * 1024;
 constexpr uint64_t kShortChainBlockBytes = 256 * 1024;
 constexpr uint32_t kShortChainRanks = 9;
-// Each lane walks through all steps, on every rank: 60 ns each, so 15 us for so many.
+// Each lane walks through all steps on every rank, which costs 60 ns for each step, so 15 us for
+// this many.
 constexpr uint32_t kLongestChain = 256;
-// A root that pays p - 1 messages against log2 p, as long as a block takes less time than a
-// message; for larger ones it is not worth that inner ranks store and forward them.
+// The root pays p - 1 messages against log2 p. The tree is better while a block takes less time
+// than a message; for larger blocks it does not pay that inner ranks store and forward them.
 constexpr uint64_t kBinomialGatherBlockBytes = 16 * 1024;
 constexpr uint32_t kBinomialGatherRanks = 4;
-// log2 p messages of p / 2 blocks against p - 1 messages (MPICH's and Open MPI's value).
+// log2 p messages of p / 2 blocks against p - 1 messages (the value used by MPICH and Open MPI).
 constexpr uint64_t kBruckBlockBytes = 256;
 constexpr uint32_t kBruckRanks = 8;
 
-// Groups that span hosts with several ranks each (m is the most on a host, H the hosts). Inside a
-// host a message costs about a microsecond and 0.25 ns/B, between hosts as above, and all ranks of
-// a host share its link.
+// Groups that span hosts with several ranks each (m is the most on a host, H the number of hosts).
+// Inside a host a message costs about a microsecond and 0.25 ns/B; between hosts it costs the same
+// as above, and all ranks of a host share its link.
 //
-// Recursive doubling with partners on the own host first takes log2 m steps there less than leaders
-// do, and sends m vectors on each of the log2 H links where they send one.
+// Recursive doubling with partners on the same host first takes log2 m fewer steps there than
+// leaders do, but sends m vectors on each of the log2 H links where leaders send one.
 constexpr uint64_t kAlignedDoublingBytes = 8 * 1024;
-// Leaders take log2 H messages between hosts, columns 2 log2 H; but log2 m whole vectors through
-// each leader's hands against less than one, twice; and where H is no power of two, more vectors
-// between hosts.
+// Leaders take log2 H messages between hosts, and columns 2 log2 H. But log2 m whole vectors pass
+// through each leader, against less than one vector, twice; and if H is not a power of two, leaders
+// send more vectors between hosts.
 constexpr uint64_t kLeadersBytes = 128 * 1024;
-// Along a chain of hosts a broadcast leaves each host once, and H messages of a lane pass until it
-// is full, where the root's leader sends it log2 H times. Simulated for 8, 32 and 128 hosts with
-// two ranks they cross before 4, 8 and 32 lanes; so many bytes over log2 H, times H, are 5, 13
-// and 37.
+// Along a chain of hosts a broadcast leaves each host once, and H messages of a lane pass until the
+// chain is full, whereas the root's leader sends the broadcast log2 H times. In simulations for 8,
+// 32 and 128 hosts with two ranks each, the times cross before 4, 8 and 32 lanes; this many bytes
+// over log2 H, times H, are 5, 13 and 37 lanes.
 constexpr uint64_t kHostChainBytes = 512 * 1024;
-// So many hosts may send their sums to the root's leader without it being the bottleneck for long.
+// Up to this many hosts may send their sums to the root's leader without making it the bottleneck
+// for long.
 constexpr uint32_t kReduceToLeaderHosts = 4;
-// Columns are packed before they go and spread when they come, which costs as much as the messages
-// that a ring takes more, once blocks are of this size.
+// Columns are packed before they are sent and unpacked when they arrive. Once blocks are of this
+// size, that costs as much as the additional messages of a ring.
 constexpr uint64_t kHostRingBlockBytes = 64 * 1024;
-// Going by way of the own host costs each block a second time, and saves m - 1 of m messages
+// Sending a block by way of the same host costs it a second time, and saves m - 1 of m messages
 // between hosts.
 constexpr uint64_t kPackedBlockBytes = 4 * 1024;
-// Bruck's way takes a message of 12 us a step; of seven packed ones that go at once the first costs
-// 12 us and the others 2.4 us, so that one is a third of a step.
+// Bruck's algorithm takes a message of 12 us for each step. Of seven packed messages that are sent
+// at once, the first costs 12 us and the others 2.4 us, so that one costs a third of a step.
 constexpr uint32_t kPackedMessagesOfABruckStep = 3;
-// But it sends what a host has for another log2 p / 2 times, which costs as much as the packed
-// message does from 5.7 KB on for 64 ranks, 3.8 KB for 256 and 2.9 KB for 1024.
+// But it sends the data from one host to another log2 p / 2 times, which costs as much as the
+// packed message does from 5.7 KB on for 64 ranks, 3.8 KB for 256 and 2.9 KB for 1024.
 constexpr uint64_t kPackedHostBytes = 3 * 1024;
-// Who is alone on its host saves none. On one with many times the ranks of another it takes longer
-// to go around the host first than what the few messages between the two are worth.
+// A rank that is alone on its host saves no messages. On a host with many times the ranks of
+// another, going around the host first takes longer than the few messages between the two are
+// worth.
 constexpr uint32_t kPackedHostRatio = 8;
 
 using Request = ProgramRequest;
 
-// What not every request has.
+// A requirement that not every request meets.
 struct Need {
   std::string_view what;
   bool (*met)(const Request&);
@@ -111,8 +117,8 @@ constexpr Need kHostsAndEqualBlocks{
     "blocks of one size, and to know the ranks' hosts",
     [](const Request& request) { return kHosts.met(request) && kEqualBlocks.met(request); }, true};
 
-// `make` is called for two or more ranks, where CheckRequest() has passed and the need is met. What
-// it leaves out (name, ranks, root) MakeProgram() adds.
+// `make` is called for two or more ranks, after CheckRequest() has passed and if the need is met.
+// MakeProgram() adds what it leaves out (name, ranks, root).
 struct Algorithm {
   Collective collective;
   std::string_view name;
@@ -120,7 +126,7 @@ struct Algorithm {
   const Need* need = nullptr;
 };
 
-// In the order of Collective.
+// In the order of the enum Collective.
 constexpr auto kAlgorithms = [] {
   using enum Collective;
   return std::to_array<Algorithm>({
@@ -176,7 +182,7 @@ std::string_view AllreduceName(const Request& request, bool ring) {
   return IsPowerOfTwo(ranks) ? "halving_doubling" : "circulant";
 }
 
-// Bruck's way rather than each block by itself.
+// Whether Bruck's algorithm is used instead of sending each block separately.
 bool TakesBruck(const Request& request, uint64_t block_bytes) {
   return request.uniform && request.ranks >= kBruckRanks && block_bytes <= kBruckBlockBytes;
 }
@@ -186,7 +192,7 @@ bool TakesChain(uint32_t ranks, uint64_t block_bytes) {
          ranks <= kLongestChain;
 }
 
-// Two or more ranks.
+// For two or more ranks.
 std::string_view FlatNameBySize(const Request& request) {
   const uint32_t ranks = request.ranks;
   const uint64_t block_bytes = request.bytes / ranks;
@@ -220,7 +226,8 @@ std::string_view FlatNameBySize(const Request& request) {
   return {};
 }
 
-// Partners at distance 1, 2, ... m / 2 share a host, the others have the same number on theirs.
+// Whether partners at distance 1, 2, ... m / 2 share a host, and the others have the same number on
+// their hosts.
 bool DoublingKeepsToHosts(const HostLayout& hosts) {
   return hosts.in_order() && hosts.even() && IsPowerOfTwo(hosts.ranks());
 }
@@ -242,9 +249,9 @@ std::string_view HostBroadcastName(const Request& request) {
   return chain ? "host_columns" : "host_leaders";
 }
 
-// Between hosts that are not too different; and where blocks are so small that Bruck's way is the
-// other one, if few messages of a rank go between hosts (H - 1 with equally many ranks on each), or
-// much in each of them.
+// Packs between hosts whose sizes do not differ too much. If blocks are so small that Bruck's
+// algorithm is the alternative, it packs only if each rank sends few messages between hosts (H - 1
+// with equally many ranks on each), or if each of these messages carries much.
 bool PacksAlltoall(const Request& request, uint64_t block_bytes) {
   if (!kHostsAndEqualBlocks.met(request) || block_bytes > kPackedBlockBytes) return false;
   const HostLayout& hosts = *request.hosts;
@@ -256,7 +263,7 @@ bool PacksAlltoall(const Request& request, uint64_t block_bytes) {
          uint64_t{most} * fewest * block_bytes >= kPackedHostBytes;
 }
 
-// Of ranks that span hosts; empty where a flat program is better, or all that there is.
+// For ranks that span hosts. Empty if a flat program is better, or the only choice.
 std::string_view HostNameBySize(const Request& request) {
   const uint64_t block_bytes = request.bytes / request.ranks;
   switch (request.collective) {
@@ -287,7 +294,7 @@ std::string_view HostNameBySize(const Request& request) {
   return "";
 }
 
-// Two or more ranks.
+// For two or more ranks.
 std::string_view NameBySize(const Request& request) {
   if (request.hosts != nullptr && request.hosts->spans_hosts()) {
     const std::string_view name = HostNameBySize(request);

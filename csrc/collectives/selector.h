@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which program runs. A pure function of what every rank knows alike, so all ranks choose the same.
+// Chooses the program to run. This is a pure function of what every rank knows, so all ranks choose
+// the same.
 #pragma once
 
 #include <span>
@@ -10,12 +11,12 @@
 
 namespace rocecoll {
 
-// Names as in docs/algorithms.md; empty picks by size and hosts, and so does the name of one that
-// is for ranks which span hosts where these do not: parts of a group need no option of their own.
-// kInvalidArgument for a name that does not exist or cannot do this request.
+// Names are those of docs/algorithms.md. An empty name picks by size and hosts. So does the name of
+// a program for ranks that span hosts, if these ranks do not: parts of a group need no option of
+// their own. Returns kInvalidArgument for a name that does not exist or cannot do this request.
 Result<Program> MakeProgram(const ProgramRequest& request, std::string_view algorithm = {});
-// Every algorithm name that MakeProgram takes for this collective (some for some numbers of ranks
-// only).
+// All algorithm names that MakeProgram accepts for this collective (some of them only for some
+// numbers of ranks).
 std::span<const std::string_view> AlgorithmNames(Collective collective);
 
 }  // namespace rocecoll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who talks to whom: arithmetic on the circle of ranks, and binomial trees.
+// Which ranks talk to each other: arithmetic on the circle of ranks, and binomial trees.
 #pragma once
 
 #include <algorithm>
@@ -25,16 +25,16 @@ constexpr Rank Before(Rank rank, uint32_t distance, uint32_t ranks) {
   return (rank + ranks - distance) % ranks;
 }
 
-// What a rank is at one level of the binomial tree around `root`. With v the distance of the rank
-// after the root, the edges of level l join v (a multiple of 2^(l+1)) to its child v + 2^l, whose
-// subtree is v + 2^l .. v + 2^(l+1) - 1, cut off at the number of ranks. Data flows down from level
-// ceil(log2 p) - 1 to 0, and up from 0.
+// The part of a rank at one level of the binomial tree around `root`. With v the distance of the
+// rank after the root, the edges of level l join v (a multiple of 2^(l+1)) to its child v + 2^l,
+// whose subtree is v + 2^l .. v + 2^(l+1) - 1, cut off at the number of ranks. Data flows down from
+// level ceil(log2 p) - 1 to 0, and up from 0.
 struct BinomialEdge {
   enum class Role : uint8_t { kNone, kParent, kChild };
   Role role = Role::kNone;
   Rank peer = 0;
-  Rank child = 0;             // first rank of the subtree below the edge
-  uint32_t subtree_size = 0;  // ranks child, child + 1, ... on the circle
+  Rank child = 0;             // the first rank of the subtree below the edge
+  uint32_t subtree_size = 0;  // the number of ranks child, child + 1, ... on the circle
 };
 
 constexpr BinomialEdge BinomialEdgeAt(Rank rank, Rank root, uint32_t ranks, uint32_t level) {

@@ -21,7 +21,8 @@ std::string_view ToString(Buffer buffer) {
   return buffer == Buffer::kInput ? "input" : buffer == Buffer::kOutput ? "output" : "work";
 }
 
-// Transfer number `ordinal` of those of `step` from or to `peer` in one direction, or null.
+// Transfer number `ordinal` among the transfers of `step` from or to `peer` in one direction, or
+// null.
 const Transfer* Find(const Step& step, Rank peer, bool receive, uint32_t ordinal) {
   for (const Transfer& transfer : step) {
     const bool match = receive ? IsReceive(transfer) : transfer.kind == Kind::kSend;
@@ -70,7 +71,7 @@ class SymbolicRun {
   struct Marks {
     uint32_t sent = 0;
     uint32_t received = 0;
-    uint32_t source = 0;  // number of the pass
+    uint32_t source = 0;  // the number of the pass
   };
   struct Totals {
     uint64_t blocks = 0;
@@ -104,18 +105,19 @@ class SymbolicRun {
   const uint32_t ranks_;
   SymbolicMemory memory_;
   std::vector<Step> steps_;      // of the current step, by rank
-  std::vector<Marks> marks_;     // by location
-  std::vector<Symbol> scratch_;  // what the RecvReduces of the current step got, in order
+  std::vector<Marks> marks_;     // by memory location
+  std::vector<Symbol> scratch_;  // what the RecvReduces of the current step received, in order
   std::vector<Totals> totals_;   // by rank
   std::vector<bool> is_peer_;    // [rank][peer]
   uint32_t index_ = 0;
-  uint32_t passes_ = 0;  // copies and reductions
+  uint32_t passes_ = 0;  // the number of copies and reductions
   uint32_t busy_steps_ = 0;
   uint32_t work_used_ = 0;
   uint32_t reduce_used_ = 0;
 };
 
-// The phases of rule 2. What is sent keeps its value until the reductions, as mark_in_flight() saw.
+// Runs the phases of rule 2. As mark_in_flight() has checked, what is sent keeps its value until
+// the reductions.
 Status SymbolicRun::step() {
   uint64_t sends = 0;
   uint64_t receives = 0;
@@ -140,7 +142,7 @@ Status SymbolicRun::step() {
   for (Rank rank = 0; rank < ranks_; ++rank) {
     if (Status status = deliver(rank); !status.ok()) return status;
   }
-  // Every receive has a send of its own, so a send is left over if the numbers differ.
+  // Every receive has a matching send, so a send is left over if the numbers differ.
   if (sends != receives) {
     return {StatusCode::kInternal, "step " + std::to_string(index_) + ": " +
                                        std::to_string(sends - receives) +
@@ -199,8 +201,8 @@ void SymbolicRun::mark_sources(Rank rank, const Transfer& transfer) {
   }
 }
 
-// In one pass over memory each block may be written onto its own source, but not onto another
-// one's.
+// A pass over memory may write each block onto its own source, but not onto the source of another
+// block.
 bool SymbolicRun::overwrites_source(Rank rank, const Transfer& transfer, uint32_t i) const {
   const size_t to = locate(rank, transfer.blocks, i);
   return to != locate(rank, transfer.source, i) && marks_[to].source == passes_;
@@ -307,8 +309,8 @@ Status SymbolicRun::reduce(Rank rank, const Symbol*& arrived) {
   return {};
 }
 
-// A barrier moves no data: every rank has to hear, if indirectly, of every rank's entry. Runs after
-// the transfers are known to match.
+// A barrier moves no data: every rank has to hear, if only indirectly, of every rank's entry. Runs
+// after the transfers are known to match.
 Status CheckBarrier(const Program& program) {
   const uint32_t ranks = program.ranks;
   using Set = std::vector<bool>;
@@ -337,7 +339,7 @@ Status CheckBarrier(const Program& program) {
   return {};
 }
 
-// The two sides of a message run different programs, so each is checked by itself.
+// The two sides of a message run different programs, so each is checked separately.
 Result<CheckReport> CheckPointToPoint(const Program& program, Collective collective, Rank peer) {
   const bool sends = collective == Collective::kSend;
   for (Rank rank = 0; rank < program.ranks; ++rank) {

@@ -25,10 +25,11 @@ class CostModel {
       before_.push_back(before_.back() + cut.block(i).count);
   }
 
-  // Between hosts, and inside of them; without a layout every rank has a host for itself.
+  // Traffic between hosts or inside them; without a layout every rank has a host to itself.
   struct Traffic {
     uint64_t sends = 0, receives = 0, sent = 0, received = 0;
-    double slowest_us = 0;  // of a host's ranks, apart from their bytes on the host's link
+    // The slowest of a host's ranks, apart from their bytes on the host's link.
+    double slowest_us = 0;
 
     double alpha_us(const CostParameters& p) const {
       const uint64_t messages = std::max(sends, receives);
@@ -64,7 +65,7 @@ class CostModel {
         blocks.buffer == Buffer::kWork
             ? program_.work_blocks
             : BlocksIn(blocks.buffer, collective_, program_.blocks, rank == root_);
-    // A whole vector, whatever the sizes of its blocks.
+    // A whole vector, whatever the sizes of its blocks are.
     if (blocks.count == program_.blocks && available == blocks.count) return before_.back();
     if (blocks.buffer == Buffer::kWork && !Reduces(collective_)) return blocks.count * max_block_;
     if (available == 1) return blocks.count * vector_.block(rank).count;
@@ -76,7 +77,7 @@ class CostModel {
     }
     return bytes;
   }
-  // Blocks first, first + 1, ... around the end of the vector.
+  // The bytes of blocks first, first + 1, ... in cyclic order.
   uint64_t run_bytes(uint32_t first, uint32_t count) const {
     const uint32_t until = first + count;
     if (until <= program_.blocks) return before_[until] - before_[first];
@@ -88,7 +89,7 @@ class CostModel {
   const Rank root_;
   const Partition vector_;
   const uint64_t max_block_;
-  std::vector<uint64_t> before_;  // bytes before each block, and of all
+  std::vector<uint64_t> before_;  // the bytes before each block; the last element is the total
 };
 
 }  // namespace

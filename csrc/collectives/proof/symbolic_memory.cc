@@ -123,7 +123,7 @@ Status SymbolicMemory::check_result() const {
 }
 
 Status SymbolicMemory::check_sums() const {
-  // Of a vector that we cut, or one a rank.
+  // The blocks of a vector that we cut, or one for each rank.
   const uint32_t sums =
       TraitsOf(collective_).output == Contents::kBlock ? ranks_ : blocks(root_, Buffer::kOutput);
   std::vector<uint64_t> contributions(sums, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffers of all ranks with symbols in place of data, so that the checker can say what a block
-// holds: which contributions, and combined in which order.
+// The buffers of all ranks, with symbols in place of data, so that the checker can tell what a
+// block holds: which contributions, and in which order they were combined.
 #pragma once
 
 #include <cstddef>
@@ -22,20 +22,21 @@ struct Symbol {
   bool operator==(const Symbol&) const = default;
 };
 
-// A block without elements, where the program's order has none. Only its like may be sent there.
-inline constexpr Symbol kNothing{0, 2};  // the expressions of others are odd
+// A block without elements, where the program's order has none. Only blocks like it may be sent
+// there.
+inline constexpr Symbol kNothing{0, 2};  // the expressions of other symbols are odd
 
 Symbol Contribution(Rank rank, uint32_t block);
 Symbol Combine(const Symbol& left, const Symbol& right);
 
 class SymbolicMemory {
  public:
-  // `in_place`: output and input share memory as far as the collective has it so: the whole vector
+  // `in_place`: output and input share memory as far as the collective allows it: the whole vector
   // (allreduce, reduce at the root), or the rank's own block in the larger of the two.
   SymbolicMemory(const Program& program, Collective collective, Rank root, bool in_place);
 
   uint32_t blocks(Rank rank, Buffer buffer) const { return region(rank, buffer).blocks; }
-  // A number below size(); the same for two blocks that share memory.
+  // A number below size(). It is the same for two blocks that share memory.
   size_t locate(Rank rank, Buffer buffer, uint32_t index) const {
     return region(rank, buffer).first + index;
   }
@@ -43,8 +44,8 @@ class SymbolicMemory {
   Symbol& operator[](size_t location) { return symbols_[location]; }
   const Symbol& operator[](size_t location) const { return symbols_[location]; }
 
-  // Whether the outputs hold what the collective promises (all but the barrier, which moves no
-  // data): every contribution exactly once, and the same bits on all ranks that get a sum.
+  // Checks that the outputs hold what the collective promises (for all but the barrier, which moves
+  // no data): every contribution exactly once, and the same bits on all ranks that get a sum.
   Status check_result() const;
 
  private:
@@ -59,12 +60,12 @@ class SymbolicMemory {
   void lay_out(const Program& program);
   void fill();
   Status check_sums() const;
-  // What belongs into a block of the output of a collective that sums nothing.
+  // What a block of the output must hold in a collective that sums nothing.
   Symbol expected(Rank rank, uint32_t block) const;
   bool is_ordered(Rank rank, Buffer buffer) const {
     return !order_.empty() && blocks(rank, buffer) == order_.size();
   }
-  // The number that the collective has for a block of a vector; kNoRank where it has none.
+  // The number that the collective gives to a block of a vector; kNoRank if it gives none.
   uint32_t number(Rank rank, Buffer buffer, uint32_t index) const {
     return is_ordered(rank, buffer) ? order_[index] : index;
   }
