@@ -32,6 +32,10 @@ class Rule:
         return self.check.__name__
 
 
+def members(count: int) -> str:
+    return "".join(f"  int member{i}_ = {i};\n" for i in range(count))
+
+
 def body(lines: int) -> str:
     return "\n".join(f"  x += {number};" for number in range(lines))
 
@@ -227,6 +231,18 @@ RULES = [
             "tests/cpp/base/a_test.cc:1: ",
             "tests/cpp/base/a_test.cc:2: ",
         ],
+    ),
+    Rule(
+        size_rules.class_sizes,
+        {
+            "csrc/base/a.h": f"class A : public B {{\n  int f(int a_ = 1) const {{ return x_; }}\n{members(29)}"
+            "  struct Part {\n    int inner_;\n  };\n  int last_[3];\n  int more() const;\n};\n",
+            "csrc/base/b.h": f"template <typename T>\nclass Large {{\n{members(29)}"
+            "  explicit Large(int a) : member0_(a), member1_{a} {}\n  T table_ = {1, 2};\n"
+            "  T braces_{3};\n  // T no_;\n};\n",
+            "csrc/base/c.cc": f"class C {{\n{members(40)}}};\n",
+        },
+        ["csrc/base/b.h:2: Large has 31 members"],
     ),
     Rule(
         python_rules.environment_has_its_readers,

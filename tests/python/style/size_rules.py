@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long files and functions may be, and what every file begins with."""
+"""How long files and functions and how large classes may be, and what every file begins with."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from style.tree import Tree, line_of
 
 MAX_FILE_LINES = 450
 MAX_FUNCTION_LINES = 80
+MAX_CLASS_MEMBERS = 30
 LICENSE = "SPDX-License-Identifier: Apache-2.0"
 NO_FUNCTION = re.compile(
     r"^(if|else|for|while|switch|do|try|catch|return|case|default|namespace|extern|enum|union)\b"
 )
 TYPE = re.compile(r"\b(class|struct|enum|union)\b")
+CLASS = re.compile(r"\b(?:class|struct)\s+(?:\[\[.*?\]\]\s*)?(\w+)[^;{}()=]*\{")
+# What a declaration ends with, once all that stands in parentheses and braces is taken out.
+MEMBER = re.compile(r"\b\w+_\s*(?:\[[^\]]*\]\s*)?(?:\{\}\s*|=.*)?$", re.DOTALL)
 
 
 def license_lines(tree: Tree) -> list[str]:
@@ -112,3 +116,34 @@ def function_lengths(tree: Tree) -> list[str]:
         for path, first, last in spans
         if last - first + 1 > MAX_FUNCTION_LINES
     ]
+
+
+def outline(code: str, start: int) -> str:
+    """From `start`, which is behind a brace, to the brace that closes it, without what is nested."""
+    shown, depth = [], 0
+    for character in code[start:]:
+        if character in ")}":
+            depth -= 1
+        if depth < 0:
+            break
+        if depth == 0:
+            shown.append(character)
+        if character in "({":
+            depth += 1
+    return "".join(shown)
+
+
+def class_sizes(tree: Tree) -> list[str]:
+    """Of a class that has more state than a reader can hold, parts are classes of their own."""
+    found = []
+    for path in tree.under("csrc/", suffixes=(".h",)):
+        code = tree.code[path]
+        for match in CLASS.finditer(code):
+            declarations = outline(code, match.end()).split(";")
+            members = sum(MEMBER.search(one.rstrip()) is not None for one in declarations)
+            if members > MAX_CLASS_MEMBERS:
+                found.append(
+                    f"{path}:{line_of(code, match.start())}: {match[1]} has {members} members of at "
+                    f"most {MAX_CLASS_MEMBERS}; give a part of them a class"
+                )
+    return found
