@@ -34,6 +34,8 @@ class WorldCluster final : public EngineCluster {
     remove_rank(rank);
     world_->kill(rank);
   }
+  // The world has put another process in the place of one that had died. It is in no group.
+  void take_successor(Rank rank) { replace_rank(rank, *world_->nodes[rank].transport, {}); }
   Instant now() const override { return world_->now(); }
   bool run(const std::function<bool()>& done, Duration limit = std::chrono::minutes(3)) override {
     const Instant end = now() + limit;

@@ -81,19 +81,27 @@ class RecordedWorld final : public VirtualWorld {
   RecordedWorld(size_t count, const SimWire& wire, uint64_t seed) : network(queue, seed, wire) {
     use_clock(queue);
     for (size_t i = 0; i < count; ++i) {
-      auto port = std::make_unique<RecordingPort>(network.add_endpoint());
-      ports.push_back(port.get());
-      add(std::make_unique<DatagramTransport>(std::move(port), ConnectionOptions{}));
+      ports.push_back(nullptr);
+      add(make_process(i, network.add_endpoint()));
     }
   }
   ~RecordedWorld() override {
     for (size_t i = 0; i < nodes.size(); ++i) destroy(i);
   }
   void kill(size_t i) override { destroy(i); }
+  // Another process, at the address of one that was killed.
+  void restart(uint32_t i) { replace(i, make_process(i, network.restart_endpoint(i))); }
 
   EventQueue queue;
   SimNetwork network;
   std::vector<RecordingPort*> ports;
+
+ private:
+  std::unique_ptr<Transport> make_process(size_t i, std::unique_ptr<SimPort> sim) {
+    auto port = std::make_unique<RecordingPort>(std::move(sim));
+    ports[i] = port.get();
+    return std::make_unique<DatagramTransport>(std::move(port), ConnectionOptions{});
+  }
 };
 
 }  // namespace rocecoll
