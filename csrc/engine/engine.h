@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// L5: runs the operations of all groups of a process over one transport. Passive: the thread that
-// holds the progress lock (progress.h) calls step(). Not thread safe.
+// Runs the operations of all groups of a process over one transport. The engine is passive: the
+// thread that holds the progress lock (progress.h) calls step(). Not thread safe.
 #pragma once
 
 #include <memory>

@@ -13,7 +13,7 @@
 //       20     4  zero
 //       24     8  length of the message in bytes
 //       32    24  fingerprint of the operation
-//       56        EAGER: the message. CLEAR_TO_SEND with flag 1: the exposed slice, 24 bytes
+//       56        EAGER: the message. CLEAR_TO_SEND with flag 1: the exposed slice, 36 bytes
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// L3: tagged messages between the ranks of one group, written once for all transports.
+// Tagged messages between the ranks of one group, written once for all transports.
 //
 // A message of at most eager_limit() goes as one frame as soon as it is sent, on credits that bound
 // what a receiver must buffer. A larger one waits until the receiver, having posted its buffer,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// L1.5: reliability without I/O. A Connection is one end of one link. It owns no socket, no thread
-// and no clock: datagrams, timers and commands go in, datagrams and events come out.
+// Reliability without I/O. A Connection is one end of one link. It owns no socket, no thread and no
+// clock: datagrams, timers and commands go in, datagrams and events come out.
 // docs/protocol.md describes every byte that it reads and writes.
 #pragma once
 
