@@ -48,7 +48,7 @@ TEST(ByteReaderTest, ReadingPastTheEndYieldsZeroAndFailsForGood) {
   EXPECT_EQ(reader.Read<uint32_t>(), 0u);
   EXPECT_FALSE(reader.ok());
   EXPECT_EQ(reader.remaining(), 0u);
-  // Three bytes are there, but the reader has failed.
+  // Three bytes are left, but the reader has failed.
   EXPECT_EQ(reader.Read<uint8_t>(), 0);
   EXPECT_TRUE(reader.ReadBytes(1).empty());
   EXPECT_FALSE(reader.ok());

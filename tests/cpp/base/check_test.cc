@@ -27,11 +27,11 @@ TEST(CheckTest, FailureNamesConditionAndPlace) {
 }
 
 TEST(CheckTest, StaysOnWhateverTheBuild) {
-  // An entry point of the engine catches it as what it is, not as any error.
+  // An entry point of the engine catches this type in particular, not just any error.
   EXPECT_THROW(ROCECOLL_CHECK(false), CheckFailure);
 }
 
-// In an expression without braces, as in `if (...) ROCECOLL_CHECK(...); else ...`.
+// Used in an expression without braces, as in `if (...) ROCECOLL_CHECK(...); else ...`.
 TEST(CheckTest, IsOneStatement) {
   bool other = false;
   if (other)

@@ -29,7 +29,7 @@ TEST(Crc32c, MatchesThePublishedVectors) {
     SCOPED_TRACE(kernel.name);
     const std::string_view digits = "123456789";
     EXPECT_EQ(kernel.function(std::as_bytes(std::span(digits)), 0), 0xe3069283u);
-    // RFC 3720 appendix B.4.
+    // The values of RFC 3720 appendix B.4.
     std::vector<std::byte> block(32, std::byte{0});
     EXPECT_EQ(kernel.function(block, 0), 0x8a9136aau);
     block.assign(32, std::byte{0xff});
@@ -62,7 +62,7 @@ TEST(Crc32c, EveryKernelEqualsTheTablesForLongBuffers) {
   }
 }
 
-// A buffer that ends with its page: no kernel reads past it.
+// The buffer ends with its page, and no kernel may read past it.
 TEST(Crc32c, NoKernelReadsPastTheEnd) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* const pages =

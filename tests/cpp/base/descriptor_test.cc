@@ -19,7 +19,7 @@ bool IsOpen(int fd) { return fcntl(fd, F_GETFD) >= 0 || errno != EBADF; }
 
 Descriptor Open() { return Descriptor(eventfd(0, EFD_CLOEXEC)); }
 
-// What `body` returns in a forked child.
+// Returns what `body` returns in a forked child.
 int InChild(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) _exit(body());
@@ -72,7 +72,7 @@ TEST(Descriptor, AForkedChildMayDropTheParentsAndOpenItsOwn) {
               const Descriptor own = Open();
               inherited.reset();
               if (!IsOpen(own)) return 1;
-              // Those of a child are closed in its own children.
+              // The descriptors of a child are closed in its own children.
               return InChild([&, fd = int{own}] { return IsOpen(fd) ? 1 : 0; });
             }),
             0);

@@ -10,7 +10,7 @@
 
 namespace rocecoll {
 
-// True if `body` is, in a forked child, and nothing that it expects fails.
+// Returns true if `body` does so in a forked child, and none of its expectations fails.
 inline bool InChild(const std::function<bool()>& body) {
   std::fflush(stdout);
   const pid_t child = fork();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue belongs to the process and stays stopped, so one test tells its whole story.
+// The queue belongs to the process and stays stopped, so a single test covers its whole life.
 #include "base/log.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(60);
 
-// What a forked child does: hands entries from one of its threads to another, then stops. Its exit
-// status; alarm() ends it, should a thread hang.
+// Runs in a forked child: hands entries from one of its threads to another, then stops. Returns the
+// exit status; alarm() ends the child if a thread hangs.
 int UseInChild() {
   alarm(20);
   std::binary_semaphore taken(0);
@@ -31,8 +31,9 @@ int UseInChild() {
   return 0;
 }
 
-// Before the queue is stopped below. A thread of the parent that waits at the fork is counted in a
-// copy of the condition variable for ever: whether it does hangs on the moment, so there are many.
+// Runs before the queue is stopped below. A thread of the parent that waits at the moment of the
+// fork is counted for ever in the child's copy of the condition variable. Whether this happens
+// depends on timing, so there are many attempts.
 TEST(Log, AForkedChildIsNotHeldByThreadsOfItsParent) {
   std::binary_semaphore began(0);
   std::thread waiter([&] {

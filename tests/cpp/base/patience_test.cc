@@ -11,7 +11,7 @@ using std::chrono::seconds;
 
 constexpr Instant kStart{seconds(100)};
 
-// Naps until `end` or until patience is over; returns when.
+// Naps until `end` or until patience runs out, and returns the time then.
 Instant NapUntil(Patience& patience, Instant now, Instant end) {
   while (now < end && patience.lasts(now)) now = std::min(end, patience.nap_until(now, kNever));
   return now;

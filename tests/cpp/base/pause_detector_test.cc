@@ -12,7 +12,7 @@ using std::chrono::seconds;
 TEST(PauseDetector, ASleepUntilTheDeadlineIsNoPause) {
   PauseDetector pauses;
   const Instant start{seconds(100)};
-  EXPECT_EQ(pauses.on_call(start), Duration{0});  // nothing was asked for
+  EXPECT_EQ(pauses.on_call(start), Duration{0});  // expect() has announced nothing
   pauses.expect(start, start + seconds(10));
   EXPECT_EQ(pauses.on_call(start + seconds(10) + milliseconds(100)), Duration{0});
   EXPECT_EQ(pauses.on_call(start + seconds(13)), seconds(3));

@@ -40,7 +40,7 @@ TEST(RandomTest, BelowIsUniformWithinItsBound) {
     ASSERT_LT(value, static_cast<uint64_t>(kBuckets));
     ++counts[value];
   }
-  // Five standard deviations of a binomial distribution.
+  // The margin is five standard deviations of a binomial distribution.
   const double margin = 5 * std::sqrt(kDraws * 0.1 * 0.9);
   for (int count : counts) EXPECT_NEAR(count, kDraws / kBuckets, margin);
 }

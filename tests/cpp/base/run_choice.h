@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run takes of more than it has time for: the nightly run takes all, any other run a part
-// that its seed chooses, so that another run takes another part and each can be repeated.
+// What a run selects if there is more than it has time for: the nightly run takes everything, and
+// any other run takes a part that its seed chooses, so that another run takes another part and each
+// can be repeated.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,10 @@ inline uint64_t NumberOfEnvironment(const char* variable, uint64_t otherwise) {
 
 inline bool IsNightly() { return NumberOfEnvironment("TEST_NIGHTLY", 0) != 0; }
 
-// Of 32 bits. ./scripts/test derives it from the commit, and prints it.
+// A seed of 32 bits. ./scripts/test derives it from the commit and prints it.
 inline uint64_t RunSeed() { return NumberOfEnvironment("TEST_SEED", 1); }
 
-// `count` of the numbers from `first` on and before `last`, in order and without repeats.
+// Chooses `count` of the numbers from `first` to before `last`, in order and without repeats.
 inline std::vector<uint64_t> Choose(uint64_t count, uint64_t first, uint64_t last, uint64_t seed) {
   ROCECOLL_CHECK(count <= last - first);
   Random random(seed);
@@ -33,7 +34,7 @@ inline std::vector<uint64_t> Choose(uint64_t count, uint64_t first, uint64_t las
   return chosen;
 }
 
-// As many as this run takes.
+// Chooses as many numbers as this run takes.
 inline std::vector<uint64_t> ChooseForRun(uint64_t count, uint64_t first, uint64_t last) {
   return Choose(IsNightly() ? last - first : count, first, last, RunSeed());
 }

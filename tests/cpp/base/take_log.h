@@ -8,7 +8,7 @@
 
 namespace rocecoll {
 
-// What is waiting in the log.
+// Takes the entries that wait in the log.
 inline std::vector<LogEntry> TakeLog() {
   std::vector<LogEntry> entries;
   while (auto entry = TakeLogEntry(Duration{0})) entries.push_back(std::move(*entry));
