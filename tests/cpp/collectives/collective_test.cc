@@ -9,7 +9,7 @@
 namespace rocecoll {
 namespace {
 
-// Input and output of a rank, of 7: blocks of the caller's buffers / blocks that programs see.
+// Input and output of one of 7 ranks: blocks of the caller's buffers / blocks that programs see.
 std::string BlockCounts(Collective collective, bool is_root) {
   std::string text;
   for (const Buffer buffer : {Buffer::kInput, Buffer::kOutput}) {

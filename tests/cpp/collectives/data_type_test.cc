@@ -22,7 +22,7 @@ TEST(DataTypeTest, NamesAreTorchsAndSizesFollowThem) {
     const DataType type = static_cast<DataType>(i);
     const std::string_view name = ToString(type);
     names.insert(name);
-    // The bits stand in the name behind the kind, before the variant of an 8-bit float.
+    // The number of bits follows the kind in the name, and precedes the variant of an 8-bit float.
     size_t bits = 0;
     for (char c : name.substr(0, name.find('_'))) {
       if (c >= '0' && c <= '9') bits = 10 * bits + static_cast<size_t>(c - '0');

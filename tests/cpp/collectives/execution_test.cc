@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs run on numbers, against the result computed directly: any sizes, v-variants, lanes, in
-// place and not.
+// Programs run on numbers, and the result is compared with the one computed directly: with any
+// sizes, v-variants and lanes, in place and out of place.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,16 +22,16 @@ constexpr uint32_t kMaxLanes = 3;
 
 using Vector = std::vector<int64_t>;
 
-// Number `i` of what `rank` puts into block `block`.
+// Number `i` of the values that `rank` puts into block `block`.
 int64_t Value(Rank rank, uint32_t block, uint64_t i) {
   return static_cast<int64_t>((rank + 1) * 1000003 + block * 10007 + i * 31);
 }
 
-// How many elements the block from rank `from` to rank `to` has; where a collective has blocks that
-// depend on one of them only, the other is 0.
+// How many elements the block from rank `from` to rank `to` has. If the blocks of a collective
+// depend on only one of them, the other is 0.
 using Sizes = std::function<uint64_t(Rank from, Rank to)>;
 
-// Blocks one after the other, with `gap` elements between them that belong to nobody.
+// Blocks in sequence, with `gap` elements between them that belong to nobody.
 Partition Spread(const std::vector<uint64_t>& counts, uint64_t gap) {
   std::vector<ElementRange> ranges;
   uint64_t offset = gap;
@@ -52,7 +52,8 @@ uint64_t EndOf(const Partition& partition) {
 
 class Execution : public testing::TestWithParam<NamedAlgorithm> {
  protected:
-  // `even_total`: blocks of an even cut of that many elements. Else sizes(from, to).
+  // `even_total`: the blocks of an even cut of that many elements. Otherwise their sizes are
+  // sizes(from, to).
   struct Case {
     uint32_t ranks = 0;
     Rank root = 0;
@@ -64,7 +65,7 @@ class Execution : public testing::TestWithParam<NamedAlgorithm> {
 
   Collective collective() const { return GetParam().collective; }
 
-  // Elements of block `index` of the buffer.
+  // The number of elements of block `index` of the buffer.
   uint64_t count(const Case& c, Buffer buffer, Rank rank, uint32_t index) const {
     const bool input = buffer == Buffer::kInput;
     switch (collective()) {
@@ -147,7 +148,7 @@ class Execution : public testing::TestWithParam<NamedAlgorithm> {
     }
   }
 
-  // At every root.
+  // Runs the case at every root.
   void run_at(uint32_t ranks, Case c) const {
     c.ranks = ranks;
     for (const Rank root : RootsOf(collective(), ranks)) {
@@ -168,7 +169,7 @@ class Execution : public testing::TestWithParam<NamedAlgorithm> {
   }
 };
 
-// One more than a power of two, and a power of two, of more ranks than the other tests go through.
+// A power of two, and one more than a power of two, both of more ranks than in the other tests.
 constexpr uint32_t kManyRanks[] = {33, 64};
 
 using Wanted = bool (*)(const NamedAlgorithm&);
@@ -203,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(All, Execution,
 // Collectives of one tensor, which the engine cuts evenly.
 class EvenExecution : public Execution {};
 
-// 0, 1 and fewer elements than ranks; odd numbers; many.
+// Totals of 0, 1 and fewer elements than ranks; odd numbers; many.
 TEST_P(EvenExecution, AnyTotal) {
   for (const uint64_t total : {0, 1, 2, 5, 13, 101}) run_all({.even_total = total});
 }
@@ -238,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(
     })),
     TestName);
 
-// Numbers of very different magnitude, whose sum depends on the order it is taken in.
+// The numbers differ very much in magnitude, so their sum depends on the order of addition.
 TEST(Bits, AllreduceIsTheSameOnAllRanks) {
   constexpr uint64_t kTotal = 41;
   for (const std::string_view name : AlgorithmNames(Collective::kAllreduce)) {

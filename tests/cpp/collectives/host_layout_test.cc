@@ -25,7 +25,8 @@ TEST(HostLayout, NumbersHostsByTheirLowestRanks) {
   EXPECT_FALSE(layout.even());
   EXPECT_EQ(layout.first_place(1), 2u);
   EXPECT_EQ(layout.place_of(4), 4u);
-  EXPECT_EQ(layout.most_dealt_blocks(), 6u);  // 6 of 2 and of 3 ranks, each from all of them
+  // 6 on hosts of 2 and of 3 ranks, each from all of them.
+  EXPECT_EQ(layout.most_dealt_blocks(), 6u);
   EXPECT_EQ(std::vector<Rank>(layout.by_host().begin(), layout.by_host().end()),
             (std::vector<Rank>{0, 2, 1, 3, 4, 5}));
 }
@@ -37,7 +38,8 @@ TEST(HostLayout, SpansHostsWhereSeveralHaveRanksAndOneHasSeveral) {
   EXPECT_TRUE(HostLayout(HostsOfRanks{0, 1, 0}).spans_hosts());
 }
 
-// Every cell has one rank of its host, and every rank what at() says, in order.
+// Every cell belongs to one rank of its host, and every rank has the columns that at() says, in
+// order.
 TEST(HostLayout, DealsColumnsToTheRanksOfEachHost) {
   for (uint32_t ranks = 1; ranks <= 40; ++ranks) {
     for (const HostsOfRanks& hosts : LayoutsOf(ranks)) {
@@ -75,8 +77,9 @@ TEST(HostLayout, GivesEachRankACellUnlessAHostIsMuchSmallerThanAnother) {
   }
 }
 
-// Seven ranks are dealt to four: two to the first three of these, from four each. Or to three:
-// three to the first, from three each.
+// Seven ranks are dealt to four ranks: two to each of the first three, with a block from each of
+// the four. Or they are dealt to three ranks: three to the first, with a block from each of the
+// three.
 TEST(HostLayout, CountsTheBlocksThatADealtVectorMakes) {
   EXPECT_EQ(HostLayout(OfSizes({4, 3})).most_dealt_blocks(), 9u);
   EXPECT_EQ(HostLayout(OfSizes({4, 4})).most_dealt_blocks(), 8u);

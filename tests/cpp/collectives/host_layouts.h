@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ways in which the tests put ranks on hosts.
+// The ways in which the tests distribute ranks over hosts.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace rocecoll {
 
-// By rank, the number of its host.
+// The number of each rank's host.
 using HostsOfRanks = std::vector<uint32_t>;
 
 inline std::string Text(const HostsOfRanks& hosts) {
@@ -21,21 +21,21 @@ inline std::string Text(const HostsOfRanks& hosts) {
   return text;
 }
 
-// Ranks in order, so many on each host, the rest on the last one.
+// Ranks in order, `on_a_host` on each host and the rest on the last one.
 inline HostsOfRanks InOrder(uint32_t ranks, uint32_t on_a_host) {
   HostsOfRanks hosts;
   for (uint32_t rank = 0; rank < ranks; ++rank) hosts.push_back(rank / on_a_host);
   return hosts;
 }
 
-// One rank to each host in turn.
+// Deals the ranks to the hosts in turn, one at a time.
 inline HostsOfRanks Dealt(uint32_t ranks, uint32_t hosts) {
   HostsOfRanks result;
   for (uint32_t rank = 0; rank < ranks; ++rank) result.push_back(rank % hosts);
   return result;
 }
 
-// So many ranks on each host, in order or anyhow.
+// Hosts with these numbers of ranks, in order or shuffled.
 inline HostsOfRanks OfSizes(const std::vector<uint32_t>& sizes) {
   HostsOfRanks hosts;
   for (uint32_t host = 0; host < sizes.size(); ++host) hosts.insert(hosts.end(), sizes[host], host);
@@ -49,8 +49,8 @@ inline HostsOfRanks Shuffled(HostsOfRanks hosts, uint64_t seed) {
   return hosts;
 }
 
-// Hosts of very different sizes: a last node with fewer ranks, one rank beside many, sizes that
-// double or grow by little.
+// Hosts of very different sizes: a last node with fewer ranks, one rank beside many, and sizes that
+// double or grow slowly.
 inline std::vector<std::vector<uint32_t>> UnevenSizes() {
   return {{4, 3},
           {8, 8, 4},
@@ -70,7 +70,8 @@ inline std::vector<std::vector<uint32_t>> UnevenSizes() {
           {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3}};
 }
 
-// Even and uneven, in order, dealt and anyhow; all on one host, and each on its own.
+// Even and uneven layouts, in order, dealt and shuffled; all ranks on one host, and each on its
+// own.
 inline std::vector<HostsOfRanks> LayoutsOf(uint32_t ranks) {
   std::vector<HostsOfRanks> layouts = {HostsOfRanks(ranks), Dealt(ranks, ranks)};
   for (const uint32_t number : {2u, 3u, 4u, 8u}) {
@@ -79,7 +80,7 @@ inline std::vector<HostsOfRanks> LayoutsOf(uint32_t ranks) {
     layouts.push_back(Dealt(ranks, number));
   }
   if (ranks < 3) return layouts;
-  // One rank apart, at either end.
+  // All ranks on one host, except for one at either end.
   layouts.emplace_back(ranks, 7);
   layouts.back().front() = 9;
   layouts.emplace_back(ranks, 7);

@@ -90,7 +90,7 @@ TYPED_TEST(SmallFloatTest, EncodesRandomBitsAndSpecialValues) {
   }
 }
 
-// What torch 2.13 answers on a CPU for tensor.to(dtype), NaNs left out.
+// The results of tensor.to(dtype) in torch 2.13 on a CPU, without NaNs.
 TEST(SmallFloatAgainstTorch, ConvertsLikeTorch) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   struct Row {

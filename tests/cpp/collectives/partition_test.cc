@@ -9,7 +9,7 @@
 namespace rocecoll {
 namespace {
 
-// How often each element is in a block. Fails the test on a block outside of [0, size).
+// How many blocks each element is in. Fails the test if a block is outside of [0, size).
 std::vector<int> Coverage(const Partition& partition, uint64_t size) {
   std::vector<int> covered(size, 0);
   for (uint32_t block = 0; block < partition.blocks(); ++block) {
@@ -133,7 +133,7 @@ TEST(Partition, DefaultIsEmpty) {
   EXPECT_EQ(partition.lane(1, 2).blocks(), 0u);
 }
 
-// Together the lanes have every element of the blocks once, and nothing else.
+// Together the lanes contain every element of the blocks once, and nothing else.
 TEST(Partition, LanesCoverExactlyTheBlocks) {
   const std::vector<Partition> partitions = {
       Partition::Even(0, 3),
@@ -177,7 +177,7 @@ TEST(Partition, ALaneOfAnEvenCutIsOnePiece) {
   EXPECT_EQ(next, 3u + 67u);
 }
 
-// Input and output of an allgather or reduce-scatter are cut apart; their lanes must agree.
+// Input and output of an allgather or reduce-scatter are cut separately, so their lanes must agree.
 TEST(Partition, LanesOfBlocksOfOneSizeAreCutAlike) {
   const Partition one = Partition::Strided(1, 11, 11);
   const Partition whole = Partition::Even(11, 1);

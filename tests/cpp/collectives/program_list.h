@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every collective, algorithm, number of ranks and root that the tests go through.
+// Every collective, algorithm, number of ranks and root that the tests use.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ inline constexpr auto kAllCollectives = [] {
   return all;
 }();
 
-// All roots of small groups, a few of larger ones.
+// All roots of small groups, and a few of larger ones.
 inline std::vector<Rank> RootsOf(Collective collective, uint32_t ranks) {
   if ((!IsRooted(collective) && !IsPointToPoint(collective)) || ranks == 1) return {0};
   if (ranks > 100) return {0, ranks - 1};
@@ -31,7 +31,7 @@ inline std::vector<Rank> RootsOf(Collective collective, uint32_t ranks) {
   return roots;
 }
 
-// Nothing where the algorithm is not offered for this number of ranks, or these hosts.
+// Returns nothing if the algorithm is not offered for this number of ranks or these hosts.
 inline std::optional<Program> Make(Collective collective, std::string_view name, uint32_t ranks,
                                    Rank root = 0, const HostLayout* hosts = nullptr) {
   const auto program =
@@ -46,7 +46,7 @@ struct NamedAlgorithm {
 
 inline bool KnowsHosts(std::string_view algorithm) { return algorithm.starts_with("host_"); }
 
-// Those that know hosts, or the others.
+// The algorithms that know hosts, or those that do not.
 inline std::vector<NamedAlgorithm> Algorithms(bool that_know_hosts) {
   std::vector<NamedAlgorithm> all;
   for (const Collective collective : kAllCollectives) {

@@ -28,7 +28,8 @@ inline std::vector<ReduceOp> AllOps() {
 
 inline bool IsFloating(DataType type) { return type >= DataType::kFloat16; }
 
-// One part of an element: a quarter special values, a quarter random bits, half everyday numbers.
+// Makes one part of an element: a quarter are special values, a quarter random bits, half everyday
+// numbers.
 inline void PutOperand(DataType part, Random& random, std::byte* to) {
   using Limits = std::numeric_limits<float>;
   constexpr std::array<double, 8> kSpecial = {0.0,           -0.0,

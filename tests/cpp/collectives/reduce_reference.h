@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slow, plain arithmetic to hold the kernels against, written from the definitions of the formats
-// and sharing nothing with the kernels: small floats decode by ldexp and encode by search for the
-// nearest value.
+// Slow, plain arithmetic against which the kernels are compared. It is written from the definitions
+// of the formats and shares nothing with the kernels: small floats decode by ldexp, and encode by a
+// search for the nearest value.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,9 @@ struct Format {
   int bits;
   int mantissa_bits;
   int bias;
-  uint32_t nan;       // the NaN that results show
+  uint32_t nan;       // the NaN that results have
   uint32_t max_code;  // the largest finite magnitude
-  uint32_t overflow;  // what is beyond it
+  uint32_t overflow;  // what larger magnitudes become
   bool has_sign;
   bool has_negative_zero;
 };
@@ -41,8 +41,8 @@ inline const Format& FormatOf(DataType type) {
   return formats.at(type);
 }
 
-// The value of a code without its sign bit; the first code beyond the largest finite one has the
-// value that it would have if the exponent went on.
+// The value of a code without its sign bit. The first code beyond the largest finite one has the
+// value that it would have if the exponents continued.
 inline double Magnitude(const Format& format, uint32_t code) {
   if (!format.has_sign) return std::ldexp(1.0, static_cast<int>(code) - format.bias);
   const int exponent = static_cast<int>(code >> format.mantissa_bits);
@@ -84,7 +84,7 @@ inline uint32_t Encode(DataType type, float value) {
     const auto above = std::upper_bound(values.begin(), values.end(), magnitude);
     const uint32_t high = static_cast<uint32_t>(above - values.begin());
     const uint32_t low = high == 0 ? 0 : high - 1;
-    // A power of two alone has the odd significand 1, so its middle goes up. Below 2^-126 torch
+    // Only a power of two has the odd significand 1, so its middle goes up. Below 2^-126 torch
     // rounds everything but 2^-127 itself up.
     const bool bottom = !format.has_sign && low == 0;
     const double middle = bottom ? values[low] : (values[low] + values[high]) / 2;
@@ -119,8 +119,8 @@ T Get(const std::byte* from) {
   return value;
 }
 
-// A floating part as double (exact for all types), and back: rounded to float32 first, as the
-// contract says, for all but float64.
+// Reads a floating part as a double (exact for all types), and writes it back: for all but float64
+// it is first rounded to float32, as the contract says.
 inline double GetFloat(DataType part, const std::byte* from) {
   if (part == DataType::kFloat64) return Get<double>(from);
   if (part == DataType::kFloat32) return Get<float>(from);
@@ -141,8 +141,8 @@ inline void PutFloat(DataType part, std::byte* to, double value) {
   }
 }
 
-// Rounding a sum or product of two float32 to double and then to float32 is the same as rounding
-// once (53 >= 2 * 24 + 2; Figueroa 1995).
+// Rounding a sum or product of two float32 values to double and then to float32 is the same as
+// rounding once (53 >= 2 * 24 + 2; Figueroa 1995).
 inline double ReduceFloat(ReduceOp op, double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
   switch (op) {
@@ -222,7 +222,7 @@ void VisitInteger(DataType type, Visit visit) {
   }
 }
 
-// One element.
+// Reduces one element.
 inline void Reduce(DataType type, ReduceOp op, const std::byte* a, const std::byte* b,
                    std::byte* out) {
   if (type == DataType::kBool) {

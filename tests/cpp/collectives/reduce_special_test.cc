@@ -23,7 +23,7 @@ namespace {
 using reference::MakeOperands;
 using Bytes = std::vector<std::byte>;
 
-// All pairs from `codes`, on every instruction set, in both orders.
+// Tests all pairs from `codes`, on every instruction set and in both orders.
 template <typename T>
 void ExpectPairsAgree(DataType type, const std::vector<T>& codes) {
   std::vector<T> left, right;
@@ -124,8 +124,8 @@ TEST(ReduceSpecialTest, BoolsAreTruthValues) {
   EXPECT_EQ(out, (std::vector<uint8_t>{0, 0, 0, 1, 1, 1}));
 }
 
-// A reduction has the same bits in a thread that flushes denormals or rounds upward, and leaves the
-// thread's mode as it was.
+// A reduction gives the same bits in a thread that flushes denormals or rounds upward, and leaves
+// the thread's mode unchanged.
 TEST(ReduceSpecialTest, ThreadModeDoesNotShow) {
   for (DataType type : reference::AllTypes()) {
     const Bytes left = MakeOperands(type, 200, 5), right = MakeOperands(type, 200, 6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every type and operation on every instruction set of this machine against plain arithmetic.
+// Compares every type and operation on every instruction set of this machine with plain arithmetic.
 #include "collectives/reduce.h"
 
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ constexpr std::byte kGuard{0xa5};
 
 enum class Alias { kApart, kOutIsLeft, kOutIsRight, kAllSame };
 
-// A copy of `bytes` at an address that is `shift` beyond an aligned one, with room and a guard
-// behind it.
+// A copy of `bytes` at an address `shift` bytes beyond an aligned one, followed by room and a
+// guard.
 struct Shifted {
   Shifted(const std::byte* bytes, size_t size, size_t shift)
       : storage(size + shift + 64, kGuard), data(storage.data() + shift) {
@@ -44,7 +44,7 @@ class ReductionCase {
         expected_(Expected(right_)),
         expected_same_(Expected(left_)) {}
 
-  // The result in the first `count` elements, nothing written behind it.
+  // Whether the first `count` elements hold the result and nothing is written after them.
   testing::AssertionResult Holds(const KernelTable& table, size_t count, size_t shift,
                                  Alias alias) const {
     const size_t size = count * SizeOf(type_);
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(Types, ReduceTest, testing::ValuesIn(reference::AllType
                          [](const auto& info) { return std::string(ToString(info.param)); });
 
 TEST(CheckReductionTest, Table) {
-  // SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM
+  // Columns: SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM.
   const std::string boolean = "y-yyyyyy-", integer = "yyyyyyyy-", floating = "yyyyy---y",
                     complex = "yyy-----y";
   for (DataType type : reference::AllTypes()) {

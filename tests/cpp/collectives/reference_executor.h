@@ -23,7 +23,8 @@ class ReferenceExecutor {
   void bind(Rank rank, Buffer buffer, T* data, Partition partition) {
     bound(rank, buffer) = {data, std::move(partition)};
   }
-  // `work_like_input`: scratch block i is as large as input block i, else as the largest block.
+  // `work_like_input`: scratch block i is as large as input block i; otherwise it is as large as
+  // the largest block.
   void run(uint32_t lanes, bool work_like_input) {
     const std::vector<Bound> whole = buffers_;
     for (uint32_t lane = 0; lane < lanes; ++lane) {

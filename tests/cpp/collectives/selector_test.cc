@@ -61,7 +61,7 @@ TEST(Selector, OtherCollectivesGoFromLatencyToBandwidth) {
   EXPECT_EQ(Chosen(Collective::kRecv, 7, 1), "direct");
 }
 
-// Where ranks share hosts, and there are several.
+// For several hosts on which ranks share a host.
 TEST(Selector, ChoosesByHosts) {
   const auto chosen = [](const HostsOfRanks& hosts, Collective collective, uint64_t bytes,
                          bool uniform = true) {
@@ -104,12 +104,12 @@ TEST(Selector, ChoosesByHosts) {
   EXPECT_EQ(chosen(uneven, Collective::kAlltoall, 0, false), "pairwise");
   EXPECT_EQ(chosen(dealt, Collective::kBarrier, 0), "host_leaders");
   EXPECT_EQ(chosen(two_by_two, Collective::kGather, 8), "binomial");
-  // Nothing is packed where a host has one rank, or over eight times the ranks of another.
+  // Nothing is packed if a host has a single rank, or over eight times the ranks of another.
   EXPECT_EQ(chosen(OfSizes({2, 1}), Collective::kAlltoall, 3), "pairwise");
   EXPECT_EQ(chosen(OfSizes({8, 8, 1}), Collective::kAlltoall, 17 * kKiB), "pairwise");
   EXPECT_EQ(chosen(OfSizes({2, 16}), Collective::kAlltoall, 18 * kKiB), "host_columns");
   EXPECT_EQ(chosen(OfSizes({2, 17}), Collective::kAlltoall, 19 * kKiB), "pairwise");
-  // Of small blocks: up to 3 log2 p messages between hosts, or from 3 KiB on in each.
+  // Small blocks are packed up to 3 log2 p messages between hosts, or from 3 KiB in each message.
   EXPECT_EQ(chosen(OfSizes({8, 8, 2}), Collective::kAlltoall, 18), "host_columns");
   EXPECT_EQ(chosen(InOrder(64, 8), Collective::kAlltoall, 64 * 8), "host_columns");
   EXPECT_EQ(chosen(InOrder(38, 2), Collective::kAlltoall, 38), "host_columns");
@@ -117,7 +117,7 @@ TEST(Selector, ChoosesByHosts) {
   EXPECT_EQ(chosen(InOrder(512, 8), Collective::kAlltoall, 512 * 47), "bruck");
   EXPECT_EQ(chosen(InOrder(512, 8), Collective::kAlltoall, 512 * 48), "host_columns");
   EXPECT_EQ(chosen(OfSizes({8, 8, 1}), Collective::kAlltoall, 17), "bruck");
-  // A host with more than seven times the ranks of another, and groups with nothing to gain.
+  // A host with more than seven times the ranks of another, and groups that have nothing to gain.
   HostsOfRanks lopsided(9, 0);
   lopsided.back() = 1;
   EXPECT_EQ(chosen(lopsided, Collective::kReduceScatter, 9), "circulant");
@@ -126,7 +126,7 @@ TEST(Selector, ChoosesByHosts) {
   EXPECT_EQ(chosen(Dealt(4, 4), Collective::kBarrier, 0), "dissemination");
 }
 
-// A name that is for several hosts may be set for all groups, of which some are on one.
+// The name of a program for several hosts may be set for all groups, some of which are on one host.
 TEST(Selector, NamesForHostsMeanNothingOnOne) {
   for (const HostsOfRanks& hosts : {HostsOfRanks(4, 0), Dealt(4, 4)}) {
     const HostLayout layout(hosts);
@@ -139,7 +139,7 @@ TEST(Selector, NamesForHostsMeanNothingOnOne) {
   }
 }
 
-// No rank of a gatherv, scatterv or alltoallv knows the sizes of all, so they must not matter.
+// No rank of a gatherv, scatterv or alltoallv knows all sizes, so the sizes must not matter.
 TEST(Selector, SizesDoNotMatterWhereRanksCannotAgreeOnThem) {
   for (const Collective collective :
        {Collective::kGather, Collective::kScatter, Collective::kAlltoall}) {
@@ -169,7 +169,7 @@ TEST(Selector, AlwaysChoosesSomethingOffered) {
   }
 }
 
-// The whole choice is the same whichever the root is: all ranks share nothing else to go by.
+// The whole choice is the same for any root, because the ranks share nothing else to decide by.
 TEST(Selector, TheRootDoesNotMatter) {
   for (const Collective collective : kAllCollectives) {
     for (const uint64_t bytes : {uint64_t{1}, 100 * kKiB}) {
