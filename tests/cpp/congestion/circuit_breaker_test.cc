@@ -9,7 +9,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// So many rounds of 100 ms, in each of which 1 MB was sent.
+// Runs this many rounds of 100 ms, and sends 1 MB in each.
 void RunRounds(CircuitBreaker& breaker, Instant& now, int rounds, double lost_share) {
   for (int i = 0; i < rounds; ++i) {
     now += milliseconds(100);

@@ -16,13 +16,13 @@ using std::chrono::seconds;
 
 using CubicSender = LoneSender<CubicController>;
 
-// A path of 10 ms, one flight after the other, all of it acknowledged at its end.
+// A path of 10 ms that carries one flight after another, each acknowledged in full at its end.
 class Flights {
  public:
   explicit Flights(double window_bytes) {
     while (static_cast<double>(cubic.window()) < window_bytes) fly(0, 0);
   }
-  // One in which so many packets get lost, and so many are marked.
+  // Sends a flight in which `lost` packets are lost and `marked` are marked.
   void fly(int lost, uint64_t marked, bool held_back = true) {
     const Instant sent_at = now_;
     std::vector<SendStamp> stamps;
@@ -79,7 +79,7 @@ TEST(Cubic, AMarkCostsLessThanALoss) {
   EXPECT_NEAR(path.window(), 0.85 * before, 0.02 * before);
 }
 
-// RFC 9438 section 4.2: K seconds after the cut the window is where it was.
+// RFC 9438 section 4.2: K seconds after the cut the window has its former size.
 TEST(Cubic, ComesBackToItsLastMostAtTheTimeOfTheFormula) {
   Flights path(3e6);
   const double most = path.window();
@@ -148,7 +148,7 @@ TEST(Cubic, FillsAPathThatHoldsAsMuchInItsQueue) {
   EXPECT_GT(sender.share(seconds(2)), 0.9);
 }
 
-// What the model is for: CUBIC takes each loss for a queue's.
+// This is why the model exists: CUBIC takes every loss for that of a full queue.
 TEST(Cubic, RandomLossSlowsItDown) {
   CubicSender sender;
   sender.base = milliseconds(10);

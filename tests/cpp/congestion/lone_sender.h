@@ -11,7 +11,7 @@ namespace rocecoll {
 
 inline constexpr uint64_t kPacketBytes = 1500;
 
-// A sender that always has something to send, and the path that it has for itself.
+// A sender that always has something to send, and a path that it does not share.
 template <typename Controller>
 struct LoneSender {
   explicit LoneSender(double bytes_per_second = 1.25e8) : rate(bytes_per_second) {}
@@ -74,11 +74,11 @@ struct LoneSender {
   double rate;
   Duration base = std::chrono::milliseconds(1);
   Duration host_delay{};
-  // Until this process has the core that its timer woke it for, and whatever woke it.
+  // The time until this process gets a core after its timer has woken it, and after anything has.
   Duration timer_delay{};
   Duration core_delay{};
   uint64_t lose_every = 0;
-  double queue_bytes = 1e12;  // that it holds beside what is on its way
+  double queue_bytes = 1e12;  // what it holds in addition to packets in flight
 };
 
 }  // namespace rocecoll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the model's controller, each alone.
+// Tests each part of the model's controller separately.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,7 +39,7 @@ TEST(CatchUp, GrowsUntilSomethingIsLostAndThenCarefully) {
   EXPECT_LE(catch_up.bytes(), CatchUp::kMost);
 }
 
-// What went through a queue is the path's rate, once there is enough of it.
+// The rate of what went through a queue is the path's rate, once there is enough of it.
 TEST(DeliveryRate, OfABucketIsWhatQueuesPass) {
   DeliveryRate rate;
   rate.take(500e6);
@@ -101,7 +101,7 @@ TEST(FlightBound, ForgetsWhatOverflowedButNotWhatWasTried) {
   EXPECT_EQ(bound.most(), 0);
 }
 
-// Trains of three packets, a millisecond from one to the next, and a second between the trains.
+// Trains of three packets, a millisecond apart, with a second between the trains.
 TEST(RoundMeter, MeasuresTrainsWithoutTheTimeBetweenThem) {
   using std::chrono::milliseconds;
   using std::chrono::seconds;
@@ -122,7 +122,7 @@ TEST(RoundMeter, MeasuresTrainsWithoutTheTimeBetweenThem) {
   EXPECT_EQ(meter.round().train_acked, 8 * kPacketBytes);
   EXPECT_EQ(meter.round().train_time, milliseconds(8));
   EXPECT_DOUBLE_EQ(meter.round().train_average(), 1e3 * kPacketBytes);
-  // A full queue, and so no burst of a bucket, is left by what comes after the first loss.
+  // What comes after the first loss leaves a full queue, so it is no burst of a bucket.
   meter.on_lost(kPacketBytes);
   const SendStamp last = meter.stamp();
   now -= seconds(1);
@@ -134,8 +134,8 @@ TEST(RoundMeter, MeasuresTrainsWithoutTheTimeBetweenThem) {
   EXPECT_FALSE(meter.round().broken);
 }
 
-// After how many drained rounds a contest begins, up to 100; 0: never. `queued` says which of them
-// met a queue.
+// The number of drained rounds after which a contest begins, up to 100; 0: never. `queued` says
+// which rounds met a queue.
 template <typename Queued>
 int RoundsUntilContest(Contest& contest, Queued queued, bool beyond, int lost_in_round = 0) {
   for (int round = 1; round <= 100; ++round) {
@@ -187,7 +187,7 @@ TEST(Contest, IsCutOnceForAnOverflowAndGrowsAsTcp) {
   EXPECT_DOUBLE_EQ(contest.window(), 50 * kPacket);
 }
 
-// After how many rounds a contest ends, with a queue in each that `queued` says.
+// The number of rounds after which a contest ends, each with the queue that `queued` says.
 template <typename Queued>
 int RoundsOfContest(Contest& contest, Queued queued) {
   contest.begin(10 * kPacket);
@@ -219,7 +219,7 @@ TEST(Contest, GoesOnWhereTheOthersAreStillThere) {
   EXPECT_EQ(contest.window(), kPacket);
 }
 
-// After how many rounds a path counts as longer, up to 100; 0: never.
+// The number of rounds after which a path counts as longer, up to 100; 0: never.
 template <typename Rtt>
 int RoundsUntilLonger(Rtt rtt) {
   LongerPath path;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's controller on a path of its own. What several make of one is in
-// datagram/bottleneck_test.cc, what hosts and shapers make of it in datagram/shaper_test.cc.
+// The model's controller on a path of its own. datagram/bottleneck_test.cc tests several senders on
+// one path, and datagram/shaper_test.cc tests hosts and shapers.
 #include "transport/datagram/congestion/model.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ TEST(Model, FillsThePathAndKeepsItsQueueShort) {
   EXPECT_EQ(ModelController(1000).window(), 1000u);
 }
 
-// The peer's process gets a core late for every other burst: its socket holds what came meanwhile.
+// The peer's process gets a core late for every other burst, and its socket holds what arrives
+// meanwhile.
 TEST(Model, ABusyPeerIsNoQueue) {
   Sender sender;
   sender.host_delay = milliseconds(4);
@@ -34,8 +35,9 @@ TEST(Model, ABusyPeerIsNoQueue) {
   EXPECT_GT(sender.share(milliseconds(400)), 0.7);
 }
 
-// Own timers that come late make bursts, whose time in the bottleneck is no standing queue: a path
-// of 9 us that takes 1 Gbit/s is that of two hosts with nothing but a cable between.
+// If the sender's own timers are late, packets leave in bursts, and the time of a burst in the
+// bottleneck is not a standing queue. A path of 9 us at 1 Gbit/s is that of two hosts joined by a
+// cable.
 TEST(Model, LateTimersAreNoQueue) {
   Sender sender;
   sender.base = microseconds(9);
@@ -46,8 +48,8 @@ TEST(Model, LateTimersAreNoQueue) {
 }
 
 // A process that other processes keep from its core, for a time slice or a tick of a slow clock,
-// makes up for it, and does not take its own pace for the path's: that would make it slower and
-// slower.
+// catches up afterwards, and does not take its own pace for that of the path, which would make it
+// slower and slower.
 TEST(Model, ALateSenderDoesNotSlowDown) {
   for (const int base_us : {1, 100, 1000}) {
     for (const double rate : {1.25e7, 1.25e8, 1.25e9}) {
@@ -56,7 +58,8 @@ TEST(Model, ALateSenderDoesNotSlowDown) {
           Sender sender(rate);
           sender.base = microseconds(base_us);
           (timers_alone ? sender.timer_delay : sender.core_delay) = microseconds(late_us);
-          // Whoever gets a core only a hundred times a second finds out as slowly how much fits.
+          // A sender that gets a core only a hundred times a second finds out just as slowly how
+          // much fits.
           sender.run_for(milliseconds(late_us < 10000 ? 1500 : 4000));
           EXPECT_GT(sender.share(milliseconds(500)), late_us == 120 ? 0.9 : 0.3)
               << base_us << " us, " << rate << " bytes per second, late by " << late_us << " us";
@@ -66,7 +69,7 @@ TEST(Model, ALateSenderDoesNotSlowDown) {
   }
 }
 
-// What a program said little with at first is no measure of the path.
+// If a program sends little at first, this says nothing about the path.
 TEST(Model, LittleToSendDoesNotShrinkTheInitialWindow) {
   Sender sender;
   sender.congestion.take_timing(sender.now, {sender.base});
@@ -89,7 +92,7 @@ TEST(Model, RandomLossDoesNotSlowDown) {
   }
 }
 
-// A queue of ours never becomes the round trip of the path, a longer way does.
+// A queue of our own never becomes the path's round trip; a longer way does.
 TEST(Model, TheEmptyRoundTripIsLookedForEveryFewSeconds) {
   Sender sender(1.25e7);
   sender.run_for(seconds(12));
