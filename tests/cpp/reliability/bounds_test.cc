@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every queue of a connection has a bound, and being full is not an end.
+// Every queue of a connection has a bound, and reaching it does not end the connection.
 #include <gtest/gtest.h>
 
 #include "reliability/connection_pair.h"
@@ -62,7 +62,7 @@ TEST(Bounds, AWindowOfNothingStillLetsOnePacketAtATimeThrough) {
   std::vector<std::byte> target(source.size());
   ASSERT_TRUE(pair.at(0).write(pair.at(1).expose(SliceOf(target), 1), SliceOf(source), 1));
   ASSERT_TRUE(pair.run_until([&] {
-    // Besides pings, which no window holds back.
+    // Pings are sent in addition, because no window holds them back.
     EXPECT_LE(pair.end(0).path.congestion->bytes_in_flight(), 1452u + 2 * 41);
     return pair.end(0).written.size() == 1;
   }));
@@ -97,7 +97,8 @@ TEST(Bounds, AFrameOfTheGreatestSizeFitsWhateverElseIsDue) {
   }
 }
 
-// So that several are on their way, and few bytes are lost with one.
+// Datagrams are limited to a part of the window so that several can be in flight, and few bytes are
+// lost with one.
 TEST(Bounds, DatagramsAreAPartOfThePeersReceiveWindow) {
   for (const auto& [window, most] : {std::pair{2'000'000u, 65'000u},
                                      {400'000u, 50'000u},
@@ -130,7 +131,7 @@ TEST(Unexpose, TakesMemoryBackThatNothingWasWrittenTo) {
   const auto remote = pair.at(1).expose(SliceOf(target), 1);
   pair.at(1).unexpose(remote);
   EXPECT_THROW(pair.at(1).unexpose(remote), CheckFailure);
-  // A write that comes too late is acknowledged and goes nowhere.
+  // A write that comes too late is acknowledged and then dropped.
   ASSERT_TRUE(pair.at(0).write(remote, SliceOf(source), 1));
   ASSERT_TRUE(pair.run_until([&] { return pair.end(0).written.size() == 1; }));
   EXPECT_TRUE(pair.end(1).landed.empty());
@@ -151,7 +152,7 @@ TEST(Bounds, HotPathSendsAboutOneAcknowledgementPerFortyEightKibibytes) {
   EXPECT_LT(pair.end(1).sent - before, source.size() / (32 * 1024));
 }
 
-// A window that was only ever filled by small packets is small, and never nearly used by them.
+// A window that was only ever filled by small packets stays small, and they hardly ever use it up.
 TEST(Bounds, SmallFramesInTurnTakeHardlyMoreThanAPacketEach) {
   for (const size_t datagram_bytes : {1452, 4096, 8952}) {
     ConnectionOptions options;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How connections end: in good order, by abort, from either side and under loss.
+// How connections end: in good order or by abort, from either side and under loss.
 #include <gtest/gtest.h>
 
 #include "reliability/connection_pair.h"
@@ -67,7 +67,7 @@ TEST(Close, ALongReasonIsCutToWhatFitsBetweenCharacters) {
   }
 }
 
-// Such as that of a rank which learned that everybody else has left.
+// An example is the report of a rank which learned that all others have left.
 TEST(Close, AReportThatSomebodyLeftIsNotLeaving) {
   ConnectionPair pair(1);
   ASSERT_TRUE(pair.establish());
@@ -167,7 +167,7 @@ TEST(Close, AfterDownIsFinishedAtOnce) {
   EXPECT_TRUE(pair.at(0).finished());
 }
 
-// Everything lent is the caller's again when close() returns: its memory may be unmapped.
+// When close() returns, all lent memory belongs to the caller again, who may unmap it.
 TEST(Close, NothingIsReadFromOrWrittenToLentMemoryAfterwards) {
   for (int closing_side = 0; closing_side < 2; ++closing_side) {
     for (int aborting = 0; aborting < 2; ++aborting) {
@@ -180,7 +180,8 @@ TEST(Close, NothingIsReadFromOrWrittenToLentMemoryAfterwards) {
       pair.run_for(microseconds(300));
       ASSERT_TRUE(pair.end(0).written.empty());
       pair.close(closing_side, aborting ? Status(StatusCode::kAborted, "stop") : Status());
-      // Freed memory: a sanitizer reports any touch. The copy shows writes without one.
+      // The memory is freed, so a sanitizer reports any access. Without one, the copy reveals
+      // writes.
       if (closing_side == 0) source.reset();
       const std::vector<std::byte> before = *target;
       if (closing_side == 1) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two connections joined by two faulty queues in virtual time. Same seed and options, same trace.
+// Two connections joined by two faulty queues in virtual time. The same seed and options give the
+// same trace.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,10 +27,10 @@ using std::chrono::seconds;
 struct ChannelFaults {
   double loss = 0;
   double duplicate = 0;
-  double reorder = 0;  // held back by up to ten delays
+  double reorder = 0;  // held back by up to ten times the delay
   double corrupt = 0;
   Duration delay = microseconds(50);
-  uint64_t drop_mask = 0;  // bit i drops the i-th datagram
+  uint64_t drop_mask = 0;  // bit i drops datagram i
   Instant dark_from = kNever;
   Instant dark_until = kNever;
 
@@ -66,7 +67,7 @@ class ConnectionPair {
     std::vector<uint32_t> landed;
     int downs = 0;
     bool owner_closed = false;
-    ChannelFaults faults;  // of what this end sends
+    ChannelFaults faults;  // applied to what this end sends
     uint64_t sent = 0;
     uint64_t events_after_end = 0;
   };
@@ -94,8 +95,8 @@ class ConnectionPair {
   End& end(int which) { return ends_[static_cast<size_t>(which)]; }
   Connection& at(int which) { return *end(which).connection; }
 
-  // Handles everything due now, then moves on to the next thing due, at most to `limit`. False:
-  // nothing ever is.
+  // Handles everything due now, then moves on to the next event, at most to `limit`. Returns false
+  // if nothing will ever be due.
   bool step(Instant limit) {
     settle();
     Instant next = transit_.empty() ? kNever : transit_.begin()->first.first;
@@ -104,7 +105,7 @@ class ConnectionPair {
     }
     if (next == kNever) return false;
     stuck_ = next <= now ? stuck_ + 1 : 0;
-    ROCECOLL_CHECK(stuck_ < 100);  // a deadline in the past that nothing moves
+    ROCECOLL_CHECK(stuck_ < 100);  // a deadline in the past that no call moves
     now = std::max(now, std::min(next, limit));
     return true;
   }
@@ -123,8 +124,8 @@ class ConnectionPair {
     now = until;
     settle();
   }
-  // This end's process does not run: what comes meanwhile is given to it at once when it does
-  // again, with the time when it came.
+  // The process of this end does not run for this time. Datagrams that arrive meanwhile are
+  // delivered at once when it runs again, with their arrival times.
   void oversleep(int which, Duration length) {
     asleep_ = which;
     run_for(length);
@@ -137,12 +138,12 @@ class ConnectionPair {
     return run_until([&] { return at(0).established() && at(1).established(); });
   }
 
-  // Delivers `bytes` to an end as if the network had.
+  // Delivers `bytes` to an end as if the network had done so.
   void inject(int to, std::span<const std::byte> bytes) { receive(to, bytes); }
 
-  // Called for every datagram sent, before faults.
+  // Called for every datagram sent, before faults apply.
   std::function<void(int from, std::span<const std::byte>)> on_sent;
-  // Whether the network marks a datagram, decided once for all its copies.
+  // Whether the network marks a datagram. This is decided once for all of its copies.
   std::function<bool(int from, std::span<const std::byte>)> marks;
   Instant now;
   uint64_t trace = 0;
@@ -203,7 +204,7 @@ class ConnectionPair {
     }
   }
 
-  // Not among the datagrams that an end counts: it has none yet.
+  // Not counted among the datagrams of an end, because that end does not exist yet.
   void answer_init(int from, uint64_t id) {
     const ChannelFaults& faults = end(from).faults;
     if (now >= faults.dark_from && now < faults.dark_until) return;
@@ -290,7 +291,7 @@ class ConnectionPair {
   uint64_t next_in_transit_ = 0;
   int stuck_ = 0;
   int asleep_ = kNobody;
-  std::vector<std::pair<Instant, Datagram>> waiting_;  // for that one
+  std::vector<std::pair<Instant, Datagram>> waiting_;  // datagrams for the end that is asleep
 };
 
 }  // namespace rocecoll

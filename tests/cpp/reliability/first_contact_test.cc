@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer that has not opened its end: a process that lives is waited for, any other is lost.
+// A peer that has not opened its end: while its process lives, the connection waits for it; any
+// other peer is lost.
 #include "reliability/connection_pair.h"
 
 namespace rocecoll {

@@ -76,7 +76,7 @@ TEST(FrameWire, EveryCutOutsideThePayloadIsRefusedOrAtABoundary) {
   for (size_t size = 0; size + 50 <= bytes.size(); ++size) {
     if (ParsePacketBody(std::span(bytes).first(size), body)) ++accepted;
   }
-  // After ACK, SETTLED, two FRAMEs, CLOSE and PING; a DATA header without payload is refused.
+  // These are ACK, SETTLED, two FRAMEs, CLOSE and PING; a DATA header without payload is refused.
   EXPECT_EQ(accepted, 6u);
 }
 

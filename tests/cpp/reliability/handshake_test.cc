@@ -10,7 +10,7 @@ namespace {
 
 std::vector<std::byte> OneByte() { return {std::byte{42}}; }
 
-// Both ends say one frame; true once both heard it.
+// Both ends send one frame. Returns true once both have received the other's.
 bool GreetEachOther(ConnectionPair& pair, Duration limit) {
   EXPECT_TRUE(pair.at(0).send_frame(OneByte()));
   EXPECT_TRUE(pair.at(1).send_frame(OneByte()));
@@ -84,7 +84,7 @@ TEST(Handshake, IgnoresAnotherIncarnationOfThePeer) {
   EXPECT_EQ(handshake.deadline(), kNever);
 }
 
-// Clocks differ, and anybody may answer what was never sent.
+// Clocks differ, and anybody may answer a packet that was never sent.
 TEST(Handshake, AnAnswerBeforeTheQuestionMeasuresNothing) {
   const Instant start = Instant{} + seconds(1);
   Handshake handshake(LinkId{}, 10, start);

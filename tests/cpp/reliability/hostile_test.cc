@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets that no honest peer sends: they never crash, never write and are counted.
+// Packets that no honest peer sends never cause a crash or a write, and are counted.
 #include <gtest/gtest.h>
 
 #include "base/bytes.h"
@@ -41,12 +41,12 @@ TEST(Hostile, RandomBodiesNeverCrashOrWrite) {
   EXPECT_GT(pair.at(1).packets_invalid(), 1000u);
 }
 
-// An end slows down for marks: for as many as were acknowledged, whatever the peer claims.
+// An end slows down for marks, but for no more than were acknowledged, whatever the peer claims.
 TEST(Hostile, MarksAreBoundedByWhatIsAcknowledged) {
   ConnectionPair pair(1);
   ASSERT_TRUE(pair.establish());
   pair.run_for(milliseconds(10));
-  pair.end(1).faults.dark_from = pair.now;  // from now on the peer's words are ours
+  pair.end(1).faults.dark_from = pair.now;  // from now on the test speaks for the peer
   std::vector<uint64_t> numbers;
   pair.on_sent = [&](int from, std::span<const std::byte> bytes) {
     if (from == 0) numbers.push_back(ParsePacketHeader(bytes)->packet_number);
@@ -75,13 +75,13 @@ TEST(Hostile, MarksAreBoundedByWhatIsAcknowledged) {
   EXPECT_EQ(pair.at(0).packets_invalid(), 0u);
 }
 
-// Real packets with flipped bytes and a right CRC, as a broken peer would send them, in both
+// Real packets with flipped bytes and a correct CRC, as a broken peer would send them, in both
 // directions of live traffic.
 TEST(Hostile, MutatedTrafficNeverCrashesOrWritesOutside) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     Random random(seed);
     ConnectionPair pair(seed, ChannelFaults::Lossy(0.1));
-    // Guard bytes around the exposed memory.
+    // Guard bytes surround the exposed memory.
     std::vector<std::byte> arena(3 * 20000, std::byte{0x5a});
     auto source = TestBytes(20000, 1);
     const LocalSlice middle{arena.data() + 20000, 20000, 0};

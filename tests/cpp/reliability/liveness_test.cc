@@ -81,7 +81,7 @@ TEST(Liveness, AResetMeansThePeerIsLost) {
   ConnectionPair pair(1);
   ASSERT_TRUE(pair.establish());
   pair.run_for(seconds(1));
-  pair.destroy(1);  // its process died and another one took the port
+  pair.destroy(1);  // its process died, and another one took over the port
   ASSERT_TRUE(pair.at(0).send_frame(TestBytes(10, 1)));
   const Instant start = pair.now;
   ASSERT_TRUE(pair.run_until([&] { return pair.end(0).downs == 1; }));
@@ -141,7 +141,7 @@ TEST(UnreachableHint, CountsWhileConnectingToo) {
   pair.run_for(milliseconds(15));
   pair.at(0).on_unreachable_hint(pair.now, Obstacle::kPortRefused);
   ASSERT_TRUE(pair.run_until([&] { return pair.end(0).downs == 1; }, seconds(1)));
-  // Nothing tells a process that died early from one behind a firewall.
+  // A process that died early cannot be told apart from one behind a firewall.
   EXPECT_EQ(pair.at(0).status().code(), StatusCode::kNoContact);
   EXPECT_EQ(pair.at(0).status().message(), Describe(Obstacle::kPortRefused));
 }
@@ -149,7 +149,7 @@ TEST(UnreachableHint, CountsWhileConnectingToo) {
 constexpr Obstacle kSoftObstacles[] = {Obstacle::kHostUnreachable, Obstacle::kNetworkUnreachable,
                                        Obstacle::kProhibited, Obstacle::kProhibitedHere};
 
-// RFC 1122, section 4.2.3.9: a flap of the link makes each packet come back with such an error.
+// RFC 1122, section 4.2.3.9: during a flap of the link, each packet comes back with such an error.
 TEST(SoftObstacle, ThatPassesIsSurvivedAndTrafficResumesSoon) {
   for (const Obstacle obstacle : kSoftObstacles) {
     ConnectionPair pair(1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a connection meets only after hours: counters that rise for ever, one-sided traffic, waits.
+// What a connection meets only after hours: counters that never stop rising, one-sided traffic,
+// waits.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -14,14 +15,14 @@ namespace {
 using std::chrono::hours;
 using std::chrono::minutes;
 
-// Waits for the peer's opening for as long as a test wants.
+// Options that wait for the peer's opening for as long as a test needs.
 ConnectionOptions EverPatient() {
   ConnectionOptions options;
   options.connect_timeout = hours(24 * 365);
   return options;
 }
 
-// The receiver of a long write sends nothing but acknowledgements, and nobody acknowledges those.
+// The receiver of a long write sends only acknowledgements, and nobody acknowledges those.
 TEST(LongLife, AReceiverAcknowledgesForAsLongAsDataComes) {
   ConnectionOptions options;
   options.max_datagram_bytes = 512;
@@ -45,9 +46,9 @@ TEST(LongLife, APeerThatOpensAfterDaysIsGreetedWithinASecond) {
   const Duration waited = hours(24 * 3);
   pair.run_for(waited);
   ASSERT_FALSE(pair.at(0).down());
-  // At most one INIT a second once a minute has passed, twenty a second before.
+  // At most one INIT a second is sent after the first minute, and twenty a second before that.
   EXPECT_LE(pair.end(0).sent, static_cast<uint64_t>(waited / seconds(1)) + 20 * 60);
-  // Even if its own first INITs are lost.
+  // The peer opens its end, even if its own first INITs are lost.
   pair.open(1);
   pair.end(1).faults.drop_mask = 0xff;
   ASSERT_TRUE(pair.run_until([&] { return pair.end(1).frames.size() == 1; }, milliseconds(1100)));
@@ -67,7 +68,7 @@ TEST(LongLife, ALostFirstContactIsRepeatedSoonAfterAShortWait) {
 
 class Counters : public testing::TestWithParam<int> {};
 
-// All counters of a connection begin a little before one of so many bits would wrap.
+// All counters of a connection begin a little below the wrap of a counter with this many bits.
 TEST_P(Counters, RiseBeyondTheirWraps) {
   constexpr size_t kFrames = 60;
   constexpr uint32_t kWrites = 12;
@@ -97,7 +98,7 @@ TEST_P(Counters, RiseBeyondTheirWraps) {
       }
     }
     for (const auto& target : targets) ASSERT_EQ(target, source);
-    // An end that closes says how many frames there were.
+    // An end that closes also sends the number of its frames.
     ASSERT_TRUE(pair.at(0).send_frame(TestBytes(5, 5)));
     pair.close(0);
     ASSERT_TRUE(pair.run_until([&] { return pair.end(1).downs == 1; }));
@@ -117,7 +118,7 @@ DataField DataFor(const RemoteSlice& slice, const std::vector<std::byte>& payloa
   return data;
 }
 
-// 2^32 exposures in one slot are 60 hours at 20,000 a second.
+// At 20,000 a second, 2^32 exposures in one slot take 60 hours.
 TEST(LongLife, ARegionIsExposedMoreThanTwoToTheThirtySecondTimes) {
   Regions regions(1, (uint64_t{1} << 32) - 3);
   std::vector<std::byte> into(8);
@@ -128,7 +129,7 @@ TEST(LongLife, ARegionIsExposedMoreThanTwoToTheThirtySecondTimes) {
     if (previous) {
       EXPECT_NE(slice.base, previous->base);
       ASSERT_TRUE(regions.is_valid(DataFor(*previous, payload)));
-      EXPECT_EQ(regions.write(DataFor(*previous, payload)), std::nullopt);  // late: ignored
+      EXPECT_EQ(regions.write(DataFor(*previous, payload)), std::nullopt);  // late, so ignored
     }
     ASSERT_TRUE(regions.is_valid(DataFor(slice, payload)));
     EXPECT_EQ(regions.write(DataFor(slice, payload)), i);

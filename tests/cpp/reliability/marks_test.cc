@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Congestion Experienced (RFC 3168): how often it arrived gets back to who sent the packets.
+// Congestion Experienced (RFC 3168): the sender of the packets learns how many marks arrived.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -18,7 +18,8 @@ bool AsksForAcknowledgement(std::span<const std::byte> packet) {
 
 class Marks : public testing::TestWithParam<uint64_t> {};
 
-// Packets and acknowledgements come twice and in any order; the count begins before its wrap, too.
+// Packets and acknowledgements are duplicated and reordered, and in some cases the count begins
+// just before its wrap.
 TEST_P(Marks, AreCountedOnce) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     ChannelFaults faults;
@@ -38,7 +39,7 @@ TEST_P(Marks, AreCountedOnce) {
     std::vector<std::byte> target(source.size());
     ASSERT_TRUE(pair.at(0).write(pair.at(1).expose(SliceOf(target), 1), SliceOf(source), 1));
     ASSERT_TRUE(pair.run_until([&] { return pair.end(0).written.size() == 1; }));
-    pair.run_for(milliseconds(20));  // what was called lost too early arrives, too
+    pair.run_for(milliseconds(20));  // packets declared lost too early arrive, too
     EXPECT_GT(marked, 20u);
     EXPECT_EQ(pair.at(0).marked_packets(), marked) << seed;
     EXPECT_EQ(target, source);
@@ -47,7 +48,7 @@ TEST_P(Marks, AreCountedOnce) {
 
 INSTANTIATE_TEST_SUITE_P(FirstNumber, Marks, testing::Values(0, (uint64_t{1} << 32) - 4));
 
-// What was lost was not counted; nobody tells of more than arrived.
+// Lost packets were not counted, and no end reports more marks than arrived.
 TEST(MarksUnderFaults, AreNeverMoreThanWhatWasSent) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     ConnectionPair pair(seed, ChannelFaults::Everything(0.2));

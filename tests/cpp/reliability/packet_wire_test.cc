@@ -82,7 +82,7 @@ TEST(PacketWire, SealedHeadersAreTheBeginningOfWhatIsNoPayload) {
       ASSERT_EQ(VerifyPacket(datagram), bit / 8 >= covered) << bit;
       datagram[bit / 8] ^= mask;
     }
-    // Only packets of a connection leave anything out.
+    // Only packets of a connection leave out any fields.
     datagram[1] = static_cast<std::byte>(PacketType::kNotice);
     EXPECT_FALSE(ParsePacketHeader(datagram));
     EXPECT_FALSE(VerifyPacket(std::span(datagram).first(covered - 1)));

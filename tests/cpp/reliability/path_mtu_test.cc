@@ -15,11 +15,11 @@ constexpr size_t kBase = 1200;
 constexpr size_t kRoute = 8192;
 constexpr Duration kRoundTrip = milliseconds(1);
 
-// A path that carries packets up to a size, and a clock.
+// A path that carries packets up to a given size, and a clock.
 struct Network {
   explicit Network(size_t carried) : carried(carried) { mtu.open(kBase, kRoute, now); }
 
-  // A packet of any size, and what becomes of it a round trip later.
+  // Sends a packet of any size, whose fate is known a round trip later.
   void send(size_t bytes) { settle(bytes, now, bytes <= carried); }
   void settle(size_t bytes, Instant sent_at, bool arrives) {
     now = std::max(now, sent_at + kRoundTrip);
@@ -30,14 +30,14 @@ struct Network {
     }
     mtu.check(now);
   }
-  // Full packets with a small one behind each, until `rounds` of them were sent.
+  // Sends full packets, each followed by a small one, until `rounds` pairs were sent.
   void use(int rounds) {
     for (int i = 0; i < rounds; ++i) {
       send(mtu.size());
       send(100);
     }
   }
-  // Sends all probes that the search asks for; returns how many.
+  // Sends all probes that the search asks for, and returns their number.
   int search() {
     int probes = 0;
     while (const size_t bytes = mtu.probe_due()) {
@@ -92,7 +92,7 @@ TEST(PathMtu, PacketsOfAllSizesBetweenDoNotHideABlackHole) {
   }
   EXPECT_LE(network.mtu.size(), 1400u);
   EXPECT_TRUE(network.mtu.searching());
-  Network medium(1472);  // no packet of full size at all
+  Network medium(1472);  // carries no packet of full size at all
   for (int i = 0; i < 4; ++i) {
     medium.send(1400);
     medium.send(4000);
@@ -142,7 +142,7 @@ TEST(PathMtu, AVerdictInErrorIsTakenBackByTheFirstPacketOrProbeThatArrives) {
   late.carried = 1472;
   late.use(3);
   EXPECT_EQ(late.mtu.size(), kBase);
-  late.settle(kRoute, before, true);  // sent before: proves nothing
+  late.settle(kRoute, before, true);  // sent before the change, so it proves nothing
   EXPECT_EQ(late.mtu.size(), kBase);
   late.settle(kRoute, late.now, true);
   EXPECT_EQ(late.mtu.size(), kRoute);
@@ -156,7 +156,7 @@ TEST(PathMtu, AVerdictInErrorIsTakenBackByTheFirstPacketOrProbeThatArrives) {
   EXPECT_FALSE(probed.mtu.take_news());
 }
 
-// Under heavy loss a search may end below what then gets through.
+// Under heavy loss a search may end at a size below what gets through later.
 TEST(PathMtu, IsNoNewsOnceAllThatTheRouteTakesGetsThrough) {
   Network network(1460);
   network.mtu.set_route_limit(1472);
@@ -198,7 +198,7 @@ TEST(PathMtu, FollowsTheRouteDownAtOnceAndUpByProbing) {
   network.use(3);
   network.mtu.set_route_limit(1472);
   EXPECT_EQ(network.mtu.size(), 1472u);
-  EXPECT_FALSE(network.mtu.carries(kRoute));  // what is still under way is lost for its size
+  EXPECT_FALSE(network.mtu.carries(kRoute));  // what is still in flight is lost because of its size
   network.mtu.set_route_limit(kRoute);
   EXPECT_EQ(network.mtu.size(), 1472u);
   EXPECT_EQ(network.search(), 1);
@@ -237,8 +237,8 @@ TEST(PathMtu, SaysWhenThePathCarriesNotEvenTheBase) {
   EXPECT_FALSE(network.mtu.refuses_base(network.now, seconds(10)));
 }
 
-// In an outage nothing gets through: that small packets are the first to do so afterwards says
-// nothing of the large ones before, nor does what was seen of an earlier one.
+// In an outage nothing gets through. If small packets are the first to get through afterwards, this
+// says nothing about the large ones before, and neither do observations of an earlier outage.
 TEST(PathMtu, NoOutageIsAPathThatRefusesTheBase) {
   Network network(kBase);
   network.use(3);
@@ -250,7 +250,7 @@ TEST(PathMtu, NoOutageIsAPathThatRefusesTheBase) {
     }
     network.settle(100, network.now, true);
     EXPECT_FALSE(network.mtu.refuses_base(network.now, seconds(10)));
-    // A packet that a full buffer drops long after.
+    // A full buffer drops a packet long afterwards.
     network.now += seconds(20);
     network.settle(kBase, network.now, false);
     EXPECT_FALSE(network.mtu.refuses_base(network.now, seconds(10)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process that does not run all the time makes of round trips.
+// How a process that does not run all the time measures round trips.
 #include <gtest/gtest.h>
 
 #include "reliability/connection_pair.h"
@@ -30,8 +30,8 @@ TEST(Pauses, OneThatComesIntoARoundTripIsNoPartOfIt) {
   }
 }
 
-// Answers to packets that overtook each other lie there together when the sender gets up: of what
-// the first one leaves out the next one may tell.
+// When the receiver of the answers runs again, answers to packets that overtook each other wait
+// there together, and a later answer may report what an earlier one leaves out.
 TEST(Pauses, AnswersThatWaitedAreReadBeforeAnythingCountsAsLost) {
   ChannelFaults faults;
   faults.reorder = 0.2;
@@ -41,7 +41,7 @@ TEST(Pauses, AnswersThatWaitedAreReadBeforeAnythingCountsAsLost) {
   const auto send = [&] {
     for (int i = 0; i < 100; ++i) ASSERT_TRUE(pair.at(0).send_frame(TestBytes(1000, 1)));
   };
-  // Of 300 times: how often what is only late is taken for lost.
+  // Counts how often, in 300 rounds, a packet that is only late is taken for lost.
   const auto wrong_verdicts = [&](Duration asleep) {
     const uint64_t before = pair.at(0).retransmitted_packets();
     for (int i = 0; i < 300; ++i) {
@@ -52,13 +52,13 @@ TEST(Pauses, AnswersThatWaitedAreReadBeforeAnythingCountsAsLost) {
     }
     return pair.at(0).retransmitted_packets() - before;
   };
-  wrong_verdicts(Duration{0});  // until it knows how late packets come
+  wrong_verdicts(Duration{0});  // until the end knows how late packets may be
   const uint64_t awake = wrong_verdicts(Duration{0});
   EXPECT_LE(wrong_verdicts(milliseconds(4)), awake);
 }
 
-// A host that is busy lets its processes wait for a core, and answers come late because of that:
-// probes that come as often as answers once did keep it so for good.
+// On a busy host, processes wait for a core, and answers come late because of that. Probes that
+// were sent as often as answers came before would keep the host busy for good.
 TEST(Pauses, ThatComeMoreOftenThanAnswersArePartOfTheirRoundTrips) {
   ConnectionPair pair(1, {}, {.heartbeat_interval = seconds(15), .peer_timeout = seconds(300)});
   ASSERT_TRUE(pair.establish());

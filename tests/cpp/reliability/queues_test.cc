@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The send queue and reassembly of frames, pending writes and regions, each alone.
+// The send queue and the reassembly of frames, pending writes and regions, each tested separately.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -17,7 +17,7 @@ std::vector<std::byte> Copy(std::span<const std::byte> bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Longer than any frame of these.
+// Longer than any frame of these tests.
 constexpr size_t kWhole = 1 << 16;
 
 TEST(SendQueue, KeepsContentThroughWrappingGrowthAndLoss) {
@@ -196,7 +196,7 @@ TEST(PendingWrites, EveryByteIsTakenUntilAcknowledged) {
       const auto chunk = in_flight[at];
       if (random.chance(0.3)) {
         writes.on_lost(chunk.write, chunk.offset, chunk.payload.size());
-        if (random.chance(0.5)) continue;  // called lost, yet to be acknowledged late
+        if (random.chance(0.5)) continue;  // declared lost, but acknowledged later
       } else if (const auto token =
                      writes.on_acknowledged(chunk.write, chunk.offset, chunk.payload.size())) {
         done.push_back(*token);
@@ -241,7 +241,7 @@ TEST(Regions, LandWhenEveryByteCameOnceInAnyOrder) {
     }
     EXPECT_EQ(*token, 9u);
     EXPECT_EQ(source, target);
-    // Landed: the memory is its owner's again.
+    // The write has landed, so the memory belongs to its owner again.
     target.assign(3000, std::byte{0});
     EXPECT_TRUE(regions.is_valid(last));
     EXPECT_FALSE(regions.write(last));

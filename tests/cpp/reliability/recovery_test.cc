@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sent packets, loss detection and probe timeouts, each alone.
+// Sent packets, loss detection and probe timeouts, each tested separately.
 #include <gtest/gtest.h>
 
 #include "transport/datagram/reliability/loss_detector.h"
@@ -111,14 +111,14 @@ TEST(LossDetector, AWrongVerdictEndsThePacketThresholdAndWidensTheWindow) {
   const Duration before = f.detector.reordering_window(f.rtt);
   f.acknowledge(kStart + microseconds(100), 3);
   ASSERT_EQ(f.lost.size(), 1u);
-  f.acknowledge(kStart + microseconds(110), 0);  // it had only been late
+  f.acknowledge(kStart + microseconds(110), 0);  // the packet had only been late
   EXPECT_TRUE(f.detector.reordering_seen());
   EXPECT_GT(f.detector.reordering_window(f.rtt), before);
   f.acknowledge(kStart + microseconds(120), 19);
   EXPECT_EQ(f.lost.size(), 1u);
 }
 
-// What reorders only now and then would else find a narrow window each time.
+// Otherwise a path that reorders only occasionally would meet a narrow window each time.
 TEST(LossDetector, OnlyRightVerdictsNarrowTheWindow) {
   LossFixture f;
   auto send_and_answer = [&f, now = kStart, number = uint64_t{0}](bool late) mutable {
@@ -167,7 +167,7 @@ TEST(ProbeTimeout, WaitsLongerForAnAnswerThatWasNotAskedForAtOnce) {
   ProbeTimeout timeout({microseconds(250), milliseconds(50), milliseconds(1)});
   const RttEstimator rtt = RttOf(microseconds(400));
   EXPECT_EQ(timeout.period(rtt, false), microseconds(1800));
-  timeout.on_fired(kStart);  // probes ask
+  timeout.on_fired(kStart);  // probes ask for answers
   EXPECT_EQ(timeout.period(rtt, false), microseconds(1600));
 }
 
@@ -177,7 +177,7 @@ TEST(ProbeTimeout, HasAFloorAndWaitsForARoundTripAboveTheCap) {
   EXPECT_EQ(timeout.period(RttOf(milliseconds(200)), true), milliseconds(400));
 }
 
-// A process that waits for a core answers late, and is not probed for that.
+// A process that waits for a core answers late, and is not probed because of that.
 TEST(RttEstimator, AnswersThatVaryTakeTimersLonger) {
   RttEstimator rtt;
   rtt.on_sample(kStart, microseconds(100), Duration{0}, true);
@@ -186,7 +186,7 @@ TEST(RttEstimator, AnswersThatVaryTakeTimersLonger) {
   EXPECT_GT(rtt.answer_timeout(), milliseconds(4));
   for (int i = 0; i < 100; ++i) rtt.on_sample(kStart, microseconds(100), Duration{0}, true);
   EXPECT_LE(rtt.answer_timeout(), before);
-  // One that was not asked for at once says nothing of those that are.
+  // An answer that was not requested at once says nothing about those that were.
   const Duration steady = rtt.answer_timeout();
   rtt.on_sample(kStart, milliseconds(2), milliseconds(1), false);
   EXPECT_EQ(rtt.answer_timeout(), steady);
@@ -201,11 +201,11 @@ TEST(RttEstimator, TellsTheNetworkFromThePeersDelay) {
   EXPECT_EQ(rtt.latest(), microseconds(150));
   EXPECT_EQ(rtt.network(), microseconds(150));
   EXPECT_EQ(rtt.min_rtt(), microseconds(100));
-  // A peer that waited for a core: no queue, but timers expect it.
+  // The peer waited for a core. This was no queue, but timers expect it.
   rtt.on_sample(kStart, microseconds(5100), microseconds(5000), true);
   EXPECT_EQ(rtt.latest(), microseconds(4100));
   EXPECT_EQ(rtt.network(), microseconds(100));
-  // A delay that leaves nothing is not believed.
+  // A reported delay that would leave no time for the path is not believed.
   rtt.on_sample(kStart, microseconds(200), microseconds(200), true);
   EXPECT_EQ(rtt.network(), microseconds(200));
   EXPECT_EQ(rtt.min_rtt(), microseconds(100));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of data that belongs into memory for which somebody takes it as it comes.
+// What happens to data for memory that has an intake, which takes the data as it arrives.
 #include "transport/datagram/reliability/regions.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ constexpr uint32_t kToken = 7;
 
 class RegionsIntake : public testing::Test {
  protected:
-  // False: it has not landed.
+  // Returns false if the write has not landed.
   bool write(size_t at, size_t size) {
     DataField data;
     data.region = slice_.base;
@@ -70,7 +70,7 @@ TEST_F(RegionsIntake, WhatIsMissingHoldsUpWhatIsBehindIt) {
   EXPECT_GT(intake_.taken_bytes(), 4 * kPayloadBytes - Intake::kPieceBytes);
 }
 
-// Also of single bytes, whose gaps are shorter than a piece.
+// This includes single bytes, whose gaps are shorter than a piece.
 TEST_F(RegionsIntake, InAnyOrderAndSizeAndMoreThanOnce) {
   Random random(2);
   bool landed = false;
@@ -81,7 +81,7 @@ TEST_F(RegionsIntake, InAnyOrderAndSizeAndMoreThanOnce) {
   expect_received();
 }
 
-// Over a faster way.
+// Data has been taken before when it came over a faster path.
 TEST_F(RegionsIntake, WhatHasBeenTakenBeforeIsNotTakenAgain) {
   constexpr size_t kBefore = 40 * Intake::kPieceBytes;
   intake_.take(std::span(source_).first(kBefore));

@@ -12,7 +12,7 @@
 namespace rocecoll {
 namespace {
 
-// Frame i of `from`: its length and content follow from the seed.
+// Frame i of `from`: the seed determines its length and content.
 std::vector<std::byte> FrameOf(uint64_t seed, int from, uint64_t i, size_t max_bytes) {
   Random random(seed * 1000003 + i * 2 + static_cast<uint64_t>(from));
   const size_t size = random.chance(0.7) ? 1 + random.below(100) : 1 + random.below(max_bytes);
@@ -63,7 +63,7 @@ struct Transfer {
   RemoteSlice remote;
 };
 
-// `count` writes each way at once, of sizes from one byte to `max_bytes`.
+// Makes `count` writes in each direction at once, of sizes from one byte to `max_bytes`.
 void ExpectWritesBitExact(uint64_t seed, const ChannelFaults& faults, size_t count,
                           size_t max_bytes, ConnectionOptions options = {}) {
   ConnectionPair pair(seed, faults, options);
@@ -85,7 +85,7 @@ void ExpectWritesBitExact(uint64_t seed, const ChannelFaults& faults, size_t cou
     return pair.end(0).written.size() == count && pair.end(1).written.size() == count;
   })) << seed;
   ASSERT_TRUE(pair.run_until([&] { return pair.at(0).idle() && pair.at(1).idle(); })) << seed;
-  pair.run_for(milliseconds(100));  // what is still on its way
+  pair.run_for(milliseconds(100));  // what is still in flight arrives
   for (int to = 0; to < 2; ++to) {
     auto& end = pair.end(to);
     std::sort(end.landed.begin(), end.landed.end());
@@ -185,7 +185,8 @@ TEST(Transfers, RepeatExactlyFromTheirSeed) {
   EXPECT_NE(run(1), run(2));
 }
 
-// RFC 8985's tail loss: the last packets of a transfer have no later ones to prove their loss.
+// The tail loss of RFC 8985: the last packets of a transfer are not followed by any that prove
+// their loss.
 TEST(Transfers, RecoverFromALostTailAfterOneProbe) {
   for (int lost = 1; lost <= 6; ++lost) {
     ConnectionPair pair(12);
@@ -208,8 +209,8 @@ TEST(Transfers, RecoverFromALostTailAfterOneProbe) {
   }
 }
 
-// Small frames are acknowledged lazily; where packets get lost their sender asks at once, so that
-// it misses an answer after a fraction of that.
+// Small frames are acknowledged lazily. Where packets get lost, their sender asks for an
+// acknowledgement at once, so that it misses an answer after a fraction of that time.
 TEST(Frames, AreMissedSoonWherePacketsWereLostLately) {
   ConnectionPair pair(13);
   ASSERT_TRUE(pair.establish());
@@ -229,7 +230,7 @@ TEST(Frames, AreMissedSoonWherePacketsWereLostLately) {
   }
 }
 
-// So that the kernel cuts them all from one message.
+// The sizes are equal so that the kernel cuts them all from one message.
 TEST(Transfer, DatagramsOfOneFrameAreOfOneSizeThoughTheFirstHasAnAcknowledgement) {
   ConnectionPair pair(1);
   ASSERT_TRUE(pair.establish());

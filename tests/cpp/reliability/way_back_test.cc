@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 constexpr Duration kWay = microseconds(30);
 
-// A path between two hosts, whose clocks differ by `offset`, and the peer's runs `drift` fast.
+// A path between two hosts whose clocks differ by `offset`. The peer's clock runs `drift` fast.
 struct TwoClocks {
   explicit TwoClocks(Duration clocks_differ = {}, double drifts = 0)
       : offset(clocks_differ), drift(drifts) {}
@@ -23,7 +23,8 @@ struct TwoClocks {
   Instant now = Instant{} + seconds(1000);
   WayBack way_back;
 
-  // What it says of a packet that waits so long on its way there, and its answer on the way back.
+  // Returns the sample for a packet that waits for `there` on its way there and whose answer waits
+  // for `back` on the way back.
   Duration sample(Duration there, Duration back) {
     now += milliseconds(1);
     const Instant arrived = now + kWay + there;
@@ -58,7 +59,8 @@ TEST(WayBack, TakesAQueueForOneOnTheWayThereUntilItIsKnown) {
   ExpectNear(path.sample(milliseconds(1), milliseconds(3)), microseconds(2800));
 }
 
-// A hundred millionths are what a bad crystal has. A queue on either way, and now and then none.
+// A bad crystal is off by a hundred millionths. There is a queue on either way and, now and then,
+// none.
 TEST(WayBack, FollowsClocksThatDrift) {
   for (const double drift : {1e-4, -1e-4}) {
     TwoClocks path(seconds(7), drift);
@@ -73,7 +75,7 @@ TEST(WayBack, FollowsClocksThatDrift) {
   }
 }
 
-// What no host of good faith would say changes nothing but what is made of this path.
+// A report that no honest host would send changes only estimates of this path.
 TEST(WayBack, StaysWithinTheRoundTripWhateverThePeerSays) {
   WayBack way_back;
   uint32_t arrived_us = 1;
