@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two simulated devices with a connected queue pair each, for the tests of the RDMA simulator.
+// Two simulated devices, each with a connected queue pair, for the tests of the RDMA simulator.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ struct Node {
     return std::span(buffers).subspan(id % (kMemoryBytes / kBufferBytes) * kBufferBytes,
                                       kBufferBytes);
   }
-  // What became of requests; of connections, see `connects`.
+  // The completions of requests; those of connections go to `connects`.
   Completions poll() {
     Completions all;
     std::array<WorkCompletion, 3> some;
@@ -116,7 +116,7 @@ class SimRdmaTest : public testing::Test {
     return request;
   }
   void post(const SendRequest& request) { ASSERT_EQ(a_.queue_pair->post({&request, 1}), 1u); }
-  // What became of A's requests: "id status" of each completion.
+  // The outcomes of A's requests: "id status" of each completion.
   static std::vector<std::pair<uint64_t, CompletionStatus>> Outcomes(const Completions& all) {
     std::vector<std::pair<uint64_t, CompletionStatus>> outcomes;
     for (const WorkCompletion& one : all) outcomes.emplace_back(one.id, one.status);

@@ -32,7 +32,7 @@ TEST(SimBottleneck, LetsABurstPassAtOnceWhenItHasRested) {
   SimBottleneck bucket(kBucket);
   for (const Instant start : {Instant{} + seconds(1), Instant{} + seconds(2)}) {
     for (int i = 0; i < 10; ++i) EXPECT_EQ(bucket.admit(0, start, kPacket)->left_at, start);
-    // No tokens are left: from now on it is a queue of its rate.
+    // No tokens are left, so from now on it is a queue with its rate.
     for (int i = 1; i <= 5; ++i) {
       EXPECT_EQ(bucket.admit(0, start, kPacket)->left_at, start + milliseconds(i));
     }

@@ -95,7 +95,7 @@ TEST_F(SimRdmaTest, ADestroyedOrUnconnectedPeerNeverAnswers) {
   SendRequest request = write(1, 0, 8);
   ASSERT_EQ(first->post({&request, 1}), 1u);
   run(milliseconds(50));
-  ASSERT_TRUE(unconnected->connect(first->address()).ok());  // in time: served now
+  ASSERT_TRUE(unconnected->connect(first->address()).ok());  // in time, so it is served now
   run(milliseconds(1));
   EXPECT_EQ(Outcomes(a_.poll()), (Expected{{1, CompletionStatus::kSuccess}}));
   unconnected.reset();
@@ -157,8 +157,8 @@ TEST_F(SlowConnects, ADeviceConnectsOneQueuePairAfterTheOther) {
   };
   EXPECT_EQ(connected(milliseconds(1999)), 0u);
   EXPECT_EQ(connected(milliseconds(1)), 1u);
-  queue_pairs[1].reset();  // under way: takes its time
-  queue_pairs[2].reset();  // not begun: takes none
+  queue_pairs[1].reset();  // under way, so it takes its time
+  queue_pairs[2].reset();  // not begun, so it takes none
   EXPECT_EQ(connected(milliseconds(3999)), 1u);
   EXPECT_EQ(connected(milliseconds(1)), 2u);
   EXPECT_EQ(a_.connects[1].queue_pair, queue_pairs[3]->number());

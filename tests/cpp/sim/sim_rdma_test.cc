@@ -78,7 +78,7 @@ TEST_F(SimRdmaTest, AWriteWithImmediateTakesAReceiveRequest) {
   EXPECT_EQ(received[0].kind, WorkCompletion::Kind::kReceiveImmediate);
   EXPECT_EQ(received[0].immediate, 0xabcdefu);
   EXPECT_EQ(received[0].bytes, 100u);
-  b_.post_receives(1);  // what waited for it goes on at once
+  b_.post_receives(1);  // the request that waited for it proceeds at once
   received = b_.poll();
   ASSERT_EQ(received.size(), 1u);
   EXPECT_EQ(received[0].immediate, 5u);
@@ -95,7 +95,8 @@ TEST_F(SimRdmaTest, PlacesInTheSendQueueAreFreeOnceALaterCompletionIsPolled) {
   run(milliseconds(1));
   EXPECT_EQ(a_.queue_pair->post(batch), 0u);
   EXPECT_EQ(Outcomes(a_.poll()), (Expected{{5, CompletionStatus::kSuccess}}));
-  EXPECT_EQ(a_.queue_pair->post(batch), 6u);  // 6 and 7 still count: nothing told of their end
+  // 6 and 7 still count, because no completion has reported their end.
+  EXPECT_EQ(a_.queue_pair->post(batch), 6u);
   run(milliseconds(1));
   EXPECT_EQ(a_.poll().size(), 1u);
 }
@@ -143,7 +144,7 @@ TEST_F(SimRdmaTest, WritesOutsideWhatThePeerOffersAreDenied) {
     ASSERT_EQ(from->post({&request, 1}), 1u);
     request = write(2, 0, 1);
     ASSERT_EQ(from->post({&request, 1}), 1u);
-    ASSERT_EQ(to->post({&request, 1}), 1u);  // B's own requests are flushed, too
+    ASSERT_EQ(to->post({&request, 1}), 1u);  // B's own requests are flushed as well
     run(milliseconds(1));
     EXPECT_EQ(Outcomes(a_.poll()),
               (Expected{{1, CompletionStatus::kAccessDenied}, {2, CompletionStatus::kFlushed}}));
@@ -179,7 +180,7 @@ TEST_F(SimRdmaTest, OneWriteLandsUnnoticedOnAQueuePairThatFailed) {
   EXPECT_EQ(Outcomes(a_.poll()), (Expected{{1, CompletionStatus::kRetryExceeded},
                                            {2, CompletionStatus::kFlushed},
                                            {3, CompletionStatus::kFlushed}}));
-  EXPECT_TRUE(b_.poll().empty());  // the receive request stays the device's
+  EXPECT_TRUE(b_.poll().empty());  // the device keeps the receive request
   std::vector<std::byte> first_landed(kMemoryBytes);
   std::copy_n(a_.source.begin(), 8, first_landed.begin() + 8);
   EXPECT_EQ(b_.target, first_landed);
@@ -252,8 +253,8 @@ TEST_F(SimRdmaBandwidthTest, BytesTakeTimeAtThePort) {
   EXPECT_EQ(Outcomes(a_.poll()), (Expected{{2, CompletionStatus::kSuccess}}));
 }
 
-// Numbered frames of several queue pairs under jitter: each arrives in order, and one seed gives
-// one trace.
+// Numbered frames of several queue pairs under jitter: the frames of each arrive in order, and the
+// same seed gives the same trace.
 uint64_t RdmaTrace(uint64_t seed) {
   EventQueue queue;
   SimRdmaFabric fabric(queue, {.seed = seed, .max_jitter = microseconds(50)});
@@ -261,7 +262,7 @@ uint64_t RdmaTrace(uint64_t seed) {
   Node b(fabric, SimRdmaFabric::DefaultLimits());
   std::vector<std::unique_ptr<RdmaQueuePair>> from;
   std::vector<std::unique_ptr<RdmaQueuePair>> to;
-  std::map<uint32_t, uint32_t> received;  // by queue pair: the number that comes next
+  std::map<uint32_t, uint32_t> received;  // by queue pair: the next number
   for (int i = 0; i < 3; ++i) {
     from.push_back(a.device->create_queue_pair().take());
     to.push_back(b.device->create_queue_pair().take());

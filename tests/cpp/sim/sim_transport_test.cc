@@ -49,7 +49,7 @@ class SimTransportTest : public testing::Test {
     EXPECT_TRUE(link.ok()) << link.status().message();
     return link.value();
   }
-  // Polls every endpoint until nothing happens any more; what they saw, by endpoint.
+  // Polls every endpoint until nothing happens any more, and stores what each of them saw.
   void Run(Duration limit = milliseconds(20)) {
     RunUntil(
         fabric_,
@@ -80,7 +80,8 @@ TEST_F(SimTransportTest, FramesArriveInOrderAfterLatencyAndTransferTime) {
   ASSERT_TRUE(a->send_frame(BytesOf(std::string(50, 'y'))));
   Run();
   ASSERT_EQ(seen_[1].size(), 2u);
-  // 5 us for the handshake, 5 us latency, then the bytes one transfer after the other.
+  // There are 5 us for the handshake and 5 us of latency, then the bytes of one transfer after
+  // another.
   EXPECT_EQ(seen_[1][0].at, Instant(microseconds(10) + Duration(100)));
   EXPECT_EQ(seen_[1][1].at, Instant(microseconds(10) + Duration(150)));
   EXPECT_EQ(seen_[1][0].frame, std::string(100, 'x'));
