@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checker finds errors planted into right programs, and wrong programs written out.
+// The checker finds errors planted into correct programs, and programs written to be wrong.
 #include "collectives/proof/checker.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace rocecoll {
 namespace {
 
 using Kind = Transfer::Kind;
-// What becomes of one transfer of a program; nothing: it is dropped.
+// Replaces one transfer of a program, or drops it if nothing is returned.
 using Change = std::function<std::optional<Transfer>(Rank, uint32_t step, Transfer)>;
 
 void Add(const Transfer& transfer, Step& step) {
@@ -31,8 +31,8 @@ void Add(const Transfer& transfer, Step& step) {
   }
 }
 
-// Errors planted into a right program. A step function has no state, so they stand beside it: one
-// program at a time.
+// Errors planted into a correct program. A step function has no state, so the errors are stored
+// beside it, for one program at a time.
 struct Plant {
   Program right;
   Change change;
@@ -73,7 +73,7 @@ void ExpectFound(Collective collective, std::string_view name, uint32_t ranks, C
   ExpectRefused(Changed(*Make(collective, name, ranks), std::move(change)), collective, reason);
 }
 
-// One kind of transfer of rank 1 in step 1 is changed.
+// Changes one kind of transfer of rank 1 in step 1.
 Change AtRankOne(Kind kind, std::function<std::optional<Transfer>(Transfer)> change) {
   return [=](Rank rank, uint32_t step, Transfer transfer) -> std::optional<Transfer> {
     if (rank == 1 && step == 1 && transfer.kind == kind) return change(transfer);
@@ -108,7 +108,8 @@ TEST(Checker, FindsUnmatchedTransfers) {
               "has no peer 1");
 }
 
-// Rank 0 sends two messages to rank 1 that it takes in the other order, so sizes differ.
+// Rank 0 sends two messages to rank 1, which receives them in the other order, so their sizes
+// differ.
 TEST(Checker, FindsMessagesTakenInTheWrongOrder) {
   const Program program = Handmade(3, 1, [](const Program&, Rank rank, uint32_t) {
     const Blocks one = Blocks::Run(Buffer::kOutput, 0, 1);
@@ -130,7 +131,7 @@ TEST(Checker, FindsOverlapsInFlight) {
   ExpectFound(Collective::kAllgather, "ring", 5,
               AtRankOne(Kind::kRecv,
                         [](Transfer transfer) {
-                          transfer.blocks.first = 0;  // what it sends in this step
+                          transfer.blocks.first = 0;  // the block that it sends in this step
                           return transfer;
                         }),
               "step 1, rank 1: sends and receives output block 0");
@@ -149,7 +150,7 @@ TEST(Checker, FindsOverlapsInFlight) {
   ExpectRefused(shifts, Collective::kBroadcast, "copies onto a source");
 }
 
-// Out of place the copy is a shift between two buffers, in place it is one within a buffer.
+// Out of place the copy is a shift between two buffers; in place it is a shift within one buffer.
 TEST(Checker, KnowsWhichMemoryIsSharedInPlace) {
   const Program rotates = Handmade(2, 1, [](const Program&, Rank, uint32_t) {
     Step step;
@@ -242,12 +243,12 @@ TEST(Checker, FindsMissingAndRepeatedContributions) {
     step.recv_reduce(1 - rank, all);
     return step;
   });
-  // Out of place the second step starts afresh; in place the copies are no-ops and it adds again.
+  // Out of place the second step starts afresh; in place the copies are no-ops, so it adds again.
   EXPECT_TRUE(CheckProgram(twice, Collective::kAllreduce, 0, false).ok());
   ExpectRefused(twice, Collective::kAllreduce, "each once", true);
 }
 
-// Every rank adds up all contributions once, but starts with its own.
+// Every rank adds up all contributions once, but each starts with its own.
 TEST(Checker, FindsSumsInDifferentOrder) {
   const Program program = Handmade(3, 2, [](const Program&, Rank rank, uint32_t index) {
     const Blocks input = Blocks::Run(Buffer::kInput, 0, 3);
@@ -290,8 +291,8 @@ TEST(Checker, FindsPointToPointWithTheWrongPeer) {
                 Collective::kSend, "not one transfer of one block with its peer");
 }
 
-// Three ranks on one host, one on another, whose rank has the columns of two ranks that it has not:
-// of these, only what has no elements may be sent.
+// Three ranks are on one host and one on another. The single rank also has the columns of two ranks
+// that its host lacks, and from these only cells without elements may be sent.
 TEST(Checker, FindsBlocksSentToWhereThereIsNone) {
   const HostLayout layout(HostsOfRanks{0, 0, 0, 1});
   const auto at_rank_zero = [](Kind kind) -> Change {
@@ -314,7 +315,7 @@ TEST(Checker, FindsBlocksSentToWhereThereIsNone) {
   ExpectRefused(
       Changed(*sends_nothing,
               [](Rank rank, uint32_t, Transfer transfer) -> std::optional<Transfer> {
-                // Column 1 is rank 1's, and has no block of the other host's rank.
+                // Column 1 belongs to rank 1, and has no block of the other host's rank.
                 if (rank == 2 && transfer.kind == Kind::kSend && transfer.blocks.first == 2) {
                   transfer.blocks.first = 3;
                 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What algorithms cost by the papers (docs/algorithms.md).
+// What algorithms cost according to the papers (docs/algorithms.md).
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct ClosedForm {
   Collective collective;
   std::string_view name;
   double steps = 0;
-  double vectors_moved = 0;     // in bytes of the whole vector
-  double vectors_reduced = 0;   // the same
-  double further_messages = 0;  // of the same steps
+  double vectors_moved = 0;     // bytes, in units of the whole vector
+  double vectors_reduced = 0;   // in the same unit
+  double further_messages = 0;  // messages after the first of their step
 
   double us(uint64_t bytes, const CostParameters& cost) const {
     const double kilobytes = static_cast<double>(bytes) / 1e3;  // times ns/B: us
@@ -28,14 +28,14 @@ struct ClosedForm {
   }
 };
 
-// For a number of ranks that is a power of two, and bytes that are a multiple of it.
+// `ranks` must be a power of two, and the bytes a multiple of it.
 inline std::vector<ClosedForm> ClosedForms(uint32_t ranks) {
   using enum Collective;
   const double rounds = CeilLog2(ranks);
   const double linear = ranks - 1;
   const double part = linear / ranks;
-  const double roots = CeilDivide(ranks - 1, 15);    // steps of a root that sends to all
-  const double everyone = CeilDivide(ranks - 1, 7);  // of ranks that do
+  const double roots = CeilDivide(ranks - 1, 15);    // steps of a root that sends to all ranks
+  const double everyone = CeilDivide(ranks - 1, 7);  // steps if every rank does
   return {
       {kAllreduce, "recursive_doubling", rounds, rounds, rounds},
       {kAllreduce, "halving_doubling", 2 * rounds, 2 * part, part},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps, blocks and peers of every algorithm, and its cost, against the closed forms of the papers.
+// The steps, blocks, peers and cost of every algorithm, compared with the closed forms of the
+// papers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,7 +67,8 @@ TEST(Counts, DoublingAndHalving) {
     EXPECT_EQ(halving.peers, CeilLog2(ranks));
   }
   for (const uint32_t ranks : {3u, 5u, 7u, 12u, 13u, 33u}) {
-    // Half as many outer ranks as inner ones cost one vector more, others two.
+    // If there are at most half as many outer ranks as inner ones, they cost one vector more;
+    // otherwise two.
     const uint32_t inner = 1u << FloorLog2(ranks);
     const uint32_t outer_of_a_pair = ranks - inner > inner / 2 ? 2 : 1;
     const CheckReport doubling = ReportOf(Collective::kAllreduce, "recursive_doubling", ranks);
@@ -76,7 +78,7 @@ TEST(Counts, DoublingAndHalving) {
   }
 }
 
-// The last column of docs/algorithms.md's table.
+// The last column of the table in docs/algorithms.md.
 TEST(Counts, ReducedAtOnce) {
   const auto reduced = [](Collective collective, std::string_view name, uint32_t ranks) {
     return ReportOf(collective, name, ranks).reduced_at_once;
@@ -140,13 +142,13 @@ TEST(Cost, MatchesTheClosedFormsForPowersOfTwo) {
 }
 
 TEST(Cost, AStepTakesAsLongAsItsSlowestRank) {
-  // Blocks of 2, 1 and 1 bytes: in each of two steps some rank has to send the large one.
+  // The blocks have 2, 1 and 1 bytes: in each of two steps some rank has to send the large one.
   EXPECT_DOUBLE_EQ(CostUs(Collective::kAllgather, "ring", 3, 4, {0, 0, 1e3, 0}), 4);
   EXPECT_DOUBLE_EQ(CostUs(Collective::kAllgather, "ring", 3, 0, {1, 0, 1e3, 0}), 2);
 }
 
-// With the costs of loopback or of a network, what is chosen is never far from the best there is.
-// A chain's lanes follow each other; what other programs gain by theirs is not counted.
+// With the costs of loopback or of a network, the chosen program is never far from the best. The
+// lanes of a chain follow each other; what other programs gain by their lanes is not counted.
 double WithLanesUs(Collective collective, std::string_view name, uint32_t ranks, uint64_t bytes,
                    const CostParameters& parameters) {
   if (name != "chain") return CostUs(collective, name, ranks, bytes, parameters);
@@ -172,8 +174,9 @@ TEST(Cost, TheChoiceBySizeIsNearTheBest) {
           }
           const auto chosen =
               MakeProgram({.collective = collective, .ranks = ranks, .bytes = bytes});
-          // Of 13 ranks on two cores each waits for its turn with each message, which the costs of
-          // loopback leave out: measured, this takes less than the others.
+          // With 13 ranks on two cores, each rank waits for its turn with each message, which the
+          // costs of loopback leave out. In measurements, this program takes less time than the
+          // others.
           if (chosen.value().name == "recursive_doubling" && ranks == 13 && bytes == 16 * 1024 &&
               parameters.alpha_us == kLoopbackCost.alpha_us) {
             continue;
@@ -188,9 +191,9 @@ TEST(Cost, TheChoiceBySizeIsNearTheBest) {
   }
 }
 
-// Also where ranks share hosts. The model knows neither that lanes overlap, nor what it costs to
-// pack blocks that lie apart: so not for what only these decide (broadcasts, and rings of large
-// blocks).
+// The same if ranks share hosts. The model knows neither that lanes overlap nor what it costs to
+// pack blocks that lie apart, so cases that only these decide (broadcasts, and rings of large
+// blocks) are left out.
 TEST(Cost, TheChoiceByHostsIsNearTheBest) {
   for (const HostsOfRanks& hosts : {InOrder(4, 2), Dealt(4, 2), InOrder(8, 4), InOrder(9, 3),
                                     Dealt(24, 3), InOrder(64, 8), InOrder(128, 2)}) {
@@ -219,10 +222,11 @@ TEST(Cost, TheChoiceByHostsIsNearTheBest) {
   }
 }
 
-// Whether blocks go by way of the own host, Bruck's way, or straight. Packed, or where they could
-// be, nothing takes more than 1.3 of the best. The most is taken where a rank that is alone on its
-// host forbids it: by few ranks, as {8, 1}, whose choice is a compromise with loopback, and by many
-// with blocks of 1 KiB, for which Bruck's way would be better if its copies were free.
+// Compares sending blocks by way of the same host, by Bruck's algorithm, and directly. If blocks
+// are packed, or could be, nothing takes more than 1.3 times the best. The most time is taken if a
+// rank that is alone on its host forbids packing: with few ranks, as in {8, 1}, whose choice is a
+// compromise with loopback, and with many ranks and blocks of 1 KiB, for which Bruck's algorithm
+// would be better if its copies were free.
 TEST(Cost, TheChoiceOfAnAlltoallByHostsIsNearTheBest) {
   std::vector<HostsOfRanks> layouts = {Dealt(8, 2)};
   for (const uint32_t on_a_host : {2u, 4u, 8u}) {
@@ -254,7 +258,7 @@ TEST(Cost, TheChoiceOfAnAlltoallByHostsIsNearTheBest) {
   }
 }
 
-// All ranks of a host send over its one link.
+// All ranks of a host send over its single link.
 TEST(Cost, RanksShareTheLinkOfTheirHost) {
   const HostLayout layout(InOrder(4, 2));
   const HostCosts costs{{1, 0, 10, 0}, {100, 0, 1000, 0}, &layout};
@@ -262,11 +266,13 @@ TEST(Cost, RanksShareTheLinkOfTheirHost) {
     return EstimateCostUs(*Make(Collective::kAllreduce, name, 4, 0, &layout),
                           Collective::kAllreduce, 0, Partition::Even(100, 4), costs);
   };
-  // In microseconds: one step inside with 100 bytes, one between with 200 over the link.
+  // In microseconds: one step inside hosts with 100 bytes, and one between them with 200 over the
+  // link.
   EXPECT_DOUBLE_EQ(us("recursive_doubling"), 1 + 1 + 100 + 200);
-  // Up, across with 100 bytes, down.
+  // Up to the leaders, across with 100 bytes, and down.
   EXPECT_DOUBLE_EQ(us("host_leaders"), 2 + 100 + 100 + 2);
-  // Halves inside, twice a half over the link (a quarter of each rank), halves inside.
+  // Halves inside hosts, twice a half over the link (a quarter from each rank), and halves inside
+  // again.
   EXPECT_DOUBLE_EQ(us("host_columns"), 1.5 + 2 * (100 + 50) + 1.5);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The programs that know hosts, proved by the checker for many layouts, and what they send between
-// hosts, counted.
+// The checker proves the programs that know hosts for many layouts, and the tests count what they
+// send between hosts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ TEST_P(EveryHostProgram, IsRightForAnyLayoutOfFewRanks) {
   }
 }
 
-// All of the ways to put up to six ranks on three hosts.
+// All ways to put up to six ranks on three hosts.
 TEST_P(EveryHostProgram, IsRightForEachLayoutOfVeryFewRanks) {
   for (uint32_t ranks = 1, ways = 3; ranks <= 6; ++ranks, ways *= 3) {
     for (uint32_t way = 0; way < ways; ++way) {
@@ -79,7 +79,7 @@ TEST_P(EveryHostProgram, IsRefusedWhereHostsAreNotKnown) {
 
 INSTANTIATE_TEST_SUITE_P(All, EveryHostProgram, testing::ValuesIn(Algorithms(true)), TestName);
 
-// What leaves and enters each host, in blocks of the program.
+// The traffic that leaves and enters each host, in blocks of the program.
 struct HostTraffic {
   std::vector<uint64_t> sent;
   std::vector<uint64_t> received;
@@ -119,8 +119,8 @@ HostTraffic TrafficOf(const Program& program, const HostLayout& layout) {
   return traffic;
 }
 
-// Any allreduce has to send 2 (H - 1) / H of the vector out of a host, and as much into it: as any
-// one of H ranks, were they alone (Patarasuk and Yuan, JPDC 69(2), 2009).
+// Any allreduce has to send 2 (H - 1) / H of the vector out of a host, and as much into it, like
+// any one of H ranks if these were alone on their hosts (Patarasuk and Yuan, JPDC 69(2), 2009).
 TEST(HostPrograms, AllreduceByColumnsSendsTheFewestBytesBetweenHosts) {
   for (const uint32_t ranks : {4u, 5u, 6u, 8u, 12u, 16u, 31u}) {
     for (const HostsOfRanks& hosts : LayoutsOf(ranks)) {
@@ -192,8 +192,8 @@ TEST(HostPrograms, AlltoallIsRightForEachUnevenLayoutOfFewHosts) {
   }
 }
 
-// One from each host to each rank of the others, and the ranks of a host share in sending them. So
-// the most that a rank sends is what one of the smallest host does.
+// There is one message from each host to each rank of the others, and the ranks of a host share in
+// sending them. So the most that any rank sends is what a rank of the smallest host sends.
 TEST(HostPrograms, AlltoallSendsOneMessageFromAHostToEachRankOfTheOthers) {
   for (const std::vector<uint32_t>& sizes : UnevenSizes()) {
     const HostsOfRanks hosts = Shuffled(OfSizes(sizes), 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every program, proved by the checker for many numbers of ranks and roots.
+// The checker proves every program for many numbers of ranks and roots.
 #include <gtest/gtest.h>
 
 #include "collectives/program_list.h"
@@ -10,7 +10,7 @@ namespace {
 
 class EveryProgram : public testing::TestWithParam<NamedAlgorithm> {
  protected:
-  // How many programs there were to check.
+  // Returns how many programs there were to check.
   int check(uint32_t ranks) {
     const auto [collective, name] = GetParam();
     int checked = 0;
@@ -31,7 +31,7 @@ class EveryProgram : public testing::TestWithParam<NamedAlgorithm> {
 TEST_P(EveryProgram, IsRightForAnySmallNumberOfRanks) {
   int checked = 0;
   for (uint32_t ranks = 1; ranks <= 33; ++ranks) checked += check(ranks);
-  EXPECT_GE(checked, 5);  // powers of two alone
+  EXPECT_GE(checked, 5);  // algorithms for powers of two only
 }
 
 TEST_P(EveryProgram, IsRightForManyRanks) {
@@ -45,7 +45,7 @@ TEST_P(EveryProgram, IsRightForAThousandRanks) {
   EXPECT_EQ(checked > 0, GetParam().name != "halving_doubling");
 }
 
-// The engine sizes scratch by these, and the step loop runs on every rank alike.
+// The engine sizes scratch by these numbers, and the step loop runs alike on every rank.
 TEST_P(EveryProgram, AsksOnlyForStepsItHas) {
   const auto program = Make(GetParam().collective, GetParam().name, 8, 1);
   ASSERT_TRUE(program.has_value());

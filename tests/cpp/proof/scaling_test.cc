@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the programs that are chosen cost in groups of up to 16384 ranks, and what one rank more
-// than a power of two adds. The tables of docs/scaling.md are what this prints.
+// What the chosen programs cost in groups of up to 16384 ranks, and what one rank more than a power
+// of two adds. The tables of docs/scaling.md are the output of this test.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@ constexpr uint64_t kMiB = 1024 * kKiB;
 struct Workload {
   Collective collective;
   uint64_t bytes = 0;
-  bool per_rank = false;                // `bytes` are one block's
-  uint32_t most_ranks = kRanks.back();  // fewer where a program has a step for each rank
+  bool per_rank = false;                // `bytes` is the size of one block
+  uint32_t most_ranks = kRanks.back();  // fewer if a program has a step for each rank
 
   uint64_t vector_bytes(uint32_t ranks) const { return per_rank ? bytes * ranks : bytes; }
   std::string text() const {
@@ -80,7 +80,8 @@ double ClosedFormUs(const Workload& workload, std::string_view name, uint32_t ra
   return form->us(workload.vector_bytes(ranks), kNetworkCost);
 }
 
-// "120.0 us, 1.100" for one table's cell: of so many ranks, and what one more takes over that.
+// A table's cell such as "120.0 us, 1.100": the time for this many ranks, and the factor for one
+// more.
 std::string Compare(const Workload& workload, uint32_t ranks, std::string& programs) {
   const Priced power = Price(workload, ranks);
   const double expected_us = ClosedFormUs(workload, power.name, ranks);
