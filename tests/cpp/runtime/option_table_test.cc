@@ -128,7 +128,7 @@ TEST(OptionTable, MissesADeadRankSoonerWhereNoNetworkTells) {
 TEST(OptionTable, SharesMemoryUnlessItIsToUseTheNetwork) {
   const std::pair<OptionValues, bool> cases[] = {
       {{}, true},
-      {{{"shm", "auto"}, {"transport", "rc"}, {"fault", ""}}, true},
+      {{{"shm", std::monostate()}, {"transport", "rc"}, {"fault", ""}}, true},
       {{{"transport", "udp"}}, false},
       {{{"fault", "loss=0.05"}}, false},
       {{{"transport", "udp"}, {"shm", true}}, true},
