@@ -133,7 +133,7 @@ class Churn {
 };
 
 TEST(EpochFaults, Churn) {
-  const uint64_t seeds = IsNightly() ? 1000 : 40;
+  const uint64_t seeds = IsNightly() ? 300 : 40;
   uint64_t passed = 0, failed = 0;
   for (const EpochWire& wire : EpochWires()) {
     for (uint64_t seed = 1; seed <= seeds; ++seed) {

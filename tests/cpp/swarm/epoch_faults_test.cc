@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdio>
 #include <memory>
 
 #include "base/random.h"
@@ -67,9 +68,13 @@ struct Processes {
   Epochs epochs;
 };
 
-// What became of an attempt of all in which `victim` ended after `packets` datagrams. True if it
-// ended before it was through.
-bool EndsWithin(Rank victim, uint64_t packets, const EpochWire& wire, bool reported) {
+// How often something passed on as many ranks.
+using PassedOn = std::array<uint64_t, 5>;
+
+// An attempt of all in which `victim` ends after `packets` datagrams. True if it ended before it
+// was through: `passed_on` counts the survivors.
+bool EndsWithin(Rank victim, uint64_t packets, const EpochWire& wire, bool reported,
+                PassedOn& passed_on) {
   SCOPED_TRACE(testing::Message() << wire.name << (reported ? ", reported" : "") << ": rank "
                                   << victim << " ends after " << packets << " packets");
   Processes processes(3, wire.wire, 100 * packets + victim + 1);
@@ -95,15 +100,19 @@ bool EndsWithin(Rank victim, uint64_t packets, const EpochWire& wire, bool repor
     if (rank != victim) left.push_back(rank);
   }
   const std::string name = "rank " + std::to_string(victim);
+  size_t passed = 0;
   for (const Rank rank : left) {
     const Status& result = epochs.result(rank);
     EXPECT_EQ(epochs.home_uuid(rank), result.ok() ? 2u : 1u);
     EXPECT_TRUE(cluster.engine(rank).group_status(epochs.home(rank)).ok());
     EXPECT_EQ(cluster.engine(rank).state().groups, 1u);
-    if (!result.ok()) {
+    if (result.ok()) {
+      ++passed;
+    } else {
       EXPECT_NE(result.message().find(name), std::string::npos) << result.message();
     }
   }
+  ++passed_on[passed];
   if (epochs.home_uuid(left[0]) == epochs.home_uuid(left[1])) {
     processes.expect_message(left[0], left[1]);
   }
@@ -113,11 +122,12 @@ bool EndsWithin(Rank victim, uint64_t packets, const EpochWire& wire, bool repor
 
 // Every point of an attempt, for every member.
 TEST(EpochFaults, AMemberEndsAfterAnyPacketOfAnAttempt) {
+  PassedOn passed_on{};
   for (const bool reported : {false, true}) {
     for (const EpochWire& wire : EpochWires()) {
       for (Rank victim = 0; victim < 3; ++victim) {
         uint64_t packets = 0;
-        while (EndsWithin(victim, packets, wire, reported)) {
+        while (EndsWithin(victim, packets, wire, reported, passed_on)) {
           ASSERT_FALSE(HasFailure());
           ++packets;
         }
@@ -125,10 +135,13 @@ TEST(EpochFaults, AMemberEndsAfterAnyPacketOfAnAttempt) {
       }
     }
   }
+  for (const size_t survivors : {0, 1, 2}) EXPECT_GT(passed_on[survivors], 0u) << survivors;
+  std::printf("ended: passed on 0 to 2 survivors: %s\n", testing::PrintToString(passed_on).c_str());
 }
 
-// Each half makes a group of its own, and after the partition both make one.
-void PartAndMerge(const EpochWire& wire, uint64_t seed) {
+// Each half makes a group of its own, and after the partition both make one. `passed_on` counts the
+// attempt that was cut.
+void PartAndMerge(const EpochWire& wire, uint64_t seed, PassedOn& passed_on) {
   SCOPED_TRACE(testing::Message() << wire.name << ", seed " << seed);
   Random random(seed);
   Processes processes(4, wire.wire, seed);
@@ -142,10 +155,13 @@ void PartAndMerge(const EpochWire& wire, uint64_t seed) {
       processes.cluster.now() + std::chrono::microseconds(random.below(100)),
       [&] { processes.world.network.set_partition(2, true); });
   ASSERT_TRUE(epochs.run(kAttemptTime + kTellingTime)) << "somebody hangs";
+  size_t passed = 0;
   for (const Rank rank : all) {
     EXPECT_TRUE(processes.cluster.engine(rank).group_status(epochs.home(rank)).ok());
     EXPECT_EQ(epochs.home_uuid(rank), epochs.result(rank).ok() ? 2u : 1u);
+    if (epochs.result(rank).ok()) ++passed;
   }
+  ++passed_on[passed];
   processes.cluster.settle(milliseconds(random.below(20'000)));
   for (const Members& half : halves) processes.expect_all_pass(3, half);
   processes.cluster.settle(milliseconds(random.below(20'000)));
@@ -164,12 +180,17 @@ void PartAndMerge(const EpochWire& wire, uint64_t seed) {
 }
 
 TEST(EpochFaults, HalvesOfAPartitionMerge) {
+  PassedOn passed_on{};
   for (const EpochWire& wire : EpochWires()) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
-      PartAndMerge(wire, seed);
+      PartAndMerge(wire, seed, passed_on);
       ASSERT_FALSE(HasFailure());
     }
   }
+  EXPECT_GT(passed_on[0], 0u);
+  EXPECT_GT(passed_on[1] + passed_on[2] + passed_on[3], 0u) << "none was cut on its way";
+  EXPECT_GT(passed_on[4], 0u);
+  std::printf("cut: passed on 0 to 4 ranks: %s\n", testing::PrintToString(passed_on).c_str());
 }
 
 }  // namespace
