@@ -36,7 +36,7 @@ inline std::string ToText(const Gid& gid) {
   return text;
 }
 
-// From such a text; empty for anything else.
+// Parses such a text; returns nothing for any other.
 inline std::optional<Gid> ParseGid(const std::string& host) {
   Gid gid;
   if (inet_pton(AF_INET6, host.c_str(), gid.bytes.data()) == 1) return gid;

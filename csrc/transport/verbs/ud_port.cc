@@ -13,8 +13,8 @@ namespace {
 // Every RoCE port on an Ethernet of the usual MTU has this path MTU. It is also the least that
 // peers may have.
 constexpr size_t kMinMtuBytes = 1024;
-// With 4096-byte packets the slots take 4.1 MiB for receiving and 1 MiB for sending of registered
-// memory, which is within the 8 MiB that systems usually let a process lock.
+// With 4096-byte packets the slots take 4.1 MiB of registered memory for receiving and 1 MiB for
+// sending, which is within the 8 MiB that systems usually let a process lock.
 constexpr uint32_t kReceiveSlots = 1024;
 constexpr uint32_t kSendSlots = 256;
 constexpr uint32_t kInlineBytes = 128;  // acknowledgements and small control packets

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the congestion control makes of simulated bottlenecks, in virtual time. The bars are shares
-// of the link, of the packets sent, Jain's index over our senders, and TCP's share of what passed.
+// How the congestion control handles simulated bottlenecks, in virtual time. The bars are shares of
+// the link and of the packets sent, Jain's index over our senders, and TCP's share of what passed.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -33,12 +33,13 @@ TEST_P(Bottleneck, IsFilledFairlyAndWithLittleLoss) {
 
 std::string Name(const testing::TestParamInfo<BottleneckCase>& info) { return info.param.name; }
 
-// A CUBIC flow alone fills each of these. Eight senders that share a queue of 50 us, and as many as
-// leave each less than a packet of what the path holds, are worse than the bars of the others.
+// A single CUBIC flow fills each of these. Two cases are worse than the bars of the others: eight
+// senders that share a queue of 50 us, and so many senders that each has less than one packet of
+// what the path holds.
 //
-// How a run goes on depends on every nanosecond of it: where that matters, the bar is below what
-// the worst of twelve runs came to whose round trips differ by 137 ns. Half of the runs of 32
-// senders are fair by 150 ms.
+// The course of a run depends on every nanosecond of it. Where that matters, the bar is below the
+// worst result of twelve runs whose round trips differ by 137 ns. Half of the runs of 32 senders
+// are fair by 150 ms.
 INSTANTIATE_TEST_SUITE_P(OneGigabit, Bottleneck,
                          testing::Values(BottleneckCase{.name = "OneSender", .least_used = 0.9},
                                          BottleneckCase{.name = "OneSenderOneMillisecond",
@@ -48,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(OneGigabit, Bottleneck,
                                                         .buffer_bytes = 256 * kKiB,
                                                         .senders = 8,
                                                         .measured = milliseconds(400)},
-                                         // Filled within 3 s.
+                                         // The path is filled within 3 s.
                                          BottleneckCase{.name = "FiftyMilliseconds",
                                                         .round_trip = milliseconds(50),
                                                         .buffer_bytes = 1024 * kKiB,
@@ -119,8 +120,8 @@ INSTANTIATE_TEST_SUITE_P(HundredGigabit, Bottleneck,
                                                         .least_jain = 0.5}),
                          Name);
 
-// One TCP flow beside one of ours, and one among eight others, whichever of the two it is, gets its
-// share within a factor of two.
+// One TCP flow beside one of ours, or a single flow of either kind among eight of the other, gets
+// its share within a factor of two.
 BottleneckCase BesideTcp(const char* name, uint32_t ours, uint32_t tcp, size_t buffer_kib,
                          double least_tcp, double most_tcp) {
   BottleneckCase c{.name = name, .round_trip = milliseconds(1)};
@@ -134,7 +135,8 @@ BottleneckCase BesideTcp(const char* name, uint32_t ours, uint32_t tcp, size_t b
   return c;
 }
 
-// A queue that is eight times what the path holds overflows so rarely that only its standing tells.
+// A queue eight times as large as what the path holds overflows so rarely that only a standing
+// queue is a sign of contention.
 BottleneckCase BesideTcpInADeepQueue() {
   BottleneckCase c = BesideTcp("DeepQueue", 1, 1, 1024, 0.25, 0.75);
   c.warm_up = milliseconds(4000);
@@ -142,8 +144,8 @@ BottleneckCase BesideTcpInADeepQueue() {
   return c;
 }
 
-// Two processes on few cores: whenever others have those of TCP, the queue runs empty, and fills
-// again at once.
+// Two processes on few cores: whenever others have the cores of TCP, the queue runs empty and then
+// fills again at once.
 BottleneckCase BesideBusyTcp() {
   BottleneckCase c = BesideTcp("Busy", 1, 1, 0, 0.25, 0.6);
   c.buffer_bytes = 500'000;
@@ -163,8 +165,8 @@ INSTANTIATE_TEST_SUITE_P(BesideTcp, Bottleneck,
                                          BesideTcpInADeepQueue(), BesideBusyTcp()),
                          Name);
 
-// Where the bottleneck marks from a quarter or half of its buffer on (ECN), nearly nothing is lost,
-// however many share it.
+// If the bottleneck marks from a quarter or half of its buffer on (ECN), almost nothing is lost,
+// however many flows share it.
 BottleneckCase Marking(const char* name, double gigabits, size_t buffer_kib, size_t mark_kib,
                        uint32_t senders) {
   const bool fast = gigabits > 1;
@@ -189,15 +191,16 @@ BottleneckCase MarkingHundredGigabit() {
   return c;
 }
 
-// Fewer packets than a window must hold fill the path: what one sender leaves unused is no queue's.
+// Fewer packets than a window must hold fill the path, so what one sender leaves unused is not in a
+// queue.
 BottleneckCase MarkingOneGigabitOneSender() {
   BottleneckCase c = Marking("GigabitOneSender", 1, 64, 16, 1);
   c.least_used = 0.9;
   return c;
 }
 
-// TCP that takes a mark for a loss (RFC 3168). Alone beside one of ours it has the larger part: as
-// its queue does not overflow, ours drains what it sees of it.
+// TCP takes a mark for a loss (RFC 3168). A single TCP flow beside one of ours gets the larger
+// part: as its queue does not overflow, ours drains what it sees of it.
 BottleneckCase MarkingBesideTcp(const char* name, uint32_t senders, double least, double most) {
   BottleneckCase c = Marking(name, 1, 256, 128, senders);
   c.round_trip = milliseconds(1);
@@ -222,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(
         MarkingBesideTcp("EightBesideOneTcp", 8, 0.5 / 9, 2.0 / 9)),
     Name);
 
-// The measure itself: TCP alone.
+// Checks the measurement itself with TCP alone.
 TEST(BottleneckWorld, IsFilledByTcpAlone) {
   BottleneckWorld world(BottleneckCase{.name = "", .senders = 0, .tcp_flows = 1});
   EXPECT_GE(world.measure().utilisation, 0.95);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Senders that always have something to send, one receiver, and one shared bottleneck between.
+// Senders that always have something to send, one receiver, and one shared bottleneck between them.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct BottleneckCase {
   size_t datagram_bytes = 1452;
   double loss = 0;  // at random, on the way to the receiver
   uint32_t tcp_flows = 0;
-  Duration tcp_slice{0};  // that others have the cores of their hosts for (cubic_flow.h)
+  Duration tcp_slice{0};  // how long others have the cores of its hosts (cubic_flow.h)
   size_t writes_ahead = 4;
-  // What has to come of it.
+  // The required results.
   double least_used = 0.95;
   double most_retransmitted = 0.02;
   double least_jain = 0.95;
@@ -37,8 +37,8 @@ struct BottleneckCase {
 // What the bottleneck saw while it was measured.
 struct BottleneckReport {
   double utilisation = 0;    // of the link, by all flows
-  double retransmitted = 0;  // share of the packets that our senders sent
-  double marked = 0;         // share of these
+  double retransmitted = 0;  // share of the packets sent by our senders
+  double marked = 0;         // share of the same packets
   double jain = 0;           // over our senders
   double tcp_share = 0;      // of what passed
 };
@@ -87,7 +87,7 @@ class BottleneckWorld {
     return report;
   }
 
-  // The senders send for so long.
+  // Lets the senders send for this time.
   void pump_for(Duration duration) {
     const Instant end = world.now() + duration;
     world.run(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls one after another over long paths, in virtual time: each sends both ways less than the path
-// holds, or hardly more, and the next one begins when all of it has arrived. The bars are shares of
-// what calls could do that went at the rate of the path, and of the packets sent.
+// Calls one after another over long paths, in virtual time: each sends in both directions less than
+// the path holds, or hardly more, and the next one begins when all of it has arrived. The bars are
+// shares of the packets sent, and of what calls at the rate of the path could achieve.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -27,7 +27,7 @@ ShaperCase Calls(size_t bytes, Duration round_trip) {
   return c;
 }
 
-// Calls at the rate of the path, in a second.
+// The number of calls in a second at the rate of the path.
 double PossibleRate(const ShaperCase& c) {
   const double bytes = static_cast<double>(c.write_bytes);
   return bytes / (bytes / kPathRate + Seconds(c.round_trip) / 2);
@@ -52,7 +52,7 @@ TEST(Calls, GoAtTheRateOfALongPath) {
   ExpectFastCalls(Calls(4'000'000, milliseconds(100)), 0.92);
 }
 
-// Queues that hold a small part of a call.
+// The queues hold a small part of a call.
 TEST(Calls, KeepToTheRateWhereMoreOverflows) {
   for (const size_t limit : {100'000, 300'000}) {
     ShaperCase c = Calls(4'000'000, milliseconds(100));
@@ -71,9 +71,9 @@ TEST(Calls, GoAtTheRateOfABucketThatRestsBetweenThem) {
   }
 }
 
-// What small calls learned of a bucket, of which they used no more than the burst, is tried with
-// twice as much at a time by a large one, not with all that such a rate is in a round trip: three
-// quarters of what goes in a second would get lost.
+// Small calls have learned the rate of a bucket without using more than its burst. A large call
+// then tries twice as much at a time, and not everything that such a rate allows in a round trip:
+// three quarters of what is sent in a second would get lost.
 TEST(Calls, BecomeLargerStepByStep) {
   ShaperCase c = Calls(64'000'000, milliseconds(100));
   c.shaper.buffer_bytes = 500'000;

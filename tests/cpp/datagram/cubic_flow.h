@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TCP flow beside ours, as far as a bottleneck sees it: CUBIC (RFC 9438) with selective
-// acknowledgements, three later packets acknowledged as proof of loss, always something to send.
+// A TCP flow beside ours, as a bottleneck sees it: CUBIC (RFC 9438) with selective
+// acknowledgements, three acknowledged later packets as the proof of a loss, and always something
+// to send.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +19,8 @@ class CubicFlow {
  public:
   static constexpr size_t kPacketBytes = 1500;
 
-  // Starts at once; stops with the queue. Outlives the queue's run. Others have its hosts' cores
-  // half of the time, for `slice` on average; at 0 never.
+  // Starts at once and stops with the queue. It must outlive the run of the queue. Others have the
+  // cores of its hosts half of the time, for `slice` on average; if `slice` is 0, never.
   CubicFlow(EventQueue& queue, SimBottleneck& bottleneck, uint32_t flow, Duration round_trip,
             Duration slice = Duration{0})
       : queue_(queue),
@@ -52,7 +53,7 @@ class CubicFlow {
     arm_timeout();
   }
 
-  // What comes while others have the core is read when it is back.
+  // What arrives while others have the core is read when the core is back.
   void lose_core() {
     free_at_ = queue_.now() + some_time();
     queue_.schedule(free_at_ + some_time(), [this] { lose_core(); });
@@ -62,7 +63,7 @@ class CubicFlow {
   }
 
   void on_ack(uint64_t number, bool marked) {
-    if (number < first_) return;  // called lost
+    if (number < first_) return;  // already declared lost
     const Instant now = queue_.now();
     if (now < free_at_) {
       queue_.schedule(free_at_, [this, number, marked] { on_ack(number, marked); });
@@ -89,7 +90,7 @@ class CubicFlow {
     cut(now, sent_at);
   }
 
-  // Once a round trip.
+  // Runs at most once each round trip.
   void cut(Instant now, Instant sent_at) {
     if (sent_at < last_cut_) return;
     last_cut_ = now;
@@ -114,7 +115,7 @@ class CubicFlow {
     window_ = std::max(window_, reno_window_);
   }
 
-  // When all that was in flight has been lost nothing else would wake it.
+  // If everything in flight has been lost, nothing else would wake the flow.
   void arm_timeout() {
     if (timeout_armed_) return;
     timeout_armed_ = true;
@@ -123,7 +124,7 @@ class CubicFlow {
       timeout_armed_ = false;
       if (queue_.now() - progress_at_ >= timeout) {
         on_lost(queue_.now(), queue_.now());
-        ++in_flight_;  // all of it is gone, not one
+        ++in_flight_;  // everything in flight is lost, not one packet
         first_ += sent_.size();
         sent_.clear();
         in_flight_ = 0;

@@ -50,7 +50,7 @@ TEST(DeadlineHeap, DrainsInOrder) {
     ASSERT_GE(first->hook.at, last);
     last = first->hook.at;
     heap.erase(*first);
-    heap.erase(*first);  // out already: nothing happens
+    heap.erase(*first);  // already removed: nothing happens
   }
   EXPECT_EQ(count, items.size());
 }

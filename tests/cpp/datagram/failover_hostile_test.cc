@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What forgers, replays and garbage can do to the choice of paths: nothing but be counted.
+// Forgers, replays and garbage cannot influence the choice of paths; they are only counted.
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -100,14 +100,14 @@ TEST(FailoverPort, ReplayedAnswersChangeNothing) {
   world.run(milliseconds(10));
   EXPECT_TRUE(world.port->uses_ud(world.peer));
   EXPECT_EQ(world.port->counts().ignored, 30u);
-  // Nor do they keep a path that has died.
+  // Neither do they keep a path that has died.
   for (int i = 0; i < 40; ++i) {
     Scripted::say(*world.peer_ud, *world.own_ud, Probe(PathMessage::kAnswer, nonce));
     for (const PathHello& question : world.hellos()) {
       Scripted::say(*world.peer_udp, *world.own_udp, Hello(world.answer_to(question)));
     }
     world.run(milliseconds(100));
-    // A question makes it look whether its answers are fresh.
+    // A question makes the port check whether its answers are fresh.
     PathHello question;
     question.address = world.peer_ud->address();
     Scripted::say(*world.peer_udp, *world.own_udp, Hello(question));
@@ -185,7 +185,7 @@ TEST(FailoverPort, GarbageIsIgnoredAndCounted) {
   }
   world.run(milliseconds(10), false);
   EXPECT_GT(world.port->counts().ignored, before + 1000);
-  EXPECT_GT(world.passed_on, 100u);  // what is too short to be ours is the owner's to drop
+  EXPECT_GT(world.passed_on, 100u);  // the owner drops what is too short to be ours
   EXPECT_TRUE(world.port->uses_ud(world.peer));
 }
 

@@ -38,7 +38,7 @@ TEST(FailoverPort, SaysNothingToPeersWithoutTraffic) {
   Scripted world;
   world.run(seconds(10), false);
   EXPECT_EQ(world.port->next_deadline(), kNever);
-  // Nor for packets that answer anybody.
+  // Packets that answer anybody do not count as traffic either.
   Bytes reset(kPacketHeaderBytes);
   WritePacketHeader(reset, {PacketType::kReset, 1, 0});
   const TxDatagram datagram{world.peer, reset, {}};
@@ -53,7 +53,7 @@ TEST(FailoverPort, FallsSilentAgainWhenTrafficEnds) {
   PathHello answer = {};
   world.run(milliseconds(2));
   answer = world.answer_to(world.hellos().at(0));
-  answer.knows_receiver = false;  // it has no traffic for us
+  answer.knows_receiver = false;  // the peer has no traffic for us
   Scripted::say(*world.peer_udp, *world.own_udp, Hello(answer));
   world.run(seconds(30), false);
   EXPECT_LE(world.hellos().size(), 2 * PathChoice::kMaxHellos);
@@ -70,7 +70,7 @@ TEST(FailoverPort, ProbesAPathWithTheLargestDatagramAFewTimes) {
   EXPECT_FALSE(world.port->uses_ud(world.peer));
 }
 
-// Neither do probes count, nor is anybody told that the path does not work.
+// Probes do not count during this time, and nobody is told that the path does not work.
 TEST(FailoverPort, WaysThatTakeSecondsToFindAreWaitedForOverUdp) {
   TakeLog();
   FailoverWorld world({});
@@ -86,7 +86,7 @@ TEST(FailoverPort, WaysThatTakeSecondsToFindAreWaitedForOverUdp) {
   }
 }
 
-// As a gateway or a bond does whose other half takes over.
+// A gateway does so, or a bond whose other half takes over.
 TEST(FailoverPort, APeerWithANewHardwareAddressIsFoundAgain) {
   for (const bool failover : {true, false}) {
     FailoverWorldOptions options;
@@ -100,7 +100,7 @@ TEST(FailoverPort, APeerWithANewHardwareAddressIsFoundAgain) {
     ASSERT_NO_FATAL_FAILURE(world.transfer(0, 1, 10'000));
     const uint64_t over_ud = world.ports[0]->counts().datagrams_over_ud;
     const auto again = [&] { return world.uses_ud(0, 1) && world.uses_ud(1, 0); };
-    // Only those with traffic try again.
+    // Only ports with traffic try again.
     for (int i = 0; i < 40 && !again(); ++i) {
       ASSERT_NO_FATAL_FAILURE(world.transfer(0, 1, 1'000));
       world.run_for(milliseconds(500));
@@ -134,8 +134,8 @@ TEST(FailoverPort, WhatIsTooLargeForUdGoesOverUdp) {
   EXPECT_EQ(over_udp[0].size(), 5000u);
 }
 
-// RoCE checks what it delivers, UDP not as well: what was built for the one and goes over the other
-// is sealed whole.
+// RoCE checks what it delivers, and UDP checks it less well. A packet that was built for RoCE and
+// goes over UDP is sealed as a whole.
 TEST(FailoverPort, OnlyWhatGoesOverUdReliesOnItsCheck) {
   Scripted world({}, true);
   EXPECT_FALSE(world.port->checks_payload(world.peer));
@@ -240,7 +240,7 @@ TEST(FailoverPort, SaysOnceWhichPathIsTakenAndWarnsWhenItIsLost) {
   world.cut_both();
   world.transfer(0, 1, 10'000);
   ASSERT_TRUE(world.run([&] { return !world.uses_ud(1, 0); }));
-  world.run_for(seconds(30));  // tries again and again
+  world.run_for(seconds(30));  // the port tries again and again
   said = TakeLog();
   std::set<std::string> texts;
   for (const LogEntry& entry : said) {
@@ -250,7 +250,7 @@ TEST(FailoverPort, SaysOnceWhichPathIsTakenAndWarnsWhenItIsLost) {
   EXPECT_NE(said.at(0).text.find("fallen silent"), std::string::npos) << said[0].text;
 }
 
-// Real sockets in the place of both ports.
+// Uses real sockets in place of both ports.
 std::unique_ptr<FailoverPort> OverSockets(UdpPort** ud) {
   auto second = UdpPort::Open({}).take();
   *ud = second.get();
@@ -283,7 +283,7 @@ class SocketWorld final : public RealTimeWorld {
       add(std::make_unique<DatagramTransport>(std::move(made), ConnectionOptions()));
     }
   }
-  // Sockets take packets for any address of the host, as between ranks that find they share one.
+  // Sockets accept packets for any address of the host, as between ranks that find they share one.
   void use_aliases() {
     for (Address& address : addresses) {
       const std::string port = address.text().substr(address.text().rfind(':'));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers over two paths: UD is proven, carries, fails, comes back; every byte arrives.
+// Transfers over two paths: UD is proven, carries data, fails and comes back, and every byte
+// arrives.
 #include <gtest/gtest.h>
 
 #include "datagram/failover_world.h"

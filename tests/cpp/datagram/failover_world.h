@@ -32,7 +32,7 @@ class FailoverWorld final : public VirtualWorld {
         ud(queue, options.seed + 100, options.ud_wire) {
     use_clock(queue);
     udp.set_report_unreachable(true);
-    // Nothing may take an address of one network for one of the other.
+    // An address of one network must never be taken for one of the other.
     for (uint32_t i = 0; i < kShift; ++i) idle.push_back(ud.add_endpoint());
     ports.resize(options.count);
     udp_ports.resize(options.count);
@@ -55,7 +55,7 @@ class FailoverWorld final : public VirtualWorld {
     const bool both_have = ud_ports[link.local] != nullptr && ud_ports[link.remote] != nullptr;
     return uses_ud(link.local, link.remote) == both_have;
   }
-  // UD fails and comes back, wherever it is.
+  // UD fails and comes back everywhere.
   void disturb(uint32_t occasion) override {
     for (uint32_t a = 0; a < nodes.size(); ++a) {
       for (uint32_t b = 0; b < nodes.size(); ++b) {
@@ -63,7 +63,7 @@ class FailoverWorld final : public VirtualWorld {
       }
     }
   }
-  // A new process at the old UDP address, with a UD port of its own.
+  // Starts a new process at the old UDP address, with a UD port of its own.
   void restart(uint32_t i) {
     replace(i,
             process(i, udp.restart_endpoint(i, options_.udp_port), ud.add_endpoint(ud_options(i))));
@@ -80,7 +80,7 @@ class FailoverWorld final : public VirtualWorld {
     return ports[from]->add_peer(addresses[to]).value();
   }
   bool uses_ud(uint32_t from, uint32_t to) { return ports[from]->uses_ud(peer(from, to)); }
-  // Opens the links between all nodes and waits until UD carries them, where it can.
+  // Opens the links between all nodes and waits until UD carries them wherever it can.
   bool prove(const std::function<bool(uint32_t, uint32_t)>& expected = [](uint32_t, uint32_t) {
     return true;
   }) {
@@ -104,8 +104,8 @@ class FailoverWorld final : public VirtualWorld {
       }
     }
   }
-  // A write from one node to another, in several parts, with a frame after each. Bit-exact or it
-  // fails; `meanwhile` runs once, when the first part has landed.
+  // Writes from one node to another in several parts, with a frame after each, and fails unless all
+  // bits match. `meanwhile` runs once, when the first part has landed.
   void transfer(uint32_t from, uint32_t to, size_t bytes,
                 const std::function<void()>& meanwhile = {},
                 Duration limit = std::chrono::seconds(60)) {
@@ -146,7 +146,7 @@ class FailoverWorld final : public VirtualWorld {
   }
 
   static constexpr uint32_t kShift = 5;
-  static constexpr size_t kFrameBytes = 5000;  // more than a datagram over UD carries
+  static constexpr size_t kFrameBytes = 5000;  // more than one datagram over UD carries
   EventQueue queue;
 
  private:

@@ -34,7 +34,7 @@ struct FaultyPair {
     const TxDatagram datagram{to, header, payload};
     ASSERT_EQ(faulty->send({&datagram, 1}), 1u);
   }
-  // Lets time pass as a transport would.
+  // Lets time pass in the way that a transport would.
   void run(Duration duration) {
     const Instant end = queue.now() + duration;
     std::array<RxDatagram, 4> none;

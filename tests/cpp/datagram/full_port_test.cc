@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ports that take no datagrams for long: a device that is paused, a full socket buffer.
+// Ports that accept no datagrams for a long time: a paused device, a full socket buffer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Runs the world until `done`, at most for `limit`. Returns how often the first node, which does
-// nothing but wait for its transport, was woken.
+// Runs the world until `done`, for at most `limit`. Returns how often the first node, which only
+// waits for its transport, was woken.
 size_t CountWakes(SimWorld& world, const std::function<bool()>& done, Duration limit) {
   const Instant end = world.now() + limit;
   size_t wakes = 0;
@@ -60,10 +60,10 @@ TEST(FullPort, SilentPeersAreFoundInTimeAndWithoutSpinning) {
     const size_t wakes = CountWakes(world, all_down, seconds(60));
     ASSERT_TRUE(all_down());
     for (Link* link : links) EXPECT_EQ(link->status().code(), StatusCode::kPeerLost);
-    // They were last heard up to a heartbeat before.
+    // The peers were last heard up to a heartbeat before.
     EXPECT_GE(world.now() - start, milliseconds(9400));
     EXPECT_LE(world.now() - start, milliseconds(10'100));
-    EXPECT_LE(wakes, 2500u);  // of 200,000 at 50 us
+    EXPECT_LE(wakes, 2500u);  // instead of 200,000 at 50 us
   }
 }
 
@@ -142,8 +142,8 @@ TEST(FullPort, NoticesWaitForRoomWithinBounds) {
   EXPECT_EQ(world[1].notices.size(), 1 + NoticeQueue::kMaxWaiting);
 }
 
-// The full queue of a device (ENOBUFS) has dropped what it refuses: each datagram counts as sent
-// once, is missed once, and goes again once. Meanwhile nobody spins.
+// If the queue of a device is full (ENOBUFS), the device has dropped what it refuses: each datagram
+// counts as sent once, is missed once, and is sent again once. Meanwhile no process spins.
 TEST(FullPort, WhatADeviceRefusesIsSentAgainOnce) {
   SimWire wire;
   wire.bytes_per_second = 125e6;

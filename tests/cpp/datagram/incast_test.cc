@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the congestion control makes of many senders to one port of a switch, in virtual time. The
-// bars are shares of what went to the port, and of the time that the port needs.
+// How the congestion control handles many senders to one port of a switch, in virtual time. The
+// bars are shares of the datagrams sent to the port, and multiples of the time that the port needs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,15 +13,15 @@
 namespace rocecoll {
 namespace {
 
-// How a run goes on depends on every nanosecond of it: a run takes one seed of these, the nightly
-// one all.
+// The course of a run depends on every nanosecond of it: a run takes one of these seeds, and the
+// nightly run takes all of them.
 constexpr uint64_t kIncastSeeds = 12;
 
 struct IncastBars {
   double gigabits;
   uint32_t senders;
-  size_t write_kib;  // of each sender
-  // Of the calls after the first one: dropped, and time; of the model and of CUBIC.
+  size_t write_kib;  // for each sender
+  // For the calls after the first one: the share dropped and the time, for the model and for CUBIC.
   double model_dropped;
   double model_time;
   double cubic_dropped;
@@ -38,8 +38,8 @@ IncastReport MeasureIncast(const IncastBars& bars, CongestionControl control, ui
                .seed = seed};
   if (bars.gigabits >= 10) c.round_trip = std::chrono::microseconds(50);
   IncastWorld world(c);
-  // The first call knows nothing of the path: its first flights alone are more than the queue
-  // takes, 16 KiB of each of 32 senders are.
+  // The first call knows nothing of the path. Its first flights alone are more than the queue
+  // holds, if 32 senders send 16 KiB each.
   const IncastReport first = world.measure(1);
   const size_t kib_of_all = bars.gigabits >= 10 ? 96 * 1024 : 32 * 1024;
   const size_t calls = kib_of_all / bars.write_kib / bars.senders;
@@ -65,9 +65,9 @@ TEST_P(Incast, LosesLittleAndTakesHardlyLongerThanThePort) {
   }
 }
 
-// At most 3 % dropped and 1.05 of the time is what they should come to. Where a call is short, its
-// probes and last losses take longer than that leaves; where 32 share a queue of 256 KiB, five
-// packets of each fill it.
+// The goal is at most 3 % dropped, and 1.05 of the time. If a call is short, its probes and last
+// losses take longer than that allows; if 32 senders share a queue of 256 KiB, five packets from
+// each fill it.
 INSTANTIATE_TEST_SUITE_P(Ports, Incast,
                          testing::Values(IncastBars{1, 4, 256, 0.03, 1.05, 0.03, 1.05},
                                          IncastBars{1, 4, 1024, 0.03, 1.05, 0.03, 1.05},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many senders to one port of a switch, as a gather has them: all write at once, and again when all
-// has arrived.
+// Many senders to one port of a switch, as in a gather: all write at once, and again when
+// everything has arrived.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace rocecoll {
 struct IncastCase {
   double gigabits = 1;
   uint32_t senders = 8;
-  size_t write_bytes = 1024 * kKiB;  // of each
+  size_t write_bytes = 1024 * kKiB;  // for each sender
   CongestionControl control = CongestionControl::kModel;
   uint64_t seed = 1;
   Duration round_trip = std::chrono::microseconds(100);
@@ -27,8 +27,10 @@ struct IncastCase {
 };
 
 struct IncastReport {
-  double dropped = 0;  // share of the datagrams that went to the port
-  double time = 0;     // of a round trip, and what the port needs for what has to pass, per call
+  double dropped = 0;  // share of the datagrams sent to the port
+  // Per call, relative to a round trip plus the time that the port needs for the bytes that have to
+  // pass.
+  double time = 0;
 };
 
 class IncastWorld {
@@ -43,11 +45,11 @@ class IncastWorld {
     for (uint32_t i = 1; i <= c.senders; ++i) {
       SimWire& wire = world_.network.wire(i, 0);
       wire.bottleneck = &port_;
-      // Cables that differ by up to 20 m.
+      // The cables differ by up to 20 m.
       wire.latency += Duration(static_cast<int64_t>(random.below(100)));
       links_.push_back(world_.connect(i, 0));
     }
-    world_.run_for(std::chrono::milliseconds(5));  // they are open then
+    world_.run_for(std::chrono::milliseconds(5));  // by then the links are open
     sent_ = sent();
   }
 
@@ -57,7 +59,7 @@ class IncastWorld {
     for (int i = 0; i < calls; ++i) call();
     const double needed = wire_bytes() / port_.bytes_per_second() + Seconds(case_.round_trip);
     const uint64_t before = std::exchange(sent_, sent());
-    // Acknowledgements take other ways, and none is dropped there.
+    // Acknowledgements take other ways, on which none is dropped.
     return {.dropped = static_cast<double>(world_.network.stats().dropped - dropped) /
                        static_cast<double>(sent_ - before),
             .time = Seconds(world_.now() - began) / (calls * needed)};
@@ -82,7 +84,7 @@ class IncastWorld {
     ports.receive_buffer_bytes = 4 * 1024 * kKiB;
     return ports;
   }
-  // Of one call, with the headers.
+  // The bytes of one call, including the headers.
   double wire_bytes() const {
     constexpr size_t kContent = kDatagramBytes - kPacketHeaderBytes - kDataHeaderBytes;
     return static_cast<double>(links_.size() * source_.size()) * kDatagramBytes / kContent;
@@ -114,7 +116,7 @@ class IncastWorld {
   Bytes source_;
   Bytes target_;
   std::vector<std::pair<Link*, Link*>> links_;
-  uint64_t sent_ = 0;  // before what is measured
+  uint64_t sent_ = 0;  // sent before the measurement
 };
 
 }  // namespace rocecoll

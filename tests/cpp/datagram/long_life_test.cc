@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a transport meets in weeks: strangers without end, peers that restart under new addresses.
+// What a transport meets within weeks: an endless number of strangers, and peers that restart under
+// new addresses.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +38,7 @@ TEST(DatagramLongLife, EveryStrangerGetsAResetHoweverManyCameBefore) {
   }
 }
 
-// Groups with peers that are gone: each address is used once.
+// The groups have peers that are gone, and each address is used once.
 TEST(DatagramLongLife, PeersThatNeverComeBackAreForgotten) {
   constexpr uint32_t kPeers = 2500;
   auto udp = UdpPort::Open({}).take();
@@ -83,7 +84,7 @@ TEST(DatagramLongLife, ARemovedPeersDatagramsStillNameIt) {
   auto c = UdpPort::Open({}).take();
   ASSERT_TRUE(a->add_peer(b->address()).ok());
   const Bytes body = RandomBytes(100, 1);
-  // More than one call hands out, so that some have been fetched and wait.
+  // There are more datagrams than one call hands out, so some have been fetched and wait.
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(b->send_to(a->address(), body));
   std::array<RxDatagram, 1> one;
   size_t seen = 0;
@@ -98,7 +99,7 @@ TEST(DatagramLongLife, ARemovedPeersDatagramsStillNameIt) {
     }
   }
   EXPECT_EQ(seen, 4u);
-  // With nothing lent its place is another's.
+  // Once none of its datagrams is lent, its place goes to another peer.
   EXPECT_EQ(a->receive(one), 0u);
   EXPECT_EQ(a->add_peer(b->address()).value().index, 0u);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real network devices for a test alone: a network namespace, which takes root to make.
+// Real network devices for a single test: a network namespace, which only root can make.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ inline bool Run(const std::string& command) {
   return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-// Runs `test` on a thread of its own in a new network namespace after the shell commands have set
-// that up. False if they cannot; then the test has not run.
+// Runs `test` on a separate thread in a new network namespace, after the shell commands have set it
+// up. Returns false if they cannot; the test has not run then.
 template <typename Test>
 bool InOwnNetwork(const std::vector<std::string>& commands, Test test) {
   bool made = false;

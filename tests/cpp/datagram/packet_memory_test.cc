@@ -8,12 +8,12 @@ namespace {
 
 constexpr size_t kMemory = 400'000;
 constexpr size_t kPayload = 20'000;
-// Of what may be used, three quarters.
+// Each of these is three quarters of what may be used.
 constexpr size_t kUnknown = 100'000;
 constexpr size_t kOfCharge1 = 240'000;
 constexpr size_t kOfCharge2 = 120'000;
 
-// One sample, with the fetches before it.
+// Makes one sample, after the fetches that precede it.
 void Weigh(PacketMemory& memory, size_t charged, size_t payload = kPayload, bool emptied = true) {
   while (!memory.sample_due()) memory.on_fetch(PacketMemory::kLeastPayload, 0, true);
   memory.on_fetch(payload, charged, emptied);
@@ -54,13 +54,14 @@ TEST(PacketMemory, DoesNotCountWhatSaysNothing) {
   WeighAll(memory, kPayload);
   Weigh(memory, 2 * kPayload, PacketMemory::kLeastPayload - 1);  // mostly acknowledgements
   Weigh(memory, 2 * kPayload, kPayload, false);                  // not all of it was fetched
-  Weigh(memory, 2 * kPayload);  // and what was may be charged still
+  Weigh(memory, 2 * kPayload);  // the previous fetch may still be charged
   EXPECT_EQ(memory.payload_bytes(), kOfCharge1);
   Weigh(memory, 2 * kPayload);
   EXPECT_EQ(memory.payload_bytes(), kOfCharge2);
 }
 
-// Whoever polls an empty socket after the last large transfer would feel a system call each.
+// A process that polls an empty socket after the last large transfer would notice a system call for
+// each poll.
 TEST(PacketMemory, TriesSomeTimesOnly) {
   PacketMemory memory(kMemory);
   Weigh(memory, 0, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transports on paths whose MTU is smaller than their routes', or changes, in virtual time.
+// Transports on paths whose MTU changes, or is smaller than that of their routes, in virtual time.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -35,7 +35,7 @@ struct Pair {
       : world(2, wire, 1, port) {
     std::tie(a, b) = world.connect(0, 1);
   }
-  // How long `bytes` take in each direction.
+  // Returns how long `bytes` take in each direction.
   Duration transfer(size_t bytes, Duration limit = seconds(20)) {
     const Instant start = world.now();
     RandomWrite there(bytes, ++token), back(bytes, ++token);
@@ -51,7 +51,7 @@ struct Pair {
     EXPECT_TRUE(there.source == there.target && back.source == back.target);
     return world.now() - start;
   }
-  // The largest datagrams that a transfer's share of headers suggests.
+  // The size of the largest datagrams, as the share of headers in a transfer suggests.
   double bytes_per_packet(size_t node) {
     const TransportStats before = world[node].transport->stats();
     transfer(kBulk);
@@ -65,7 +65,7 @@ struct Pair {
       world.network.wire(from, to).mtu_reported = reported;
     }
   }
-  // Of a pair whose routes have had the MTU from the start.
+  // The time for a pair whose routes have had this MTU from the start.
   static Duration Usual(size_t mtu_bytes) {
     Pair pair;
     for (uint32_t end : {0, 1}) pair.world.ports[end]->set_peer_limit(1 - end, mtu_bytes);
@@ -86,8 +86,9 @@ TEST(PathMtuTransport, ABlackHoleIsFoundWithinTheFirstTransfer) {
   EXPECT_LE(pair.bytes_per_packet(0), kEthernet);
 }
 
-// Nothing but small packets got through before, and hops drop segments of one run together or one
-// by one. What must be sent again, and at which rate, does not follow from what could not arrive.
+// Only small packets got through before, and hops drop the segments of one run together or one by
+// one. What must be sent again, and at which rate, does not follow from packets that could not
+// arrive.
 TEST(PathMtuTransport, ABlackHoleFromTheStartCostsTheFirstTransferRoundTripsNotTimeouts) {
   for (const bool segments : {true, false}) {
     for (const Duration latency : {microseconds(50), microseconds(5000), microseconds(25000)}) {
@@ -105,8 +106,8 @@ TEST(PathMtuTransport, ABlackHoleFromTheStartCostsTheFirstTransferRoundTripsNotT
   }
 }
 
-// All there is to send fits into one packet, too large for the path that is there after an outage.
-// What shows that smaller ones get through is the second probe, which has nothing to carry.
+// Everything there is to send fits into one packet, which is too large for the path after an
+// outage. The second probe, which has nothing to carry, shows that smaller packets get through.
 TEST(PathMtuTransport, ABlackHoleIsFoundWithASinglePacketAfterAnOutage) {
   Pair pair;
   pair.transfer(kBulk);
@@ -159,7 +160,7 @@ TEST(PathMtuTransport, APathThatGrowsAgainIsUsedAgain) {
   pair.transfer(kBulk);
   EXPECT_LE(pair.bytes_per_packet(0), kEthernet);
   pair.set_mtu(0);
-  pair.world.run_for(3 * PathMtu::kRaiseInterval);  // the first search goes on for a while
+  pair.world.run_for(3 * PathMtu::kRaiseInterval);  // the first search continues for a while
   pair.transfer(kBulk);
   EXPECT_GT(pair.bytes_per_packet(0), 4000);
 }
@@ -195,7 +196,7 @@ TEST(PathMtuTransport, AllConnectionsOfAPathLearnFromOne) {
   }));
   EXPECT_LT(world.now() - start, milliseconds(500));
   for (const RandomWrite& transfer : transfers) EXPECT_TRUE(transfer.source == transfer.target);
-  // A further one starts with what is known: nothing is lost on the way.
+  // Another connection starts with what is known, and nothing is lost on the way.
   const auto [out, in] = world.connect(0, 1, 99);
   world.run_for(milliseconds(5));
   const uint64_t lost = world[0].transport->stats().packets_retransmitted;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the congestion control makes of policers, in virtual time: token buckets that drop what they
-// have no tokens for and let nothing wait. The bars are shares of the packets sent and of the rate.
+// How the congestion control handles policers, in virtual time: token buckets that drop what they
+// have no tokens for and queue nothing. The bars are shares of the packets sent and of the rate.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -16,12 +16,12 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr size_t kLargestFrame = 1514;  // what lets a single one pass
+constexpr size_t kLargestFrame = 1514;  // the least that lets a single frame pass
 
 struct PolicedPath {
   double megabits;
   Duration round_trip;
-  double most_again;  // one way and both
+  double most_again;  // in one direction and in both
 };
 
 ShaperCase PolicedCase(const PolicedPath& path, size_t burst_bytes, bool both_ways,
@@ -41,9 +41,9 @@ ShaperCase PolicedCase(const PolicedPath& path, size_t burst_bytes, bool both_wa
 
 class Policers : public testing::TestWithParam<PolicedPath> {};
 
-// Beside CUBIC in the same place, with bars beyond the worst of twelve runs whose round trips
-// differ by 137 ns. Where the path holds less than a packet CUBIC's least window loses half of what
-// it sends.
+// CUBIC runs in the same place for comparison, with bars beyond the worst of twelve runs whose
+// round trips differ by 137 ns. If the path holds less than a packet, CUBIC's smallest window loses
+// half of what it sends.
 TEST_P(Policers, AreFilledAndNotOverrun) {
   const PolicedPath& path = GetParam();
   for (const size_t burst : {16 * kKiB, 1024 * kKiB}) {
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Paths, Policers,
                                   std::to_string(path.param.round_trip / microseconds(1)) + "Us";
                          });
 
-// RFC 8084: not even there half of what is sent gets lost for good.
+// RFC 8084: even there, the sender does not go on losing half of what it sends.
 TEST(Policer, BreakTheCircuitOfWhoLosesHalf) {
   const PolicedPath path{100, microseconds(60), 0};
   ShaperWorld world(PolicedCase(path, 16 * kKiB, false, CongestionControl::kCubic));

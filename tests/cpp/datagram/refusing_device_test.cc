@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel does when a device sends more slowly than it is given: UdpPort on a veth pair
-// with a token bucket. Behind the device is nobody; the host itself is reached all the same.
+// What the kernel does when a device sends more slowly than it is given data: UdpPort on a veth
+// pair with a token bucket. There is no host behind the device; the host itself is reached all the
+// same.
 #include <gtest/gtest.h>
 
 #include <array>

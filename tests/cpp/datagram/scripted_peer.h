@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A FailoverPort face to face with a peer that says whatever a test wants.
+// A FailoverPort facing a peer that sends whatever a test wants.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace rocecoll {
 
-// What a raw port gets, copied.
+// Returns copies of what a raw port receives.
 inline std::vector<Bytes> Drain(SimPort& port) {
   std::vector<Bytes> all;
   std::array<RxDatagram, 16> batch;
@@ -53,7 +53,7 @@ struct Scripted {
     peer_ud = ud.add_endpoint({.max_datagram_bytes = 4096});
     peer = port->add_peer(peer_udp->address()).value();
   }
-  // Keeps up traffic and lets time pass; what the owner gets is counted and released.
+  // Keeps up traffic and lets time pass. What the owner receives is counted and released.
   void run(Duration duration, bool traffic = true) {
     const Instant end = queue.now() + duration;
     Instant next_packet = queue.now();
@@ -85,7 +85,7 @@ struct Scripted {
     const TxDatagram datagram{handle, bytes, {}};
     from.send({&datagram, 1});
   }
-  // The open questions that have come, by kind.
+  // The open questions that have arrived, by kind.
   std::vector<PathHello> hellos() {
     std::vector<PathHello> all;
     for (const Bytes& bytes : Drain(*peer_udp)) {
@@ -109,7 +109,7 @@ struct Scripted {
     answer.address = peer_ud->address();
     return answer;
   }
-  // Leads the port to the state in which it probes; returns the answer that did it.
+  // Brings the port to the state in which it probes, and returns the answer that did so.
   PathHello lead_to_probing() {
     run(std::chrono::milliseconds(2));
     const PathHello answer = answer_to(hellos().at(0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the congestion control makes of token buckets between busy hosts, in virtual time. The bars
-// are shares of the packets sent and of the rate: none depends on this machine.
+// How the congestion control handles token buckets between busy hosts, in virtual time. The bars
+// are shares of the packets sent and of the rate, and none of them depends on this machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ constexpr std::array<size_t, 5> kBursts{16 * kKiB, 64 * kKiB, 128 * kKiB, 512 * 
 constexpr std::array<size_t, 4> kLimits{50'000, 100'000, 500'000, 2'000'000};
 constexpr uint64_t kCases = kBursts.size() * kLimits.size() * 8;
 
-// The matrix of a rate: bursts, limits, one way or both, one pair of processes or four, hosts that
-// are busy or not.
+// The test matrix of a rate: bursts, limits, one direction or both, one pair of processes or four,
+// hosts that are busy or not.
 ShaperCase CaseOf(double megabits, uint64_t number) {
   ShaperCase c;
   c.shaper.bytes_per_second = megabits * 1e6 / 8;
@@ -41,8 +41,9 @@ ShaperCase CaseOf(double megabits, uint64_t number) {
 
 class TokenBuckets : public testing::TestWithParam<int> {};
 
-// Beside CUBIC in the same place: where a queue is smaller than what a time slice of others makes
-// up for, or than the least windows of all senders, whoever fills the path loses packets.
+// CUBIC runs in the same place for comparison. If a queue is smaller than what a sender makes up
+// for after a time slice of others, or than the smallest windows of all senders, any sender that
+// fills the path loses packets.
 TEST_P(TokenBuckets, AreFilledAndHardlyOverrun) {
   const int megabits = GetParam();
   for (const uint64_t number : ChooseForRun(6, 0, kCases)) {
@@ -64,15 +65,16 @@ TEST_P(TokenBuckets, AreFilledAndHardlyOverrun) {
     const std::string text =
         std::string(name) + ": " + figures(report) + " (cubic " + figures(cubic) + ")";
     std::puts(text.c_str());
-    // What a time slice of others makes up for is more than the smallest of these hold.
+    // After a time slice of others, a sender makes up for more than the smallest of these hold.
     const double most_again = c.shaper.buffer_bytes <= 50'000    ? 0.06
                               : c.shaper.buffer_bytes <= 100'000 ? 0.03
                                                                  : 0.02;
     EXPECT_LE(report.retransmitted, most_again) << text;
     EXPECT_GE(report.goodput, c.busy ? 0.7 : 0.92) << text;
-    // A queue that one sender of ours makes does not stand, however deep it could be; both ways
-    // there are two. But now and then it is taken for others' for a second, and made as TCP makes
-    // one. At 100 Mbit/s what a busy host sends at once takes that long.
+    // The queue of a single sender of ours does not stand, however deep it could be; in both
+    // directions there are two senders. But now and then a sender takes the queue for that of
+    // others for a second, and then makes one as TCP does. At 100 Mbit/s, what a busy host sends at
+    // once takes that long.
     if (c.pairs == 1 && megabits >= 1000) {
       EXPECT_LE(report.rtt,
                 std::max<Duration>(c.round_trip + milliseconds(c.both_ways ? 4 : 2), cubic.rtt))
@@ -84,7 +86,7 @@ TEST_P(TokenBuckets, AreFilledAndHardlyOverrun) {
 INSTANTIATE_TEST_SUITE_P(MegabitsPerSecond, TokenBuckets, testing::Values(100, 1000, 2500),
                          testing::PrintToStringParamName());
 
-// Round trips that vary because packets overtake each other are no queue.
+// Packets that overtake each other make round trips vary, but they are no queue.
 TEST(Jitter, OfAQuarterOfTheRoundTripIsNoQueue) {
   ShaperCase c{.shaper = {.bytes_per_second = 125e6, .buffer_bytes = 500'000}};
   c.shaper.line_bytes_per_second = 10e9 / 8;
@@ -97,7 +99,8 @@ TEST(Jitter, OfAQuarterOfTheRoundTripIsNoQueue) {
   EXPECT_LE(report.retransmitted, 0.01);
 }
 
-// Acknowledgements that wait behind what goes the other way say nothing of the way there.
+// If acknowledgements wait behind traffic in the other direction, this says nothing about the way
+// there.
 TEST(Shaper, AFullWayBackIsNoQueueOfOurs) {
   ShaperCase c{.shaper = {.bytes_per_second = 125e6, .buffer_bytes = 500'000}};
   c.shaper.line_bytes_per_second = 10e9 / 8;
@@ -108,7 +111,7 @@ TEST(Shaper, AFullWayBackIsNoQueueOfOurs) {
   EXPECT_LE(report.retransmitted, 0.01);
 }
 
-// RFC 8084: whatever the model believes, a path that loses this much gets less.
+// RFC 8084: whatever the model estimates, a path that loses this much gets less.
 TEST(CircuitBreakers, SlowDownWhereFarTooMuchGetsLost) {
   ShaperCase c{.shaper = {.bytes_per_second = 12.5e6, .buffer_bytes = 500'000}, .loss = 0.45};
   c.warm_up = milliseconds(500);

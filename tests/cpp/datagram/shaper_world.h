@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pairs of processes on two hosts, with a shaper of its own each way between these, and hosts that
-// are as busy as real ones: a process that has sent and received does nothing else for a while, and
-// now and then others have its core.
+// Pairs of processes on two hosts, with a separate shaper in each direction between the hosts. The
+// hosts are as busy as real ones: a process that has sent and received does nothing else for a
+// while, and now and then others have its core.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,13 @@ namespace rocecoll {
 
 struct ShaperCase {
   SimQueue shaper;
-  bool both_ways = false;  // as allreduce: both write, and go on when both have arrived
+  bool both_ways = false;  // as in allreduce: both write, and go on when both writes have arrived
   uint32_t pairs = 1;
   bool busy = false;
-  bool back_full = false;  // of a TCP flow, so that acknowledgements wait in a queue
+  bool back_full = false;  // full of a TCP flow, so that acknowledgements wait in a queue
   Duration round_trip = std::chrono::microseconds(60);
   double loss = 0;     // at random
-  Duration jitter{0};  // of each packet and way, at most, so that they overtake each other
+  Duration jitter{0};  // the most for each packet and way, which lets packets overtake each other
   size_t write_bytes = 512 * 1024;
   CongestionControl control = CongestionControl::kModel;
   Duration warm_up = std::chrono::milliseconds(500);
@@ -32,7 +32,7 @@ struct ShaperCase {
 };
 
 struct ShaperReport {
-  double goodput = 0;        // of one way's rate
+  double goodput = 0;        // share of the rate of one direction
   double retransmitted = 0;  // share of the packets sent
   Duration rtt{};            // smoothed, on average
 };
@@ -64,7 +64,7 @@ class ShaperWorld {
     run_for(case_.warm_up);
     return measure(case_.measured);
   }
-  // What happens from now on, for so long.
+  // Reports what happens from now on, for this time.
   ShaperReport measure(Duration duration) {
     const Counts before = counts();
     rtts_ = {};
@@ -77,9 +77,9 @@ class ShaperWorld {
     report.rtt = rtts_.count == 0 ? Duration{0} : rtts_.sum / rtts_.count;
     return report;
   }
-  // Of each write from now on; no more than at first.
+  // The size of each write from now on, at most the size at the start.
   void set_write_bytes(size_t bytes) { write_bytes_ = bytes; }
-  // The path changes under what goes over it.
+  // The path changes while traffic uses it.
   void set_rate(double bytes_per_second) { there_.set_rate(world_.now(), bytes_per_second); }
   void set_round_trip(Duration round_trip) {
     for_each_wire([&](SimWire& wire) { wire.latency = round_trip / 2; });
@@ -114,8 +114,8 @@ class ShaperWorld {
   static constexpr size_t kWritesAhead = 4;
   static constexpr uint32_t kTcpFlow = 1000;  // a number that no process has
   static constexpr Duration kTcpBegins = std::chrono::milliseconds(10);
-  // What a turn costs, and a packet of it; and a time slice of others, with its average and how
-  // often one comes for each second that the process has worked.
+  // The cost of a turn, and of each packet in it; then the average time slice of others, and how
+  // many slices occur for each second that the process has worked.
   static constexpr Duration kTurn = std::chrono::microseconds(5);
   static constexpr Duration kBusyTurn = std::chrono::microseconds(20);
   static constexpr Duration kPacketTime = std::chrono::nanoseconds(300);
@@ -160,7 +160,7 @@ class ShaperWorld {
     }
   }
 
-  // When it has another.
+  // Returns when the process has another turn.
   Instant turn(uint32_t i) {
     Process& process = processes_[i];
     if (world_.now() < process.free_at) return process.free_at;
@@ -232,7 +232,7 @@ class ShaperWorld {
   std::vector<Process> processes_;
   std::vector<Pair> pairs_;
   size_t write_bytes_;
-  double arrived_bytes_ = 0;  // at the far ends
+  double arrived_bytes_ = 0;  // at the receiving ends
   Bytes source_;
   Bytes target_;
   Random random_{1};

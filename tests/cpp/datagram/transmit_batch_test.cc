@@ -14,7 +14,7 @@
 namespace rocecoll {
 namespace {
 
-// What a batch holds depends on the path that it is for, not on the largest datagram of any.
+// What a batch holds depends on its own path, not on the largest datagram of any path.
 TEST(TransmitBatch, IsFilledWithTheDatagramsOfItsPath) {
   EventQueue queue;
   SimNetwork network(queue, 1);
@@ -41,7 +41,7 @@ TEST(TransmitBatch, TakesOneDatagramOfAnySize) {
   EXPECT_FALSE(batch.has_room(1));
 }
 
-// A queue may move once the batch has been offered, also if the port was full.
+// A queue may move once the batch has been offered, even if the port was full.
 TEST(TransmitBatch, KeepsWhatAFullPortDidNotTakeOfAQueue) {
   EventQueue queue;
   SimNetwork network(queue, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening, closing, death and strangers at datagram transports.
+// How datagram transports open, close and die, and how they handle strangers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,14 +47,15 @@ TEST(DatagramLifecycle, AnOrderlyCloseDeliversAcceptedFramesThenTellsThePeer) {
       [&] { return !world[0].transport->lingering() && !world[1].transport->lingering(); },
       seconds(3)));
   EXPECT_EQ(world[0].links[a].down.size(), 0u);
-  // All quiet: nothing is due ever again.
+  // All is quiet: nothing will be due again.
   world.run_for(seconds(1));
   EXPECT_EQ(world[0].transport->next_deadline(), kNever);
   EXPECT_EQ(world[1].transport->next_deadline(), kNever);
 }
 
-// An outage in which one end gives up: the other learns why as soon as it can hear again, not that
-// nobody knows its connection. A process that wants to end waits for that only shortly.
+// One end gives up during an outage. The other learns the reason as soon as it can hear again, not
+// just that nobody knows its connection. A process that wants to end waits for that only for a
+// short time.
 TEST(DatagramLifecycle, AnErrorReachesThePeerAfterAnOutage) {
   SimWorld world(2);
   Link* a = world.open(0, 1);
@@ -87,10 +88,10 @@ TEST(DatagramLifecycle, NothingLandsOrIsReadAfterClose) {
   Bytes target(1 << 20, std::byte{2});
   const RemoteSlice slice = b->expose({target.data(), target.size()}, 1);
   ASSERT_TRUE(a->write(slice, {source->data(), source->size()}, 2));
-  world.ports[0]->set_send_room(2);  // keeps a tail of datagrams that lend the source
+  world.ports[0]->set_send_room(2);  // keeps the last datagrams, which lend the source
   world.run_for(milliseconds(1));
   a->close(Status(StatusCode::kAborted, "no more"));
-  source.reset();  // under a sanitizer any later read shows
+  source.reset();  // under a sanitizer, any later read is reported
   world.ports[0]->set_send_room(SIZE_MAX);
   b->close(Status(StatusCode::kAborted, "no more"));
   const Bytes before = target;
@@ -133,20 +134,21 @@ TEST(DatagramLifecycle, APauseOfAllIsNobodysSilence) {
   Link* b = world.open(1, 0);
   world.run_for(seconds(2));
   for (const Duration pause : {seconds(12), seconds(3600)}) {
-    world.run([] { return false; }, pause, {0, 1});  // nobody polls, as by a freezer
+    // Nobody polls, as when a freezer stops processes.
+    world.run([] { return false; }, pause, {0, 1});
     world.run_for(seconds(20));
     EXPECT_TRUE(world[0].links[a].down.empty());
     EXPECT_TRUE(world[1].links[b].down.empty());
   }
   world.run([] { return false; }, seconds(12), {0, 1});
-  world.kill(1);  // silence is counted again
+  world.kill(1);  // silence counts again
   const Instant resumed = world.now();
   ASSERT_TRUE(world.run([&] { return !world[0].links[a].down.empty(); }, seconds(15)));
   EXPECT_GE(world.now() - resumed, seconds(9));
   EXPECT_LE(world.now() - resumed, milliseconds(10100));
 }
 
-// All are stopped while one of them is at work.
+// All processes are stopped while one of them is at work.
 TEST(DatagramLifecycle, APauseWithinACallIsNobodysSilence) {
   for (const Duration pause : {milliseconds(9990), milliseconds(12000)}) {
     SimWorld world(2);
@@ -173,7 +175,7 @@ TEST(DatagramLifecycle, APauseOfOneIsSilenceForTheOther) {
   world.run([] { return false; }, seconds(12), {1});
   ASSERT_EQ(world[0].links[a].down.size(), 1u);
   EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
-  // It learns that it was given up.
+  // The process learns that its peers have given it up.
   EXPECT_TRUE(world.run([&] { return !world[1].links[b].down.empty(); }, seconds(15)));
 }
 
@@ -184,7 +186,7 @@ TEST(DatagramLifecycle, ASleepUntilTheDeadlineIsNoPause) {
   world.run_for(seconds(2));
   world.kill(1);
   const Instant killed = world.now();
-  // As a driver does that wakes up for deadlines only.
+  // The world polls like a driver that wakes up for deadlines only.
   while (world[0].links[a].down.empty()) {
     world.run([] { return false; }, world[0].transport->next_deadline() - world.now(), {0});
     world[0].poll(world.now());
@@ -215,12 +217,12 @@ TEST(DatagramLifecycle, APeerThatHasNoRoceIsWaitedForAsOverUdpAlone) {
   world.run_for(seconds(5));
   EXPECT_FALSE(down(0));
   EXPECT_TRUE(down(1));
-  EXPECT_TRUE(down(2));  // that it has none is not known
+  EXPECT_TRUE(down(2));  // nobody knows that it has none
   world.run_for(seconds(6));
   EXPECT_TRUE(down(0));
 }
 
-// The new process will never open a link that its predecessor agreed on.
+// The new process will never open a link to which its predecessor agreed.
 TEST(DatagramLifecycle, AProcessStartedAnewBeforeFirstContactIsFoundAtOnce) {
   SimWorld world(2);
   Link* a = world.open(0, 1, 1, std::chrono::hours(100));
@@ -239,7 +241,7 @@ TEST(DatagramLifecycle, AProcessThatWasNeverHeardIsToldAsSuch) {
   Link* a = world.open(0, 1, 1, std::chrono::hours(100));
   ASSERT_TRUE(world.run([&] { return !world[0].links[a].down.empty(); }, seconds(11)));
   EXPECT_EQ(a->status().code(), StatusCode::kNoContact);
-  // A frozen process is found, too, whatever others say of it.
+  // A frozen process is found, too, whatever others report about it.
   Link* b = world.open(1, 2, 1, std::chrono::hours(100));
   world.run([] { return false; }, seconds(11), {2});
   ASSERT_EQ(world[1].links[b].down.size(), 1u);
@@ -259,7 +261,7 @@ TEST(DatagramLifecycle, ARestartedPeerAnswersWithReset) {
   EXPECT_EQ(a->status().code(), StatusCode::kPeerLost);
   EXPECT_LT(world.now() - start, milliseconds(100));
   EXPECT_GT(world[1].transport->stats().packets_dropped_invalid, 0u);
-  // The new process is reached by new links.
+  // New links reach the new process.
   Link* fresh = world.open(0, 1, 9);
   Link* back = world.open(1, 0, 9);
   ASSERT_TRUE(fresh->send_frame(Text("again")));
@@ -295,11 +297,12 @@ TEST(DatagramLifecycle, GarbageIsCountedAndIgnored) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Bytes bytes = RandomBytes(seed * 7 % 1400, seed);
     if (seed % 2 == 0 && bytes.size() >= kPacketHeaderBytes) {
-      // A right header and checksum around nonsense, for each type.
+      // Each type gets a correct header and checksum around nonsense.
       const auto type = static_cast<PacketType>(1 + seed / 2 % 3);
       WritePacketHeader(bytes, {type, seed, seed});
       SealPacket(bytes, {});
-      if (type == PacketType::kInit) continue;  // may parse as the INIT of a link nobody opened
+      // May parse as the INIT of a link that nobody opened.
+      if (type == PacketType::kInit) continue;
     }
     const TxDatagram datagram{to, bytes, {}};
     ASSERT_EQ(stranger->send({&datagram, 1}), 1u);
@@ -308,7 +311,7 @@ TEST(DatagramLifecycle, GarbageIsCountedAndIgnored) {
   ASSERT_TRUE(a->send_frame(Text("still here")));
   ASSERT_TRUE(world.run([&] { return world[1].links[b].frames.size() == 1; }, seconds(1)));
   EXPECT_EQ(world[1].transport->stats().packets_dropped_invalid - before, garbage);
-  // Answers are fewer than the packets and no larger.
+  // There are fewer answers than packets, and none is larger.
   std::array<RxDatagram, 256> answers;
   world.run_for(milliseconds(5));
   const size_t count = stranger->receive(answers);
@@ -328,7 +331,7 @@ TEST(DatagramLifecycle, IdleLinksOnlySendHeartbeats) {
   world.run_for(seconds(1));
   const uint64_t before = world.network.stats().sent;
   world.run_for(seconds(10));
-  // Both ends, their pings and the answers, twice a second, whatever the number of links.
+  // Both ends, with their pings and the answers, twice a second, whatever the number of links is.
   EXPECT_LE(world.network.stats().sent - before, 120u);
   for (Node& node : world.nodes) {
     for (auto& [link, record] : node.links) EXPECT_TRUE(record.down.empty());

@@ -64,7 +64,7 @@ TEST(DatagramTransfer, AFullPortDelaysButLosesNothing) {
   ASSERT_TRUE(out->write(slice, {const_cast<std::byte*>(source.data()), source.size()}, 2));
   world.ports[0]->set_send_room(0);
   for (int i = 0; i < 5; ++i) world[0].poll(world.now());
-  EXPECT_GT(world[0].transport->next_deadline(), world.now());  // tries again, but not at once
+  EXPECT_GT(world[0].transport->next_deadline(), world.now());  // it tries again, but not at once
   EXPECT_LE(world[0].transport->next_deadline(), world.now() + milliseconds(1));
   world.ports[0]->set_send_room(3);
   ASSERT_TRUE(world.run([&] { return world.transferred(out, in, 1); }));
@@ -97,8 +97,8 @@ TEST(DatagramTransfer, IncastFitsTheReceiveBuffer) {
   EXPECT_EQ(sources, targets);
 }
 
-// A process that gets a core only every 3 ms takes a receive window each time: what waited for it
-// in its socket is told apart from what waited in the network.
+// A process that gets a core only every 3 ms takes a receive window each time. The time that
+// packets wait in its socket is told apart from the time that they wait in the network.
 TEST(DatagramTransfer, ABusyReceiverIsNoQueue) {
   SimPortOptions port;
   port.max_datagram_bytes = 8192;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a datagram transport sends at once, and what goes with the next content.
+// What a datagram transport sends at once, and what it sends together with the next content.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -21,20 +21,20 @@ class DatagramUrgency : public testing::Test {
     world_.run_for(milliseconds(5));
   }
   uint64_t sent(size_t node) { return world_[node].transport->stats().packets_sent; }
-  // What has been sent so far arrives, and is not looked at.
+  // Everything sent so far arrives, but the receiver does not look at it.
   void travel() { world_.queue.run_until(world_.now() + microseconds(50)); }
-  // From the first to the second.
+  // Starts a write from the first process to the second.
   void start(const Bytes& from, Bytes& into) {
     ASSERT_TRUE(here_->write(there_->expose(Slice(into), 1), Slice(from), 1));
   }
-  // The same, all of it on its way.
+  // Starts the same write and lets all of it travel.
   void write(const Bytes& from, Bytes& into) {
     start(from, into);
     while (world_[0].poll(world_.now()), world_[0].transport->next_deadline() <= world_.now()) {
     }
     travel();
   }
-  // Afterwards the windows are large.
+  // Makes the windows large.
   void widen() {
     const Bytes large = RandomBytes(8 << 20, 1);
     Bytes into(large.size());

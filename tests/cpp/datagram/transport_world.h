@@ -40,7 +40,7 @@ class SimWorld final : public VirtualWorld {
     ports[i] = sim.get();
     replace(i, std::make_unique<DatagramTransport>(std::move(sim), options_));
   }
-  // A blackout of every other occasion's length.
+  // A blackout, whose length alternates between occasions.
   void disturb(uint32_t occasion) override { network.set_partition(1, occasion % 2 == 0); }
 
   EventQueue queue;
@@ -51,7 +51,7 @@ class SimWorld final : public VirtualWorld {
   ConnectionOptions options_;
 };
 
-// Real sockets on loopback, real time.
+// Uses real sockets on loopback, in real time.
 class UdpWorld final : public RealTimeWorld {
  public:
   UdpWorld(size_t count, const UdpPortOptions& port_options, const FaultOptions& faults = {},

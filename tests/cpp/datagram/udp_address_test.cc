@@ -15,7 +15,7 @@ TEST(UdpAddress, TextRoundTripsThroughBytes) {
     const Result<Address> address = ParseUdpAddress(text);
     ASSERT_TRUE(address.ok()) << text;
     EXPECT_EQ(address.value().text(), text);
-    // Only the bytes travel; the text is made again from them.
+    // Only the bytes travel; the text is made from them again.
     const Address carried(address.value().bytes(), "");
     const Result<UdpEndpoint> endpoint = ToUdpEndpoint(carried);
     ASSERT_TRUE(endpoint.ok());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The traffic class of real UDP packets: what ports send, and that they see Congestion Experienced.
+// The traffic class of real UDP packets: what ports send, and whether they see Congestion
+// Experienced.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -38,7 +39,7 @@ struct PlainSocket {
     EXPECT_EQ(sendto(fd, bytes.data(), bytes.size(), 0, &target.generic, target.size()),
               static_cast<ssize_t>(bytes.size()));
   }
-  // Of the next datagram; -1: none came, or without.
+  // The traffic class of the next datagram; -1 if none came, or if it came without one.
   int receive_traffic_class() const {
     std::byte bytes[64];
     alignas(cmsghdr) char control[256];

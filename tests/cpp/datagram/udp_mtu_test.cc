@@ -25,7 +25,7 @@ TEST(UdpMtu, ARouteThatShrinksLowersTheLimitAndLosesNothingOnLoopback) {
     const PeerHandle to = a->add_peer(b->address()).value();
     EXPECT_EQ(a->peer_limit(to), a->limits().max_datagram_bytes);
     ASSERT_TRUE(rocecoll::Run("ip link set lo mtu 1500"));
-    // Segments of a size that the route does not take any more: the kernel refuses the message.
+    // The segments have a size that the route no longer accepts, so the kernel refuses the message.
     const std::vector<std::vector<std::byte>> bodies(20, Pattern(8192, 1));
     SendTo(*a, *b, bodies);
     EXPECT_EQ(a->peer_limit(to), kEthernetPayload);
@@ -49,7 +49,7 @@ TEST(UdpMtu, ASmallRouteToOnePeerLeavesTheOthersTheirTrains) {
     SendTo(*a, *narrow, bodies);
     EXPECT_EQ(Collect(*narrow, bodies.size()).size(), bodies.size());
     EXPECT_EQ(a->peer_limit(to), kEthernetPayload);
-    // Both peers get trains: the datagrams of one arrive in one buffer.
+    // Both peers get trains. The datagrams of one train arrive in one buffer.
     for (const auto& [port, size] : {std::pair(&wide, size_t{8192}), {&narrow, kEthernetPayload}}) {
       SendTo(*a, **port, std::vector<std::vector<std::byte>>(7, Pattern(size, 2)));
       ASSERT_TRUE(Readable(**port, 10000));

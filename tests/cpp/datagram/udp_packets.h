@@ -33,10 +33,10 @@ struct Packet {
   bool marked = false;
 };
 
-// Everything that arrives until `count` datagrams have, or two minutes have passed.
+// Collects what arrives, until `count` datagrams have come or two minutes have passed.
 inline std::vector<Packet> Collect(UdpPort& port, size_t count) {
   std::vector<Packet> packets;
-  std::array<RxDatagram, 7> batch;  // smaller than what one system call may bring
+  std::array<RxDatagram, 7> batch;  // fewer than one system call may bring
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (packets.size() < count && std::chrono::steady_clock::now() < deadline) {
     const size_t received = port.receive(batch);

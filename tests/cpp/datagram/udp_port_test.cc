@@ -29,7 +29,8 @@ TEST_P(UdpPortTest, CarriesEverySizeInOrderBitForBit) {
   const PeerHandle back = b->add_peer(a->address()).value();
   EXPECT_EQ(back.index, b->add_peer(a->address()).value().index);
   EXPECT_EQ(a->peer_limit(to), a->limits().max_datagram_bytes);  // loopback carries 64 KiB
-  // Runs of equal sizes, runs ended by a shorter one, growing sizes, single bytes.
+  // These are runs of equal sizes, runs ended by a shorter datagram, growing sizes, and single
+  // bytes.
   std::vector<size_t> sizes;
   for (int i = 0; i < 100; ++i) sizes.push_back(1452);
   sizes.push_back(100);
@@ -67,7 +68,7 @@ TEST(UdpPort, ATrainOfDatagramsArrivesInOneBuffer) {
   b->release({batch.data(), 7});
 }
 
-// What must not share the fate of its neighbours is no segment of a run.
+// A datagram that must not share the fate of its neighbours is never a segment of a run.
 TEST(UdpPort, ADatagramThatGoesAloneArrivesInABufferOfItsOwn) {
   auto a = OpenUdp("127.0.0.1");
   auto b = OpenUdp("127.0.0.1");
@@ -88,9 +89,9 @@ TEST(UdpPort, ADatagramThatGoesAloneArrivesInABufferOfItsOwn) {
   b->release({batch.data(), count});
 }
 
-// By the kernel's stamp, however late its process looks: for all but what comes before the kernel
-// has begun to stamp, which it does a moment after the socket asks for it, and where being
-// interrupted between two clocks makes it look later.
+// The time is that of the kernel's stamp, however late the process looks. There are two exceptions:
+// datagrams that come before the kernel has begun to stamp, which it does a moment after the socket
+// asks for it, and an interruption between two clocks, which makes the time look later.
 TEST(UdpPort, ADatagramSaysWhenItCame) {
   for (const bool coalesced : {true, false}) {
     auto a = OpenUdp("127.0.0.1", coalesced);
@@ -127,7 +128,7 @@ TEST(UdpPort, LentDatagramsStayUntilReleasedAndBuffersAreReused) {
   ASSERT_TRUE(Readable(*b, 10000));
   std::array<RxDatagram, 1> kept;
   ASSERT_EQ(b->receive(kept), 1u);
-  for (uint32_t i = 0; i < 500; ++i) {  // many times the pool
+  for (uint32_t i = 0; i < 500; ++i) {  // many times the size of the pool
     const auto other = Pattern(100, i + 2);
     SendSizes(*a, to, {other});
     const auto got = Collect(*b, 1);
@@ -165,7 +166,7 @@ TEST(UdpPort, AClosedPeerIsReportedAndLosesNobodyElsesDatagrams) {
     for (int i = 0; i < 40; ++i) batch.push_back({i % 2 ? to_alive : to_dead, body, {}});
     ASSERT_EQ(a->send(batch), batch.size());
     EXPECT_EQ(Collect(*alive, 20).size(), 20u);
-    // The last report may still wait on the error queue, which makes the handle ready.
+    // The last report may still wait on the error queue, which makes the handle readable.
     std::array<RxDatagram, 4> none;
     EXPECT_EQ(a->receive(none), 0u);
     EXPECT_FALSE(Readable(*a, 0));
@@ -253,7 +254,7 @@ TEST(UdpPort, RefusesBadOptionsAndForeignAddresses) {
   EXPECT_EQ(a->add_peer(Address()).status().code(), StatusCode::kInvalidArgument);
 }
 
-// Other hosts are told 192.0.2.7, ranks of this one are at its loopback all the same.
+// Other hosts are told 192.0.2.7, but ranks of this host reach it at its loopback address.
 TEST(UdpPort, RanksOfOneHostSendLargeFramesWholeWhateverOthersAreTold) {
   auto port = OpenUdp("192.0.2.7");
   const size_t least = port->limits().guaranteed_datagram_bytes;
@@ -288,7 +289,7 @@ TEST(UdpPort, TheWaitHandleTellsOfArrivalsOnly) {
   EXPECT_FALSE(Readable(*b, 0));
 }
 
-// Sends so many datagrams of that size, and looks whether all arrive.
+// Sends this many datagrams of that size, and checks that all of them arrive.
 void ExpectRoomFor(UdpPort& from, UdpPort& to, size_t count, size_t size) {
   const auto body = Pattern(size, 1);
   const std::vector<TxDatagram> batch(count, {from.add_peer(to.address()).value(), body, {}});
@@ -299,7 +300,8 @@ void ExpectRoomFor(UdpPort& from, UdpPort& to, size_t count, size_t size) {
 
 class UdpPortRoom : public testing::TestWithParam<std::tuple<size_t, bool>> {};
 
-// Before packets were weighed, and after it, by what the kernel charges for them on this host.
+// Checked both before and after packets were weighed, by what the kernel charges for them on this
+// host.
 TEST_P(UdpPortRoom, IsAtLeastWhatLimitsSay) {
   const auto [buffer_bytes, offload] = GetParam();
   const UdpPortOptions options{.socket_buffer_bytes = buffer_bytes,
@@ -309,7 +311,7 @@ TEST_P(UdpPortRoom, IsAtLeastWhatLimitsSay) {
   const size_t assumed = b->limits().receive_buffer_bytes;
   for (const size_t size : {size_t{1372}, size_t{8192}}) {
     ExpectRoomFor(*a, *b, b->limits().receive_buffer_bytes / size, size);
-    const size_t some = 1 + PacketMemory::kLeastPayload / size;  // by one system call
+    const size_t some = 1 + PacketMemory::kLeastPayload / size;  // fetched by one system call
     const Instant deadline = b->clock(kNever) + std::chrono::seconds(60);
     constexpr uint32_t kFetches = PacketMemory::kSamples * (PacketMemory::kFetchesPerSample + 1);
     for (uint32_t i = 0; i < kFetches || b->limits().receive_buffer_bytes == assumed; ++i) {
@@ -322,7 +324,8 @@ TEST_P(UdpPortRoom, IsAtLeastWhatLimitsSay) {
   }
 }
 
-// One by one, thousands would fill the queue between loopback's ends (net.core.netdev_max_backlog).
+// Sent one by one, thousands would fill the queue between the ends of loopback
+// (net.core.netdev_max_backlog).
 INSTANTIATE_TEST_SUITE_P(All, UdpPortRoom,
                          testing::Values(std::tuple(212'992, false), std::tuple(212'992, true),
                                          std::tuple(4 << 20, true)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datagrams come from the address that peers were told, on hosts with several.
+// On hosts with several addresses, datagrams come from the address that peers were told.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -17,7 +17,7 @@
 namespace rocecoll {
 namespace {
 
-// IPv6 addresses and the routes to them work only some time after they were asked for.
+// IPv6 addresses and the routes to them begin to work only some time after they were requested.
 void WaitForRoute(const std::string& from, const std::string& to) {
   const UdpEndpoint source = ParseUdpHost(from, 9).value();
   const UdpEndpoint target = ParseUdpHost(to, 9).value();
@@ -38,7 +38,7 @@ void WaitForRoute(const std::string& from, const std::string& to) {
   ASSERT_TRUE(there) << from << " to " << to;
 }
 
-// Trains, single datagrams, and those to an address that is no peer's.
+// Covers trains, single datagrams, and those to an address that does not belong to a peer.
 void ExpectSource(UdpPort& from, UdpPort& to, const Address& reached, const Address& source) {
   SCOPED_TRACE(reached.text() + " from " + source.text());
   const PeerHandle peer = from.add_peer(reached).value();
@@ -85,8 +85,8 @@ TEST(UdpSource, IsOneOfSeveralAddressesIfThatWasTold) {
   if (!ran) GTEST_SKIP() << "no network namespaces here";
 }
 
-// It comes back, e.g. with a renewed lease of DHCP: nothing that was sent in between is left over,
-// and trains are trains again.
+// The address comes back, for example with a renewed DHCP lease. Nothing that was sent in between
+// is left over, and trains are sent as trains again.
 TEST(UdpSource, OutlivesTheLossOfTheAddress) {
   const bool ran = InOwnNetwork(
       {"ip link set lo up", "ip addr add 10.9.0.1/32 dev lo", "ip addr add 10.9.0.3/32 dev lo"},
@@ -97,7 +97,7 @@ TEST(UdpSource, OutlivesTheLossOfTheAddress) {
         const std::vector<std::byte> body(1000);
         const std::vector<TxDatagram> train(20, {peer, body, {}});
         ASSERT_TRUE(rocecoll::Run("ip addr del 10.9.0.3/32 dev lo"));
-        EXPECT_EQ(a->send(train), train.size());  // and lost
+        EXPECT_EQ(a->send(train), train.size());  // and is lost
         ASSERT_TRUE(rocecoll::Run("ip addr add 10.9.0.3/32 dev lo"));
         ASSERT_EQ(a->send(train), train.size());
         std::array<RxDatagram, 64> batch;

@@ -167,7 +167,7 @@ TEST(Close, AfterDownIsFinishedAtOnce) {
   EXPECT_TRUE(pair.at(0).finished());
 }
 
-// When close() returns, all lent memory belongs to the caller again, who may unmap it.
+// When close() returns, all lent memory is the caller's again, and the caller may unmap it.
 TEST(Close, NothingIsReadFromOrWrittenToLentMemoryAfterwards) {
   for (int closing_side = 0; closing_side < 2; ++closing_side) {
     for (int aborting = 0; aborting < 2; ++aborting) {

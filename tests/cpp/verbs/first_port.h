@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of the choice of ports make and ask.
+// Helpers of the tests for the choice of ports.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ inline GidEntry Entry(uint32_t index, const std::string& address, uint32_t inter
   return {index, ParseGid(address).value(), type, interface_index};
 }
 
-// The first of the ports that a process takes, for tests of processes that take one.
+// The first of the ports that a process takes, for tests of processes that take a single port.
 inline Result<PortChoice> ChoosePort(const std::vector<DeviceInfo>& devices,
                                      const RdmaOptions& options, const ProcessPlace& process) {
   auto choices = ChoosePorts(devices, options, process);

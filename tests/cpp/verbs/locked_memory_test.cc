@@ -14,7 +14,7 @@
 namespace rocecoll {
 namespace {
 
-// For its lifetime this process may lock that much, and may not ignore the limit.
+// While this object lives, the process may lock only this much, and may not ignore the limit.
 class LimitedMemory {
  public:
   explicit LimitedMemory(uint64_t bytes) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What devices of other makes do, played by Soft-RoCE: calls of libibverbs go through this program.
+// The behaviour of other vendors' devices, emulated on Soft-RoCE: calls of libibverbs pass through
+// this program.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -22,18 +23,19 @@ struct NicQuirks {
   bool refuses_posts_after_failure = false;  // bnxt_re of rdma-core before 47: EINVAL
   bool purges_completions = false;           // mlx5: those of a destroyed queue pair
   bool keeps_queue_sizes = false;            // no ibv_resize_cq: EOPNOTSUPP
-  bool says_no_shared_receives = false;      // irdma (E810), ionic: max_srq is 0
-  int refuses_shared_receives = 0;           // with this error
-  int max_completions = 0;                   // of a completion queue; 0: as the device says
-  uint32_t max_sends = 0;                    // of a queue pair, although the device says more
+  bool says_no_shared_receives = false;      // irdma (E810) and ionic: max_srq is 0
+  int refuses_shared_receives = 0;           // fails with this error
+  int max_completions = 0;                   // for each completion queue; 0: as the device says
+  uint32_t max_sends = 0;                    // for each queue pair, although the device claims more
   bool no_inline = false;                    // refuses queue pairs that ask for any
   bool flushes_last = false;                 // completes nothing until a queue pair is destroyed
-  std::vector<uint32_t> extensions;          // mlx5: of queue pairs in turn; else no such call
+  // Mlx5: for each queue pair in turn; empty: the call does not exist.
+  std::vector<uint32_t> extensions;
   bool refuses_extensions = false;
-  // Seen so far.
+  // Observed so far.
   unsigned purged = 0;
-  std::vector<int> completion_vectors;  // of completion queues
-  std::vector<uint32_t> agreed;         // extensions that were set
+  std::vector<int> completion_vectors;  // of the completion queues made
+  std::vector<uint32_t> agreed;         // the extensions that were set
 };
 
 NicQuirks& Quirks() {
@@ -61,7 +63,8 @@ int PollQueue(ibv_cq* queue, int entries, ibv_wc* completions) {
   return Quirks().flushes_last ? 0 : real_poll_cq(queue, entries, completions);
 }
 
-// All that the queue holds has to be of this queue pair: the rest could not be put back.
+// All completions in the queue must belong to this queue pair, because the others could not be put
+// back.
 void Purge(const ibv_qp& queue_pair) {
   std::array<ibv_wc, 16> batch;
   int polled = 0;
@@ -74,7 +77,7 @@ void Purge(const ibv_qp& queue_pair) {
 }  // namespace
 }  // namespace rocecoll
 
-// Definitions in a program come before those of the libraries that it is linked to.
+// A program's own definitions take precedence over those of the libraries that it is linked to.
 
 using rocecoll::Quirks;
 using rocecoll::Real;
@@ -131,7 +134,7 @@ int ibv_query_ece(ibv_qp* /*queue_pair*/, ibv_ece* found) {
   return 0;
 }
 
-// Only before the queue pair is made ready to receive.
+// May be called only before the queue pair is made ready to receive.
 int ibv_set_ece(ibv_qp* queue_pair, ibv_ece* wanted) {
   ibv_qp_attr attributes{};
   ibv_qp_init_attr initial{};
@@ -183,7 +186,7 @@ class NicQuirksTest : public testing::Test {
 TEST_F(NicQuirksTest, ARefusedRequestIsTheEndOfItsQueuePairNotOfTheDevice) {
   Quirks().refuses_posts_after_failure = true;
   ASSERT_NO_FATAL_FAILURE(connect());
-  // Found out by nobody yet, as when a completion has not been polled.
+  // Nobody has noticed the failure yet, as when a completion has not been polled.
   SendRequest denied = a_->write(*b_, 0, 8, 1);
   denied.remote_key ^= 0x5a00;
   ASSERT_EQ(a_->queue_pair->post({&denied, 1}), 1u);
@@ -205,7 +208,7 @@ TEST_F(NicQuirksTest, ReceivesOfADestroyedQueuePairAreNotLost) {
     list.push_back(a_->request(SendRequest::Kind::kSend, 0, 8, i));
   }
   ASSERT_EQ(a_->queue_pair->post(list), kMessages);
-  ASSERT_TRUE(a_->await(kMessages));  // so the other end has them
+  ASSERT_TRUE(a_->await(kMessages));  // so the other end has received them
   b_->queue_pair.reset();
   ASSERT_TRUE(b_->await(kMessages));
   for (size_t i = 0; i < kMessages; ++i) {
@@ -303,7 +306,7 @@ TEST_F(NicQuirksTest, BothEndsUseTheExtensionsThatBothHave) {
   make_queue_pairs({0b0110, 0b1100});
   ASSERT_TRUE(a_->connect(*b_).ok() && b_->connect(*a_).ok());
   EXPECT_EQ(Quirks().agreed, (std::vector<uint32_t>{0b0100, 0b0100}));
-  make_queue_pairs({0b0110});  // the other device has no such
+  make_queue_pairs({0b0110});  // the other device has no extensions
   ASSERT_TRUE(a_->connect(*b_).ok() && b_->connect(*a_).ok());
   EXPECT_EQ(Quirks().agreed.size(), 2u);
 }

@@ -19,7 +19,7 @@ DeviceInfo Device(const std::string& name, std::vector<GidEntry> gids) {
   return {name, "", {port}};
 }
 
-// What ChoosePort() takes, as "device:port:index", or the refusal.
+// The choice of ChoosePort(), as "device:port:index", or the reason for refusing.
 std::string Choose(const std::vector<DeviceInfo>& devices, const RdmaOptions& options,
                    uint32_t host_interface = 0) {
   const Result<PortChoice> choice =
@@ -43,7 +43,7 @@ TEST(PortChoice, GoesByTheInterfaceWhereTheAddressIsInNoTable) {
   const std::vector<DeviceInfo> devices{Device("mlx5_0", {Entry(3, "192.0.2.1", 2)}),
                                         Device("mlx5_1", {Entry(3, "192.0.2.2", 5)})};
   EXPECT_EQ(Choose(devices, {.host = "198.51.100.7"}, 5), "mlx5_1:1:3");
-  // The first of equals: no interface is known, or it belongs to no device.
+  // Takes the first of equals, because no interface is known, or it belongs to no device.
   EXPECT_EQ(Choose(devices, {.host = "198.51.100.7"}, 0), "mlx5_0:1:3");
   EXPECT_EQ(Choose(devices, {.host = "198.51.100.7"}, 8), "mlx5_0:1:3");
   EXPECT_EQ(Choose(devices, {}), "mlx5_0:1:3");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which port each rank of a host takes, on machines whose sysfs is made up.
+// Which port each rank of a host takes, on machines with an invented sysfs.
 #include "transport/verbs/port_deal.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kHostInterface = 2;
 
 // Eight rails of 400 Gbit/s behind PCI switches, four on each NUMA node, each with an accelerator
-// on the same switch; a front-end NIC of 25 Gbit/s that has the host's address.
+// on the same switch, and a front-end NIC of 25 Gbit/s that has the host's address.
 struct RailMachine {
   RailMachine() {
     for (uint32_t rail = 0; rail < 8; ++rail) {
@@ -30,7 +30,7 @@ struct RailMachine {
       const std::string gpu = bridge + "0000:" + bus + "1:01.0/0000:" + bus + "3:00.0";
       tree.add_function(nic, second ? 1 : 0, second ? kSecond : kFirst);
       tree.add_function(gpu, second ? 1 : 0, second ? kSecond : kFirst);
-      // The order of names is not that of the numbers in them: mlx5_10 comes after mlx5_9.
+      // Names in text order are not in the order of their numbers: mlx5_10 must come after mlx5_9.
       const std::string name = "mlx5_" + std::to_string(rail + 3);
       tree.add_nic(name, nic, "400 Gb/sec (4X NDR)");
       devices.insert(devices.begin(),
@@ -97,7 +97,7 @@ TEST(PortDeal, AnAcceleratorsOwnRailComesBeforeTheProcessors) {
   const RailMachine machine;
   EXPECT_EQ(Choose(machine.tree, machine.devices, {0, "0", "0000:63:00.0"}),
             "mlx5_8: the fastest: 400 Gbit/s, near this process's accelerator");
-  // One that is not there says nothing.
+  // An accelerator that does not exist has no influence.
   EXPECT_EQ(Device(Choose(machine.tree, machine.devices, {1, "0-127", "0000:ff:00.0"})), "mlx5_4");
 }
 
@@ -109,15 +109,15 @@ TEST(PortDeal, TheDevicesThatAreNamedCountAndNotTheHostsAddressOrTheirSpeed) {
   EXPECT_EQ(choose({0}, "mlx5_9,mlx5_0"), "mlx5_9: for local ranks 0, 2, 4, ...");
   EXPECT_EQ(choose({1}, "mlx5_9,mlx5_0"), "mlx5_0: for local ranks 1, 3, 5, ...");
   EXPECT_EQ(choose({0}, "=mlx5_0"), "mlx5_0: ");
-  // Near ones first, in the order of the list.
+  // Near devices come first, in the order of the list.
   EXPECT_EQ(Device(choose({0, "32"}, "mlx5_4,mlx5_9,mlx5_8")), "mlx5_9");
   EXPECT_EQ(Device(choose({1, "32"}, "mlx5_4,mlx5_9,mlx5_8")), "mlx5_8");
-  // A prefix stands for the fastest that it names; what is only excluded names nothing.
+  // A prefix selects the fastest device that it names, and an exclusion names no device.
   EXPECT_EQ(Device(choose({0}, "mlx5")), "mlx5_3");
   EXPECT_EQ(Device(choose({0}, "^=mlx5_3")), "mlx5_4");
 }
 
-// The names of those that a rank takes, its first one first.
+// The names of the devices that a rank takes, beginning with its first one.
 std::vector<std::string> ChooseAll(const RailMachine& machine, uint32_t local_rank,
                                    uint32_t local_ranks, const std::string& hca) {
   RdmaOptions options;
@@ -140,7 +140,7 @@ TEST(PortDeal, ARankTakesSeveralThatAreNamedIfThereAreEnoughForAll) {
   EXPECT_EQ(ChooseAll(machine, 1, 2, "mlx5"), (Names{"mlx5_4", "mlx5_6", "mlx5_8", "mlx5_10"}));
   EXPECT_EQ(ChooseAll(machine, 2, 3, "mlx5"), (Names{"mlx5_5", "mlx5_8"}));
   EXPECT_EQ(ChooseAll(machine, 5, 8, "mlx5"), Names{"mlx5_8"});
-  // Not named, or nobody knows for how many.
+  // The devices are not named, or the number of local ranks is unknown.
   EXPECT_EQ(ChooseAll(machine, 0, 1, ""), Names{"mlx5_3"});
   EXPECT_EQ(ChooseAll(machine, 0, 1, "^mlx5_0"), Names{"mlx5_3"});
   EXPECT_EQ(ChooseAll(machine, 1, 0, "mlx5_3,mlx5_4"), Names{"mlx5_4"});
@@ -197,7 +197,7 @@ TEST(PortDeal, TheFunctionsOfANicCountOnce) {
   for (const auto& [rank, device] : {std::pair(0u, "mlx5_2"), {1u, "mlx5_4"}, {2u, "mlx5_2"}}) {
     EXPECT_EQ(Device(Choose(tree, devices, {rank})), device);
   }
-  // As a container has them, without the physical one.
+  // In a container, the physical function may be missing.
   devices.resize(2);
   EXPECT_EQ(Choose(tree, devices, {1}), "mlx5_0: ");
   EXPECT_EQ(Choose(tree, devices, {1}, "=mlx5_1"), "mlx5_1: ");
@@ -241,7 +241,7 @@ TEST(PortDeal, SoftRoceIsTakenWhereItIsNamedOrAllowedAndNoNicIsThere) {
   EXPECT_NE(status.message().find("rxe0 port 1: is Soft-RoCE"), std::string::npos)
       << status.message();
   EXPECT_NE(status.message().find("ROCECOLL_IB_HCA=rxe0"), std::string::npos) << status.message();
-  options.hca = "^mlx5";  // excludes, and names none
+  options.hca = "^mlx5";  // this excludes devices, and names none
   EXPECT_FALSE(ChoosePort({rxe}, options, {}).ok());
   options.hca = "rxe";
   EXPECT_TRUE(ChoosePort({rxe}, options, {}).ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens when a port goes down. Only where scripts/softroce made the network interfaces: it
-// names them and their addresses in the environment.
+// What happens when a port goes down. These tests run only where scripts/softroce made the network
+// interfaces, which it names with their addresses in the environment.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,7 +11,7 @@
 namespace rocecoll {
 namespace {
 
-// The two words of a variable; empty ones if it is not set.
+// The two words of a variable; both are empty if it is not set.
 std::array<std::string, 2> Pair(const char* variable) {
   std::array<std::string, 2> words;
   const char* text = std::getenv(variable);
@@ -41,7 +41,7 @@ class PortDownTest : public testing::Test {
     down_ = true;
     run("ip link set " + interface_ + " down");
   }
-  // The system drops routes, and addresses of IPv6, of an interface that goes down.
+  // When an interface goes down, the system drops its routes and its IPv6 addresses.
   void up() {
     down_ = false;
     const auto own = Pair("SOFTROCE_ADDRESSES");
@@ -52,7 +52,7 @@ class PortDownTest : public testing::Test {
     run("ip -6 address replace " + own6[0] + "/128" + device + " nodad noprefixroute");
     run("ip -6 route replace " + own6[1] + device + " src " + own6[0]);
   }
-  // Sleeps on the wait handle until health() is as wanted.
+  // Sleeps on the wait handle until health() has the wanted result.
   template <typename Port>
   static Status await_health(Port& port, bool wanted) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -98,7 +98,7 @@ TEST_F(PortDownTest, ConnectedQueuePairsFailAndTheDeviceSaysWhy) {
   EXPECT_EQ(a.completions[1].status, CompletionStatus::kSuccess) << a.completions[1].text;
 }
 
-// An address that comes back may be at another place of the port's GID table.
+// An address that comes back may get another place in the port's GID table.
 TEST_F(PortDownTest, AnAddressThatComesBackIsFoundWhereverItIs) {
   RdmaEnd a(a_name_, {.host = GlobalAddress(a_name_, true)});
   RdmaEnd b(b_name_, {.host = GlobalAddress(b_name_, true)});
@@ -106,7 +106,7 @@ TEST_F(PortDownTest, AnAddressThatComesBackIsFoundWhereverItIs) {
   UdEnd ud_b(b_name_, {.host = GlobalAddress(b_name_, true)});
   const PeerHandle to_b = ud_a.add(ud_b.port->address());
   ud_b.add(ud_a.port->address());
-  a.queue_pair = a.make();  // holds the old place
+  a.queue_pair = a.make();  // this one holds the old place
   b.queue_pair = b.make();
   ASSERT_TRUE(a.connect(b).ok());
   const auto own = Pair("SOFTROCE_ADDRESSES");
@@ -153,8 +153,8 @@ TEST_F(PortDownTest, DatagramsAreLostAndFlowAgainAfterwards) {
   up();
   EXPECT_TRUE(await_health(*a.port, true).ok());
   EXPECT_TRUE(await_health(*b.port, true).ok());
-  // Nothing announces that the way is free again: send until something arrives, as a retransmission
-  // would. What was sent before may have waited on the way.
+  // No event announces that the way is free again, so this sends until something arrives, as a
+  // retransmission would. What was sent before may have waited on the way.
   const auto exchange = [](UdEnd& from, PeerHandle to, UdEnd& at) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     bool arrived = false;

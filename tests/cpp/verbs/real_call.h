@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests whose program stands before libibverbs: definitions in a program come before those of
-// the libraries that it is linked to.
+// For tests whose program replaces calls of libibverbs: a program's own definitions take precedence
+// over those of the libraries that it is linked to.
 #pragma once
 
 #include <dlfcn.h>

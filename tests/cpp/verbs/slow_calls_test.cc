@@ -72,7 +72,7 @@ TEST(SlowCalls, OneThatHasNotBegunCanBeWithdrawn) {
   EXPECT_EQ(ends, 1);
 }
 
-// An end may ask for the next call, as a queue pair's that looks again does.
+// An end may submit the next call, as that of a queue pair does when it looks again.
 TEST(SlowCalls, EndsMaySubmitOthers) {
   const auto calls = SlowCalls::Start().take();
   int left = 3;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Systems that look for the hardware address of a peer for as long as a test wants: calls of
-// libibverbs in which a kernel does so go through this program.
+// Systems that look for the hardware address of a peer for as long as a test wants: the calls of
+// libibverbs in which a kernel does so pass through this program.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -18,7 +18,7 @@
 namespace rocecoll {
 namespace {
 
-// The kernel looks for a hardware address, and nobody answers until somebody lets it go on.
+// Stands for the kernel looking for a hardware address: nobody answers until a test opens the gate.
 class WayGate {
  public:
   void shut() {
@@ -31,14 +31,14 @@ class WayGate {
     open_ = true;
     changed_.notify_all();
   }
-  // On the thread that makes the call. It gives up in time, so that a test ends.
+  // Runs on the thread that makes the call. It gives up after a time, so that the test ends.
   void pass() {
     std::unique_lock lock(mutex_);
     ++entered_;
     changed_.notify_all();
     if (!changed_.wait_for(lock, kPatience, [this] { return open_; })) gave_up_ = true;
   }
-  // Somebody stands before it.
+  // Returns true once a call waits at the gate.
   bool await_caller() {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kPatience, [this] { return entered_ > 0; });
@@ -92,7 +92,7 @@ class SlowWays : public testing::Test {
     EXPECT_FALSE(Gate().gave_up()) << "who had to open the gate stood before it";
   }
   Address peer() const { return b_->queue_pair->address(); }
-  // The next completion, for which the test sleeps as an engine does.
+  // Returns the next completion, for which the test sleeps as an engine does.
   WorkCompletion next() {
     WorkCompletion one;
     while (a_->device->poll({&one, 1}) == 0) {
@@ -171,7 +171,7 @@ TEST_F(SlowWays, DatagramsDoNotWaitForThemEither) {
   from.send(peer.value(), {Pattern(100, 2)});
   ASSERT_TRUE(to.await(1));
   EXPECT_EQ(to.packets[0].bytes, Pattern(100, 2));
-  // While another way is looked for the old one is taken.
+  // While another way is looked for, the old one is used.
   Gate().shut();
   from.port->renew_way(peer.value());
   from.port->renew_way(peer.value());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A /sys of a machine that is made up, in a directory: PCI functions, NICs on them, and what the
-// device list says of these.
+// The /sys of an invented machine, in a directory: PCI functions, NICs on them, and what the device
+// list says about these.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class SysfsTree {
   SysfsTree() {
     std::string name = testing::TempDir() + "rocecoll_sysfs_XXXXXX";
     EXPECT_NE(mkdtemp(name.data()), nullptr);
-    // Names in it are compared with what the kernel resolves.
+    // Names in the tree are compared with what the kernel resolves.
     root_ = std::filesystem::canonical(name);
     std::filesystem::create_directories(root_ / "class" / "infiniband");
   }
@@ -32,7 +32,7 @@ class SysfsTree {
 
   std::string root() const { return root_; }
 
-  // A function at the end of a path such as "pci0000:10/0000:10:01.0/0000:11:00.0".
+  // Adds a function at the end of a path such as "pci0000:10/0000:10:01.0/0000:11:00.0".
   void add_function(const std::string& path, int node, const std::string& processors) {
     const auto at = root_ / "devices" / path;
     write(at / "numa_node", std::to_string(node));
@@ -44,7 +44,7 @@ class SysfsTree {
     add_function(path, node, processors);
     link(root_ / "devices" / path / "physfn", root_ / "devices" / of);
   }
-  // On a function, or on a device below one (a subfunction).
+  // Adds a NIC on a function, or on a device below one (a subfunction).
   void add_nic(const std::string& name, const std::string& path, const std::string& rate) {
     const auto at = root_ / "devices" / path / "infiniband" / name;
     write(at / "ports" / "1" / "rate", rate);
@@ -58,7 +58,7 @@ class SysfsTree {
     link(root_ / "class" / "infiniband" / name, at);
   }
 
-  // What the device list would have of an active port with these GIDs.
+  // What the device list would contain for an active port with these GIDs.
   DeviceInfo device(const std::string& name, std::vector<GidEntry> gids) const {
     PortInfo port;
     port.state = "ACTIVE";

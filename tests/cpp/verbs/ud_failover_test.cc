@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links over real UD queue pairs beside UDP on the loopback: whatever happens on the RoCE wire, UDP
-// is untouched.
+// Links over real UD queue pairs, beside UDP on the loopback: whatever happens on the RoCE wire,
+// UDP is not affected.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,7 +23,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// A process at each of the first two devices.
+// A process on each of the first two devices.
 class UdFailoverWorld final : public RealTimeWorld {
  public:
   explicit UdFailoverWorld(const FaultOptions& faults = {}) {
@@ -50,7 +50,8 @@ class UdFailoverWorld final : public RealTimeWorld {
     links = connect(0, 1);
     ASSERT_TRUE(run([&] { return both_use_ud(true); }));
   }
-  // Writes, bit for bit, both ways at once, and calls `meanwhile` once some have landed.
+  // Writes in both directions at once, compares every bit, and calls `meanwhile` once some writes
+  // have landed.
   void transfer(size_t bytes, const std::function<void()>& meanwhile = {}) {
     constexpr uint32_t kParts = 16;
     struct Direction {
@@ -123,7 +124,7 @@ TEST_F(UdFailover, InjectedFaultsLoseNothing) {
   EXPECT_GT(world.nodes[0].transport->stats().packets_retransmitted, 0u);
 }
 
-// The bed's wire, to be broken. Its variables are described in docs/softroce.md.
+// The bed's wire, which tests break. docs/softroce.md describes its variables.
 class UdWire : public UdFailover {
  protected:
   void SetUp() override {
@@ -134,7 +135,8 @@ class UdWire : public UdFailover {
     }
     if (std::string(std::getenv("SOFTROCE_GUESTS")) != "1") GTEST_SKIP() << "needs one guest";
   }
-  // With $own and $peer: interface, IPv4 and IPv6 addresses of the first end, and of the second.
+  // $own and $peer hold the interface, the IPv4 address and the IPv6 address of the first and of
+  // the second end.
   static void shell(const std::string& command) {
     const std::string variables =
         "interface=${SOFTROCE_INTERFACES%% *} own=${SOFTROCE_ADDRESSES%% *} "

@@ -110,7 +110,7 @@ TEST_P(UdPortTest, WhatTheReceiverDoesNotTakeInTimeIsLostAndNothingElse) {
   open();
   const Bodies burst(3000, Pattern(1024, 1));
   a_->send(to_b_, burst);
-  // All that have come; datagrams may still be on their way, so go on until the last one.
+  // Take all that have come. Datagrams may still be in flight, so go on until the last one.
   a_->send(to_b_, Bodies(64, Pattern(1000, 2)));
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   bool last = false;
@@ -139,7 +139,7 @@ TEST_P(UdPortTest, LeasedDatagramsStayAsTheyAre) {
     received += b_->port->receive(std::span(leased).subspan(received));
   }
   ASSERT_EQ(received, leased.size());
-  // Several times round the ring.
+  // Goes several times round the ring.
   for (int round = 0; round < 60; ++round) {
     a_->send(to_b_, Bodies(50, Pattern(1024, 99)));
     ASSERT_TRUE(b_->await(static_cast<size_t>(round + 1) * 50));
@@ -157,7 +157,7 @@ TEST_P(UdPortTest, TheWaitHandleIsQuietUntilSomethingComes) {
   for (size_t round = 1; round <= 2; ++round) {
     a_->send(to_b_, {Pattern(100, 1)});
     EXPECT_TRUE(WaitReadable(b_->port->wait_handle(), 20000));
-    EXPECT_FALSE(b_->port->arm());  // receive() first
+    EXPECT_FALSE(b_->port->arm());  // call receive() first
     ASSERT_TRUE(b_->await(round));
     ASSERT_TRUE(b_->port->arm());
     EXPECT_FALSE(WaitReadable(b_->port->wait_handle(), 50));
@@ -174,7 +174,7 @@ TEST_P(UdPortTest, AddsEveryPeerOnceAndRefusesOthers) {
     const Result<PeerHandle> peer = a_->port->add_peer(address);
     EXPECT_EQ(peer.status().code(), StatusCode::kInvalidArgument);
   };
-  // Known by its numbers, whatever it says of its MTU.
+  // The peer is identified by its numbers, whatever it says about its MTU.
   EXPECT_EQ(a_->add(ToAddress(other)).index, to_b_.index);
   other.number ^= 1;
   refuse(ToAddress(other));

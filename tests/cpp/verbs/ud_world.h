@@ -15,7 +15,7 @@
 
 namespace rocecoll {
 
-// An address of the device's that peers reach, or nothing.
+// An address of the device that peers can reach, or nothing.
 inline std::string GlobalAddress(const std::string& name, bool ipv4) {
   for (const DeviceInfo& device : ListDevices()) {
     if (device.name != name) continue;
@@ -47,7 +47,7 @@ class UdEnd {
     await_way(peer.value());
     return peer.value();
   }
-  // Until the system knows where the peer is, or has given up.
+  // Waits until the system knows where the peer is, or has given up.
   void await_way(PeerHandle peer) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (port->seeks_way(peer) && std::chrono::steady_clock::now() < deadline) {
@@ -57,7 +57,8 @@ class UdEnd {
     EXPECT_FALSE(port->seeks_way(peer));
   }
 
-  // Sends all, each as a header of up to 40 bytes and a payload; with patience for full buffers.
+  // Sends all datagrams, each as a header of up to 40 bytes and a payload, and waits while buffers
+  // are full.
   void send(PeerHandle to, const std::vector<std::vector<std::byte>>& bodies) {
     std::vector<TxDatagram> batch;
     for (const auto& body : bodies) {
@@ -73,7 +74,7 @@ class UdEnd {
     ASSERT_TRUE(rest.empty());
   }
 
-  // Until `count` packets have come in all.
+  // Waits until `count` packets have come in all.
   bool await(size_t count) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (packets.size() < count && std::chrono::steady_clock::now() < deadline) {
@@ -84,7 +85,7 @@ class UdEnd {
   }
 
   size_t take() {
-    // The batch of a transport whose other port has filled it before.
+    // This is the batch of a transport whose other port has filled it before.
     std::array<RxDatagram, 7> batch;
     batch.fill({.bytes = {}, .received_at = Instant{} + std::chrono::seconds(1), .marked = true});
     const size_t received = port->receive(batch);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connected queue pairs of real devices that work.
+// Connected queue pairs of real devices in normal operation.
 #include "transport/verbs/verbs_device.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ class VerbsDeviceTest : public testing::TestWithParam<Devices> {
     if (!reason.empty()) GTEST_SKIP() << reason;
   }
 
-  // Two ends with a connection between them.
+  // Makes two ends and connects them.
   void connect(RdmaOptions a_options = {}, RdmaOptions b_options = {}) {
     const std::vector<std::string> names = UsableDevices();
     a_ = std::make_unique<RdmaEnd>(names[0], a_options);
@@ -68,8 +68,8 @@ TEST_P(VerbsDeviceTest, SendsEverySizeIntoTheSharedReceiveQueue) {
 
 TEST_P(VerbsDeviceTest, WritesAndTellsByTheImmediate) {
   connect();
-  // Soft-RoCE counts every loss in a message as a retry until something of it is acknowledged: with
-  // losses a long one fails for good.
+  // Soft-RoCE counts every loss in a message as a retry until a part of it is acknowledged, so with
+  // losses a long message fails for good.
   const size_t bytes = WireFaults().empty() ? a_->memory.size() - 4096 : 40'000;
   a_->fill(bytes, 2);
   ASSERT_EQ(b_->device->post_receives(std::vector<ReceiveRequest>(2)), 2u);
@@ -154,7 +154,7 @@ TEST_P(VerbsDeviceTest, TheWaitHandleIsQuietUntilSomethingComes) {
     const SendRequest send = a_->request(SendRequest::Kind::kSend, 0, 8, 1);
     ASSERT_EQ(a_->queue_pair->post({&send, 1}), 1u);
     EXPECT_TRUE(WaitReadable(b_->device->wait_handle(), 20000));
-    EXPECT_FALSE(b_->device->arm());  // poll() first
+    EXPECT_FALSE(b_->device->arm());  // call poll() first
     WorkCompletion one;
     EXPECT_EQ(b_->device->poll({&one, 1}), 1u);
     EXPECT_TRUE(b_->quiet());
@@ -185,7 +185,7 @@ TEST_P(VerbsDeviceTest, DescribesItself) {
   const std::string name = UsableDevices()[0];
   EXPECT_EQ(a_->device->description().find(name + " port 1, GID "), 0u);
   EXPECT_NE(a_->device->description().find("RoCE v2)"), std::string::npos);
-  // What the rxe of Linux 6.1 takes; newer ones take 1 GiB and more.
+  // The rxe of Linux 6.1 takes this much; newer ones take 1 GiB and more.
   EXPECT_GE(a_->device->limits().max_message_bytes, size_t{8} << 20);
   EXPECT_TRUE(a_->device->health().ok());
 }

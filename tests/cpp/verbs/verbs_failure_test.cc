@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connected queue pairs of real devices that fail, and what is left of them.
+// Connected queue pairs of real devices that fail, and what still works afterwards.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,16 +14,17 @@ class VerbsFailureTest : public testing::Test {
   void SetUp() override {
     const std::string reason = NoDevices(1);
     if (!reason.empty()) GTEST_SKIP() << reason;
-    // Retries that end soon: 2 of about 33 ms.
+    // Retries end soon: there are 2 of about 33 ms.
     options_.timeout = 13;
     options_.retry_count = 2;
     a_ = std::make_unique<RdmaEnd>(UsableDevices()[0], options_);
-    // Where the refusal itself may be lost, the failure is that nobody answers: stay on one device.
+    // If the refusal itself may be lost, the failure would be that nobody answers, so stay on one
+    // device.
     const std::vector<std::string> names = UsableDevices();
     b_ = std::make_unique<RdmaEnd>(WireFaults().empty() ? names.back() : names[0], options_);
     renew();
   }
-  // Two new queue pairs, connected.
+  // Makes and connects two new queue pairs.
   void renew() {
     a_->queue_pair = a_->make();
     b_->queue_pair = b_->make();
@@ -33,7 +34,8 @@ class VerbsFailureTest : public testing::Test {
     b_->completions.clear();
   }
   void post(const SendRequest& request) { ASSERT_EQ(a_->queue_pair->post({&request, 1}), 1u); }
-  // The request fails like that, what was posted behind it is flushed, and nothing of b changes.
+  // Expects that the request fails with this status, that requests posted after it are flushed, and
+  // that nothing of b changes.
   void expect_failure(SendRequest request, CompletionStatus status) {
     const std::vector<std::byte> before = b_->memory;
     request.signaled = false;
@@ -113,7 +115,7 @@ TEST_F(VerbsFailureTest, ASendWithoutAReceiveRequestEndsInTime) {
 }
 
 TEST_F(VerbsFailureTest, FailFlushesEverythingInOrder) {
-  b_->queue_pair->fail();  // answers nothing: all stays outstanding
+  b_->queue_pair->fail();  // it answers nothing, so all requests stay outstanding
   std::vector<SendRequest> list;
   for (uint64_t i = 0; i < 40; ++i) {
     list.push_back(a_->request(SendRequest::Kind::kSend, 0, 8, i));
@@ -122,14 +124,14 @@ TEST_F(VerbsFailureTest, FailFlushesEverythingInOrder) {
   ASSERT_EQ(a_->queue_pair->post(list), list.size());
   a_->queue_pair->fail();
   ASSERT_TRUE(a_->await(list.size()));
-  // And what is posted afterwards.
+  // Requests that are posted afterwards are flushed, too.
   ASSERT_EQ(a_->queue_pair->post(list), list.size());
   ASSERT_TRUE(a_->await(2 * list.size()));
   for (size_t i = 0; i < a_->completions.size(); ++i) {
     EXPECT_EQ(a_->completions[i].status, CompletionStatus::kFlushed) << a_->completions[i].text;
     EXPECT_EQ(a_->completions[i].id, i % list.size());
   }
-  a_->queue_pair->fail();  // once more does no harm
+  a_->queue_pair->fail();  // a second call does no harm
   EXPECT_TRUE(a_->device->health().ok()) << a_->device->health().message();
 }
 
@@ -150,7 +152,8 @@ TEST_F(VerbsFailureTest, OneQueuePairsFailureLeavesTheOthersAndTheSharedReceiveQ
   }
 }
 
-// Full queues of more queue pairs than the completion queue was made for, all flushed unread.
+// The queues of more queue pairs than the completion queue was made for are full, and all of them
+// are flushed unread.
 TEST_F(VerbsFailureTest, TheCompletionQueueHasRoomForTheFailureOfAll) {
   b_->queue_pair->fail();
   const size_t room = a_->device->limits().max_send_requests;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of real devices: which there are, and one end of a conversation over one of them.
+// Helpers for tests of real devices: which devices exist, and one end of a conversation over one of
+// them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@
 
 namespace rocecoll {
 
-// Names of devices with a usable port.
+// The names of devices with a usable port.
 inline std::vector<std::string> UsableDevices() {
   std::vector<std::string> names;
   for (const DeviceInfo& device : ListDevices()) {
@@ -30,21 +31,21 @@ inline std::vector<std::string> UsableDevices() {
   return names;
 }
 
-// Empty if there are that many usable devices, else what a skipped test says.
+// Empty if that many usable devices exist, otherwise what a skipped test says.
 inline std::string NoDevices(size_t wanted) {
   if (UsableDevices().size() >= wanted) return "";
   return "needs " + std::to_string(wanted) +
          " usable RDMA device(s): " + DescribePorts(ListDevices(), {}, {});
 }
 
-// What scripts/softroce does to packets between two devices; empty: nothing.
+// What scripts/softroce does to packets between two devices; empty if nothing.
 inline std::string WireFaults() {
   const char* faults = std::getenv("SOFTROCE_NETEM");
   return faults == nullptr ? "" : faults;
 }
 
 // Which two devices talk to each other. Packets between two queue pairs of one Soft-RoCE device do
-// not pass the IP stack, those between two devices do.
+// not pass through the IP stack, and those between two devices do.
 enum class Devices { kOneDevice, kTwoDevices };
 
 inline std::string Name(Devices devices) {
@@ -83,8 +84,8 @@ class RdmaEnd {
     return made.take();
   }
 
-  // `count` receive requests of `bytes` each, one behind the other; ids are their offsets. Where no
-  // receive queue is shared they are the queue pair's.
+  // Posts `count` receive requests of `bytes` each, one behind the other; their ids are their
+  // offsets. If no receive queue is shared, they go to the queue pair.
   void post_receives(size_t count, size_t bytes) {
     std::vector<ReceiveRequest> requests;
     for (size_t i = 0; i < count; ++i) {
@@ -96,7 +97,7 @@ class RdmaEnd {
               count);
   }
 
-  // Connects, and waits until it is.
+  // Connects, and waits until the connection is established.
   Status connect(RdmaQueuePair& which, const Address& peer) {
     Status status = which.connect(peer);
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -115,7 +116,7 @@ class RdmaEnd {
   }
   Status connect(const RdmaEnd& peer) { return connect(*queue_pair, peer.queue_pair->address()); }
 
-  // Until there are `count` completions in all; sleeps on the wait handle between them.
+  // Waits until there are `count` completions in all, and sleeps on the wait handle meanwhile.
   bool await(size_t count) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     std::array<WorkCompletion, 7> batch;
@@ -129,7 +130,7 @@ class RdmaEnd {
     return completions.size() == count;
   }
 
-  // Polls and looks again after a while: nothing more has come.
+  // Polls, and polls again after a while. Returns true if nothing more has come.
   bool quiet() {
     WorkCompletion one;
     if (device->poll({&one, 1}) != 0) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verbs report is told in words: statuses, events, addresses.
+// What the verbs report is expressed in words: statuses, events, addresses.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -101,7 +101,8 @@ TEST(QueuePairAddress, RefusesEveryOtherBytes) {
   std::vector<std::byte> bytes(good.bytes().begin(), good.bytes().end());
   bytes.push_back({});
   EXPECT_FALSE(ToQueuePairAddress(Address(bytes, "long"), kind).ok());
-  // Kind, version, an MTU of 0x0401, and the unused bits of number and packet number.
+  // These are the kind, the version, an MTU of 0x0401, and the unused bits of number and packet
+  // number.
   for (size_t position : {0, 1, 2, 7, 11}) {
     bytes.assign(good.bytes().begin(), good.bytes().end());
     bytes[position] ^= std::byte{1};
