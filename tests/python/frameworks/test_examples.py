@@ -86,6 +86,15 @@ def test_rejoin() -> None:
     assert len(last) == 1 and re.findall(r"step 9: loss ([\d.]+)", output) == last, output
 
 
+def test_train_with_torchft() -> None:
+    """A replica is killed and comes back; test_torchft.py compares the losses."""
+    pytest.importorskip("torchft", reason="torchft is not installed (docs/elastic.md says how)")
+    program = str(EXAMPLES / "train_with_torchft.py")
+    output = run_program([sys.executable, program, "--kill", "3"], fresh=True)
+    assert re.search(r"2 replicas \([\d.]+ s after the kill\)", output), output
+    assert "step 40: loss" in output, output
+
+
 def test_trace_a_step(tmp_path: Path) -> None:
     output = torchrun(2, EXAMPLES / "trace_a_step.py", "--path", str(tmp_path / "step.json"))
     assert len(re.findall(r"all_reduce \|[ =]{48}\|", output)) == 3, output
