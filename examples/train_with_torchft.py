@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Barrier
 from typing import Annotated
 
 import torch
@@ -70,6 +71,7 @@ def run_replica(
     pause: float,
     limit: timedelta,
     pipe: Connection,
+    beginning: Barrier | None,
 ) -> None:
     """Sends (step, loss, number of replicas) for each step, or (step, what has failed, 0)."""
     torch.set_num_threads(1)
@@ -100,6 +102,8 @@ def run_replica(
         hostname="localhost",
     )
     optimizer = Optimizer(manager, inner)
+    if beginning:  # from here on the lighthouse knows all of them, and waits for them
+        beginning.wait()
     while manager.current_step() < steps:
         optimizer.zero_grad()  # the quorum of this step, and the state of the others if we lack it
         step, replicas = manager.current_step(), manager.num_participants()
@@ -137,12 +141,15 @@ class Job:
         self._pipes: dict[int, Connection] = {}
         self._waiting: set[int] = set()  # have not made a step yet
         self._done: set[int] = set()
+        self._beginning = self._context.Barrier(count)  # ends with this object
         for number in range(count):
-            self.start(number)
+            self.start(number, self._beginning)
 
-    def start(self, number: int) -> None:
+    def start(self, number: int, beginning: Barrier | None = None) -> None:
         self._pipes[number], theirs = self._context.Pipe()
-        process = self._context.Process(target=run_replica, args=(number, *self._arguments, theirs))
+        process = self._context.Process(
+            target=run_replica, args=(number, *self._arguments, theirs, beginning)
+        )
         process.start()
         theirs.close()
         self._processes[number] = process
