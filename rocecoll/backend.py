@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from rocecoll._c10d import Backend, Member, Options, Runtime
     from rocecoll.options import Settings
 
+_agreed: ContextVar[Backend | None] = ContextVar("rocecoll_agreed", default=None)
 MEMBERS = "rocecoll/members"  # the key in the Store of a group that was reconfigured
 
 
@@ -43,6 +46,8 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
     """
     from rocecoll._c10d import make_backend, require_room_for_a_group
 
+    if (agreed := _agreed.get()) is not None:
+        return agreed
     store = store_of_members(group)
     try:
         require_room_for_a_group()
@@ -75,6 +80,16 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         algorithms=settings["algorithm"],
         options=chosen,
     )
+
+
+@contextmanager
+def handed_over(backend: Backend) -> Iterator[None]:
+    """Inside, torch gets this backend for the group that it makes: its members have met already."""
+    token = _agreed.set(backend)
+    try:
+        yield
+    finally:
+        _agreed.reset(token)
 
 
 def own_record(chosen: Options) -> Record:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that come and go: reconfigure() makes the default group anew from the handles of its members.
 
-No Store takes part, so none has to survive. The members first make a group for the attempt alone, and a
+No Store takes part, so none has to survive. The members make the new group beside the old one, and a
 barrier in it shows that all are there and mean the same. Only then does the old group end; an attempt
-that fails leaves it as it was.
+that fails leaves it as it was. A rank that fails aborts the new group: those that had passed the barrier
+before learn of it at their next call, and reconfigure again.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import BarrierOptions, HashStore
 from torch.distributed import distributed_c10d
 
-from rocecoll.backend import MEMBERS, create_backend, own_record
+from rocecoll.backend import MEMBERS, create_backend, handed_over, own_record
 from rocecoll.rendezvous import handles as of_handles
 from rocecoll.torch_hooks import unwrapped
 
 # Of attempts that this process remembers: enough for one a second in three hours.
 _UUIDS_KEPT = 1 << 14
+_NAME = "0"  # torch's name of the default group
 _used: collections.OrderedDict[int, None] = collections.OrderedDict()
 
 
@@ -61,37 +63,36 @@ def reconfigure(
     store = HashStore()
     store.set(MEMBERS, of_handles.to_list(members))
     size, limit = len(members.records), timeout or backend.options._timeout
-    attempt = create_backend(_Facts(store, rank, size, limit, "reconfigure"), backend.options)
+    config, bound = dist.get_backend_config(old), getattr(old, "bound_device_id", None)
+    options, kept = backend.options, backend.options._timeout
+    made = create_backend(_Facts(store, rank, size, limit, _NAME), options)
     try:
-        _agree(attempt, limit)
-        config, bound = dist.get_backend_config(old), getattr(old, "bound_device_id", None)
-        options, kept = backend.options, backend.options._timeout
+        _agree(made, limit)
+        made._set_default_timeout(kept)
         del backend, old
         dist.destroy_process_group()
-        dist.init_process_group(
-            config,
-            store=store,
-            rank=rank,
-            world_size=size,
-            timeout=kept,
-            pg_options=options,
-            device_id=bound,
-        )
-    finally:
-        attempt.shutdown()  # no more is sent in it, and its members wait for nothing of it
-    made: dist.ProcessGroup = distributed_c10d._get_default_group()
-    return made
+        with handed_over(made):
+            dist.init_process_group(
+                config,
+                store=store,
+                rank=rank,
+                world_size=size,
+                timeout=kept,
+                pg_options=options,
+                device_id=bound,
+            )
+    except BaseException:
+        made.abort()  # members that have come further learn of it at their next call
+        made.shutdown()
+        raise
+    return distributed_c10d._get_default_group()
 
 
 def _agree(attempt: Any, limit: timedelta) -> None:
     """Returns once every member has come here."""
     options = BarrierOptions()
     options.timeout = limit
-    try:
-        attempt.barrier(options).wait()
-    except BaseException:
-        attempt.abort()
-        raise
+    attempt.barrier(options).wait()
 
 
 def _backend(group: Any) -> Any:
