@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ import torch.distributed as dist
 from harness import Outcome, Pool, PoolSpec
 
 import rocecoll
+from rocecoll import elastic
 from rocecoll.backend import create_backend
 
 pytestmark = pytest.mark.quick
@@ -184,6 +186,35 @@ def test_a_failed_attempt_leaves_the_old_group(own_pool) -> None:
             assert "DistBackendError" in error and "rank 2" in error, error
         run(here, check_exchanges)
         assert join(here) == in_order(2)
+
+
+def fail_after_the_barrier(uuid: int, handles: Any, failing: str) -> None:
+    agree = elastic._agree
+
+    def agree_and_fail(made: Any, limit: timedelta) -> None:
+        agree(made, limit)
+        raise dist.DistBackendError("its deadline came first")
+
+    if own_handle() == failing:
+        with (
+            mock.patch.object(elastic, "_agree", agree_and_fail),
+            pytest.raises(dist.DistBackendError, match="its deadline came first"),
+        ):
+            rocecoll.reconfigure(None, uuid, handles, timedelta(seconds=ENOUGH_S))
+        check_exchanges()  # with itself: the others have left the old group
+        return
+    with pytest.raises(dist.DistBackendError, match="aborted by rank 0"):
+        rocecoll.reconfigure(None, uuid, handles, timedelta(seconds=ENOUGH_S))
+        dist.barrier()
+
+
+def test_a_rank_that_fails_alone_does_not_leave_the_others_waiting(own_pool) -> None:
+    """Its barrier fails where theirs has passed: they have a group of which it is no part."""
+    with own_pool(1) as alone, own_pool(2) as pool:
+        processes = everyone(alone, pool)
+        handles = run(processes, own_handle)
+        run(processes, fail_after_the_barrier, next(_next_uuid), handles, handles[0])
+        assert join(processes) == in_order(3)
 
 
 def reconfigure_by(choices: dict[str, Any], uuid: int) -> tuple[int, int]:
