@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -165,6 +167,35 @@ def test_the_host_of_the_store_may_die(own_pool) -> None:
         os.kill(pool.process(server.rank).pid, signal.SIGKILL)
         attempt(others, check_exchanges)
         assert join(others) == in_order(2)
+
+
+def try_to_reconfigure(uuid: int, handles: Any) -> None:
+    """Succeeds, or fails as it may when a member is killed meanwhile, or just after."""
+    try:
+        rocecoll.reconfigure(None, uuid, handles, timedelta(seconds=ENOUGH_S))
+        for _ in range(1000):
+            dist.barrier()
+    except dist.DistBackendError:
+        return
+    raise AssertionError("nobody was missed")
+
+
+def test_killed_at_any_moment(own_pool, nightly: bool) -> None:
+    """The others learn of it at once, whoever it is and wherever the attempt is by then, and go on."""
+    chance = random.Random(1)
+    for trial in range(100 if nightly else 5):
+        with own_pool(3) as pool:
+            processes = everyone(pool)
+            victim = processes.pop(trial % 3)
+            handles = run(everyone(pool), own_handle)
+            uuid = next(_next_uuid)
+            for process in (victim, *processes):
+                pool.send(try_to_reconfigure, uuid, handles, ranks=[process.rank])
+            time.sleep(chance.uniform(0, 0.06))  # the moment is what the trial is about
+            os.kill(pool.process(victim.rank).pid, signal.SIGKILL)
+            outcomes = [pool.collect([process.rank])[0] for process in processes]
+            assert [outcome.error for outcome in outcomes] == [None] * 2, (trial, outcomes)
+            assert join(processes) == in_order(2)
 
 
 def failed(processes: Sequence[Process], handles: Any, limit_s: float = SHORT_S) -> list[str]:
