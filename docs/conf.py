@@ -32,7 +32,9 @@ highlight_language = "text"
 default_role = "literal"  # of what docstrings have in backticks
 myst_heading_anchors = 4  # as a hosting site makes them of headings
 # Others' classes have their documentation elsewhere, and no network is needed to build this one.
-nitpick_ignore_regex = [("py:.*", r"(torch|os|pathlib|datetime|collections|typing)\..*")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(torch|os|pathlib|datetime|collections|typing)\..*|ProcessGroup|Tensor|timedelta")
+]
 
 PART = re.compile(r"^## (.+)\n((?:.*\n)*?)(?=^## |\Z)", re.MULTILINE)
 LINK = re.compile(r"^- \[[^\]]+\]\(([^)#]+)\.md\)", re.MULTILINE)

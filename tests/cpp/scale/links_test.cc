@@ -94,7 +94,7 @@ TEST_F(Links, AreNotLookedAtWhileTheyLinger) {
   world.freeze_all_but_first();
   world.as(0, [&] { world.engine(0).remove_all_groups(); });
   world.idle(kQuiet);
-  EXPECT_TRUE(world.engine(0).lingering());
+  EXPECT_TRUE(world.transport(0).lingering());
   EXPECT_LE(PagesOfALook(world), 16u);
 }
 

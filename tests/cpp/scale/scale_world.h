@@ -36,6 +36,7 @@ class ScaleWorld {
   }
 
   Engine& engine(Rank rank) { return *processes_[rank].engine; }
+  DatagramTransport& transport(Rank rank) { return *processes_[rank].transport; }
   Instant now() const { return queue_.now(); }
 
   uint32_t processes() const { return static_cast<uint32_t>(processes_.size()); }

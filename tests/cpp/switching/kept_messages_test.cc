@@ -12,28 +12,28 @@
 namespace rocecoll {
 namespace {
 
-using Log = KeptMessages<std::string>;
+using Kept = KeptMessages<std::string>;
 
-Log LogOf(uint64_t first_number, std::vector<std::string> messages) {
-  Log log(first_number);
+Kept KeptOf(uint64_t first_number, std::vector<std::string> messages) {
+  Kept log(first_number);
   for (std::string& message : messages) log.push(std::move(message));
   return log;
 }
 
-std::vector<std::string> Send(Log& log, size_t most = SIZE_MAX) {
+std::vector<std::string> Send(Kept& log, size_t most = SIZE_MAX) {
   std::vector<std::string> sent;
   for (; !log.all_sent() && sent.size() < most; log.on_sent()) sent.push_back(log.to_send());
   return sent;
 }
 
-bool Acknowledge(Log& log, uint64_t received, std::vector<std::string>& settled) {
+bool Acknowledge(Kept& log, uint64_t received, std::vector<std::string>& settled) {
   return log.acknowledge(received, [&](std::string& message) { settled.push_back(message); });
 }
 
 using Messages = std::vector<std::string>;
 
 TEST(KeptMessages, AreNumberedFromTheFirstNumberOn) {
-  Log log(41);
+  Kept log(41);
   EXPECT_TRUE(log.empty() && log.all_sent());
   EXPECT_EQ(log.pushed(), 41u);
   log.push("a");
@@ -44,7 +44,7 @@ TEST(KeptMessages, AreNumberedFromTheFirstNumberOn) {
 }
 
 TEST(KeptMessages, AreSentOnceInAGenerationAndKept) {
-  Log log = LogOf(0, {"a", "b", "c"});
+  Kept log = KeptOf(0, {"a", "b", "c"});
   EXPECT_EQ(Send(log, 2), (Messages{"a", "b"}));
   EXPECT_EQ(log.next(), 2u);
   EXPECT_EQ(log.unsent().size(), 1u);
@@ -54,7 +54,7 @@ TEST(KeptMessages, AreSentOnceInAGenerationAndKept) {
 }
 
 TEST(KeptMessages, ThoseThatThePeerLacksAreSentAgain) {
-  Log log = LogOf(7, {"a", "b", "c"});
+  Kept log = KeptOf(7, {"a", "b", "c"});
   Send(log, 2);
   log.rewind();
   Messages settled;
@@ -64,7 +64,7 @@ TEST(KeptMessages, ThoseThatThePeerLacksAreSentAgain) {
 }
 
 TEST(KeptMessages, AnAcknowledgementLeavesTheNextToBeSentWhereItIs) {
-  Log log = LogOf(0, {"a", "b", "c"});
+  Kept log = KeptOf(0, {"a", "b", "c"});
   Send(log, 2);
   Messages settled;
   EXPECT_TRUE(Acknowledge(log, 1, settled));
@@ -74,7 +74,7 @@ TEST(KeptMessages, AnAcknowledgementLeavesTheNextToBeSentWhereItIs) {
 }
 
 TEST(KeptMessages, APeerCannotHaveWhatItHadBeforeOrWhatWasNotPushed) {
-  Log log = LogOf(5, {"a", "b"});
+  Kept log = KeptOf(5, {"a", "b"});
   Messages settled;
   for (const uint64_t lie : {uint64_t{0}, uint64_t{4}, uint64_t{8}, UINT64_MAX}) {
     EXPECT_FALSE(Acknowledge(log, lie, settled)) << lie;
@@ -87,7 +87,7 @@ TEST(KeptMessages, APeerCannotHaveWhatItHadBeforeOrWhatWasNotPushed) {
 }
 
 TEST(KeptMessages, ARestGoesOutRightAfterItsBeginning) {
-  Log log = LogOf(0, {"a", "bc", "d"});
+  Kept log = KeptOf(0, {"a", "bc", "d"});
   Send(log, 1);
   log.to_send() = "b";
   log.insert_rest("c");
@@ -96,7 +96,7 @@ TEST(KeptMessages, ARestGoesOutRightAfterItsBeginning) {
 }
 
 TEST(KeptMessages, TakenOnesAreNoLongerCounted) {
-  Log log = LogOf(3, {"a", "b"});
+  Kept log = KeptOf(3, {"a", "b"});
   Send(log, 1);
   const std::deque<std::string> taken = log.take();
   EXPECT_EQ(Messages(taken.begin(), taken.end()), (Messages{"a", "b"}));
