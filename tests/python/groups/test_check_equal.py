@@ -77,14 +77,3 @@ def check() -> None:
 @pytest.mark.parametrize("size", [2, 3])
 def test_check_equal(shared_pool, size: int) -> None:
     shared_pool(size).run(check)
-
-
-def test_check_equal_on_a_device(device_pool) -> None:
-    device_pool(2).run(check_on_device)
-
-
-def check_on_device() -> None:
-    device = torch.accelerator.current_accelerator()
-    rocecoll.check_equal([torch.ones(4, device=device)])
-    with pytest.raises(UnequalError, match="tensor 0 differs on rank 1 of 2"):
-        rocecoll.check_equal([torch.full((4,), float(dist.get_rank()), device=device)])
