@@ -23,6 +23,7 @@ from rocecoll.rendezvous.meeting import (
     Meeting,
     meet,
     met,
+    root_of,
     store_of_members,
     summary,
     tell_failure,
@@ -113,11 +114,10 @@ def _record(rank: int, ranks: int, settings: Settings, runtime: Runtime) -> Reco
 
 def _known_members(store: Any) -> Members | None:
     """Of a group that was reconfigured, or a part of one: nobody else looks into its Store."""
-    while hasattr(store, "underlying_store"):
-        store = store.underlying_store
-    if not isinstance(store, HashStore) or not store.check([MEMBERS]):
+    root = root_of(store)
+    if not isinstance(root, HashStore) or not root.check([MEMBERS]):
         return None
-    return from_list(store.get(MEMBERS))
+    return from_list(root.get(MEMBERS))
 
 
 def _meeting_of_members(
@@ -189,7 +189,5 @@ def _ranks_in_world(group: Any) -> int:
 
 def _meeting_point(store: Any) -> str | None:
     """A host that all ranks can reach: where the store runs, else the one that the launcher names."""
-    while hasattr(store, "underlying_store"):
-        store = store.underlying_store
-    host = getattr(store, "host", None)
+    host = getattr(root_of(store), "host", None)
     return str(host) if host else environment.master_address()

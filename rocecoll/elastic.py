@@ -15,14 +15,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import BarrierOptions, HashStore
 from torch.distributed import distributed_c10d
 
+from rocecoll._c10d import Backend
 from rocecoll.backend import MEMBERS, create_backend, handed_over, own_record
 from rocecoll.rendezvous import handles as of_handles
-from rocecoll.torch_hooks import unwrapped
+from rocecoll.runtime import shared_runtime
+from rocecoll.torch_hooks import backends_of
 
 # Of attempts that this process remembers: enough for one a second in three hours.
 _UUIDS_KEPT = 1 << 14
@@ -51,10 +52,9 @@ def reconfigure(
     group: Any, uuid: int, handles: Collection[str], timeout: timedelta | None
 ) -> dist.ProcessGroup:
     old, backend = group or dist.group.WORLD, _backend(group)
-    own = own_record(backend.options)
     if type(uuid) is not int:
         raise TypeError(f"uuid must be an int, not {type(uuid).__name__}")
-    members, rank = of_handles.members(uuid, handles, own.process)
+    members, rank = of_handles.members(uuid, handles, shared_runtime({}).process)
     if uuid in _used:
         raise ValueError(f"reconfigure: uuid {uuid} was already used; each attempt needs a new one")
     _used[uuid] = None
@@ -105,12 +105,10 @@ def _backend(group: Any) -> Any:
             "reconfigure: only the default group can be reconfigured; make other groups of the "
             "new one with new_group() or split_group()"
         )
-    names = {type(unwrapped(world._get_backend(device))) for device in world._device_types}
-    from rocecoll._c10d import Backend
-
-    if names != {Backend}:
+    backends = backends_of(world)
+    if not all(isinstance(one, Backend) for one in backends):
         raise ValueError(
             f"reconfigure: the group has the backends {dist.get_backend_config(world)}; all "
             "must be rocecoll"
         )
-    return unwrapped(world._get_backend(torch.device(next(iter(world._device_types)))))
+    return backends[0]

@@ -160,8 +160,12 @@ def _ours(group: Any) -> bool:
     """Whether rocecoll serves a device of `group`, which need not be a group at all."""
     if not isinstance(group, dist.ProcessGroup):
         return False
-    backends = [group._get_backend(device) for device in group._device_types]
-    return any(isinstance(unwrapped(one), Backend) for one in backends)
+    return any(isinstance(one, Backend) for one in backends_of(group))
+
+
+def backends_of(group: dist.ProcessGroup) -> list[Any]:
+    """One for each of its devices, which may share one."""
+    return [unwrapped(group._get_backend(device)) for device in group._device_types]
 
 
 def unwrapped(backend: Any) -> Any:

@@ -194,11 +194,16 @@ def _briefly(action: Callable[[], None]) -> None:
     thread.join(_STORE_LIMIT_S)
 
 
-def come(store: Any, rank: int) -> None:
-    """Tells rank 0, which serves the Store, that this rank has reached it."""
+def root_of(store: Any) -> Any:
+    """The Store below all prefixes."""
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
-    store.set(_come_key(rank), "")
+    return store
+
+
+def come(store: Any, rank: int) -> None:
+    """Tells rank 0, which serves the Store, that this rank has reached it."""
+    root_of(store).set(_come_key(rank), "")
 
 
 def _come_key(rank: int) -> str:
