@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/descriptor.h"
-#include "transport/fast_paths/shm/copy_choice.h"
 #include "transport/fast_paths/shm/doorbell.h"
 #include "transport/fast_paths/shm/host_socket.h"
 
@@ -31,8 +30,7 @@ struct PeerProcess {
   const HostSocketName name;
   const pid_t process;  // 0: this process cannot see it
   PeerDoorbell doorbell;
-  CopyChoice copies;  // of large writes
-  Descriptor end;     // readable once the process has ended (pidfd_open(2)); may be missing
+  Descriptor end;  // readable once the process has ended (pidfd_open(2)); may be missing
   bool ended = false;
 };
 

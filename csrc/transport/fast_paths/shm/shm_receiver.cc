@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "base/fence.h"
-#include "transport/fast_paths/shm/copy_timer.h"
 
 namespace rocecoll {
 namespace {
@@ -163,7 +161,6 @@ const char* ShmReceiver::fetch_some(uint64_t address, Exposure& exposure, size_t
   const std::span<std::byte> into = hands_over
                                         ? std::span(exposure.into.data, piece)
                                         : std::span(exposure.into.data + exposure.landed, size);
-  const CopyTimer timer;
   const bool pulled =
       PullMemory(peer_.process()->process, peer_mark_, address + exposure.landed, into);
   if (peer_.process()->has_ended()) return PeerProcess::kEnded;
@@ -176,16 +173,10 @@ const char* ShmReceiver::fetch_some(uint64_t address, Exposure& exposure, size_t
     return "the system does not let this process read the peer's memory, or the peer runs another "
            "program now";
   }
-  took_to_copy(CopyChoice::Copy::kFetch, into.size(), timer.took());
   if (hands_over) exposure.into.intake->take(into);
   exposure.landed += into.size();
   count(into.size());
   return nullptr;
-}
-
-void ShmReceiver::took_to_copy(CopyChoice::Copy which, size_t bytes, Duration time) {
-  peer_.process()->copies.on_copied(which, bytes, time);
-  ring_->reader.header().fetch_costs_more.store(peer_.process()->copies.fetch_costs_more());
 }
 
 // Parts come in order, and none comes twice: the next generation goes on where the last one ended.
@@ -198,21 +189,13 @@ Found ShmReceiver::take_part(const RingReader::Message& message, Exposure& expos
   if (exposure.hands_over(size)) {
     exposure.into.intake->take(message.payload);
   } else {
-    copy_part(message.payload, exposure);
+    std::memcpy(exposure.into.data + exposure.landed, message.payload.data(), size);
   }
   exposure.landed += size;
   count(size);
   if (exposure.landed == exposure.into.size) return landed(message.entry.slice, event);
   took(/*tell=*/false);
   return Found::kNothing;
-}
-
-void ShmReceiver::copy_part(std::span<const std::byte> part, const Exposure& exposure) {
-  const auto timer = CopyChoice::Times(exposure.landed, part.size())
-                         ? std::make_optional<CopyTimer>()
-                         : std::nullopt;
-  std::memcpy(exposure.into.data + exposure.landed, part.data(), part.size());
-  if (timer) took_to_copy(CopyChoice::Copy::kOutOfRing, part.size(), timer->took());
 }
 
 }  // namespace rocecoll

@@ -95,8 +95,6 @@ class ShmReceiver {
   Found fetch(const RingEntry& entry, Exposure& exposure, FastEvent& event);
   const char* fetch_some(uint64_t address, Exposure& exposure, size_t size);
   Found take_part(const RingReader::Message& message, Exposure& exposure, FastEvent& event);
-  void copy_part(std::span<const std::byte> part, const Exposure& exposure);
-  void took_to_copy(CopyChoice::Copy which, size_t bytes, Duration time);
 
   PeerEnd& peer_;
   TransportStats& stats_;

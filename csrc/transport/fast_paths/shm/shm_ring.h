@@ -47,7 +47,6 @@ struct RingHeader {
   alignas(64) std::atomic<uint64_t> head{0};  // bytes whose place is free again
   std::atomic<uint64_t> received{0};          // messages that it has taken
   std::atomic<uint32_t> pulls{0};             // it can read the writer's memory
-  std::atomic<uint32_t> fetch_costs_more{0};  // CopyChoice's
 };
 static_assert(sizeof(RingHeader) <= RingHeader::kBytes);
 

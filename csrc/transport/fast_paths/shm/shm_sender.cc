@@ -5,7 +5,6 @@
 
 #include "base/fence.h"
 #include "base/random.h"
-#include "transport/fast_paths/shm/copy_timer.h"
 
 namespace rocecoll {
 
@@ -98,10 +97,7 @@ bool ShmSender::push_frame(const FrameBytes& frame) {
 }
 
 void ShmSender::push_write(uint32_t number, const RemoteSlice& to, LocalSlice from) {
-  const bool fetched = from.size >= kFetchFrom && ring_ && peer_fetches_ &&
-                       (from.size > kChooseUpTo || peer_.process()->copies.next_is_fetched(
-                                                       ring_->header().fetch_costs_more.load()));
-  writes_[number] = {ExposedNumber(to), from, fetched};
+  writes_[number] = {ExposedNumber(to), from};
   Message& message = messages_.push({});
   message.is_write = true;
   message.write = number;
@@ -149,7 +145,7 @@ bool ShmSender::post_write(Message& message) {
   const LocalSlice& from = write->second.from;
   entry.slice = write->second.slice;
   entry.last = 1;
-  if (peer_fetches_ && write->second.fetched && message.size == from.size) {
+  if (peer_fetches_ && from.size > kFetchAbove && message.size == from.size) {
     entry.kind = RingEntry::Kind::kPull;
     entry.address = reinterpret_cast<uint64_t>(from.data);
     entry.length = from.size;
@@ -161,12 +157,7 @@ bool ShmSender::post_write(Message& message) {
   entry.address = message.offset;
   const size_t size = std::min(message.size, kPartBytes);
   if (size < message.size) entry.last = 0;
-  const auto timer =
-      CopyChoice::Times(message.offset, size) ? std::make_optional<CopyTimer>() : std::nullopt;
   if (post_payload(entry, std::span(from.data + message.offset, size)) == nullptr) return false;
-  if (timer) {
-    peer_.process()->copies.on_copied(CopyChoice::Copy::kIntoRing, size, timer->took());
-  }
   if (size == message.size) return true;
   Message rest = message;
   rest.offset += size;
