@@ -85,17 +85,17 @@ def reconfigure(
     handles: Collection[str],
     timeout: timedelta | None = None,
 ) -> ProcessGroup:
-    """Makes the default group anew, of exactly the processes with these handles; returns it.
+    """Gives the default group exactly the processes with these handles as its ranks; returns it.
 
     All of them call it, with the same handles and the same `uuid`, which none of them has used before. A
     list gives each handle its rank; of a set all ranks make the same order, hosts together. No Store is
-    used. `group` is the default group, or None for it; it may have failed. Every other group of the
-    process ends with it.
+    used. `group` is the default group, or None for it; it may have failed. From torch 2.14 on it keeps its
+    object. Before, the group that is returned is a new one, and every other group of the process ends.
 
-    Raises ValueError for handles that make no group and a uuid that was used before, RendezvousError for
-    members that do not fit together, and torch.distributed.DistBackendError where not all have come
-    within `timeout`, by default that of the group. The old group is then as it was: try again, with a new
-    uuid.
+    Raises ValueError for handles that make no group, RuntimeError for a uuid that was used before,
+    RendezvousError for members that do not fit together, and torch.distributed.DistBackendError where not
+    all have come within `timeout`, by default that of the group. The old group is then as it was: try
+    again, with a new uuid.
     """
     load_torch()
     from rocecoll.elastic import reconfigure

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import logging
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -57,30 +56,34 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         tell_failure(store, group.group_rank, group.group_size, error)
         raise
     settings |= runtime.settings  # the process may have had a group before, with other ones
-    own = _record(group.group_rank, group.group_size, settings, runtime)
-    members = _known_members(group.store)
-    if members is None:
+    # From torch 2.14 on. Such a group connects to nobody before it is reconfigured.
+    alone = getattr(group, "enable_reconfigure", False)
+    rank, ranks = (0, 1) if alone else (group.group_rank, group.group_size)
+    own = _record(rank, ranks, settings, runtime)
+    if alone:
         name = group.group_id
-        meeting = meet(store, own, name, group.timeout, group.global_ranks_in_group)
+        meeting = met((own,), own, name, [to_text(own).encode()])
     else:
-        name = f"{group.group_id}:{members.uuid}"
-        meeting = _meeting_of_members(store, members, own, name, group.global_ranks_in_group)
-    if own.rank == 0:  # the others know the same
+        name, meeting = _meeting(group, store, own)
+    if rank == 0 and not alone:  # the others know the same
         line = summary(meeting, name, options.carriers(settings))
         if told := roce_summary(meeting.records, options.shares_memory(settings)):
             line += f"; {told}"
         notes.log(logging.INFO, line)
-    return make_backend(
+    backend = make_backend(
         runtime=runtime,
         name=name,
         key=meeting.key,
-        rank=group.group_rank,
+        rank=rank,
         members=_members(meeting, options.shares_memory(settings)),
         global_ranks=list(group.global_ranks_in_group),
         timeout=group.timeout,
         algorithms=settings["algorithm"],
         options=chosen,
     )
+    if alone:
+        backend.await_members(group.group_rank, group.group_size)
+    return backend
 
 
 @contextmanager
@@ -91,6 +94,16 @@ def handed_over(backend: Backend) -> Iterator[None]:
         yield
     finally:
         _agreed.reset(token)
+
+
+def _meeting(group: Any, store: Any, own: Record) -> tuple[str, Meeting]:
+    """The group's name in messages, and its ranks."""
+    members = _known_members(group.store)
+    if members is None:
+        name = group.group_id
+        return name, meet(store, own, name, group.timeout, group.global_ranks_in_group)
+    name = f"{group.group_id}:{members.uuid}"
+    return name, _meeting_of_members(store, members, own, name, group.global_ranks_in_group)
 
 
 def own_record(chosen: Options) -> Record:
@@ -153,12 +166,6 @@ def _start(group: Any, pg_options: Options | None) -> tuple[Options, Settings, R
 
     if pg_options is not None and not isinstance(pg_options, Options):
         raise TypeError(f"pg_options must be rocecoll.Options, not {type(pg_options).__name__}")
-    if getattr(group, "enable_reconfigure", False):  # from torch 2.14 on
-        warnings.warn(
-            "enable_reconfigure has no effect with rocecoll: the group connects now and keeps its ranks; "
-            "rocecoll.reconfigure() makes it anew with others",
-            stacklevel=3,
-        )
     chosen = pg_options or Options()
     settings = options.resolve(chosen.values)
     ranks = group.global_ranks_in_group or range(group.group_size)

@@ -5,21 +5,25 @@ No Store takes part, so none has to survive. The members make the new group besi
 barrier in it shows that all are there and mean the same. Only then does the old group end; an attempt
 that fails leaves it as it was. A rank that fails aborts the new group: those that had passed the barrier
 before learn of it at their next call, and reconfigure again.
+
+From torch 2.14 on the process group keeps its object and gets other ranks. Before that, a new process
+group takes the place of the default one.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
 from torch._C._distributed_c10d import BarrierOptions, HashStore
-from torch.distributed import distributed_c10d
+from torch.distributed import distributed_c10d as c10d
 
-from rocecoll._c10d import Backend
+from rocecoll._c10d import Backend, Options
 from rocecoll.backend import MEMBERS, create_backend, handed_over, own_record
 from rocecoll.rendezvous import handles as of_handles
 from rocecoll.runtime import shared_runtime
@@ -28,6 +32,10 @@ from rocecoll.torch_hooks import backends_of
 # Of attempts that this process remembers: enough for one a second in three hours.
 _UUIDS_KEPT = 1 << 14
 _NAME = "0"  # torch's name of the default group
+_ONLY_DEFAULT = (
+    "reconfigure: only the default group can be reconfigured; make other groups of the new one with "
+    "new_group() or split_group()"
+)
 _used: collections.OrderedDict[int, None] = collections.OrderedDict()
 
 
@@ -43,56 +51,102 @@ class _Facts:
     global_ranks_in_group: list[int] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Agreed:
+    """A group whose members have all come."""
+
+    backend: Backend
+    facts: _Facts
+    work: Any  # complete
+
+
 def handle_of(group: Any) -> str:
-    backend = _backend(group)
-    return of_handles.to_handle(own_record(backend.options))
+    return to_handle_of(_backend(group).options)
+
+
+def to_handle_of(options: Options) -> str:
+    return of_handles.to_handle(own_record(options))
 
 
 def reconfigure(
     group: Any, uuid: int, handles: Collection[str], timeout: timedelta | None
 ) -> dist.ProcessGroup:
-    old, backend = group or dist.group.WORLD, _backend(group)
-    if type(uuid) is not int:
-        raise TypeError(f"uuid must be an int, not {type(uuid).__name__}")
-    members, rank = of_handles.members(uuid, handles, shared_runtime({}).process)
-    if uuid in _used:
-        raise ValueError(f"reconfigure: uuid {uuid} was already used; each attempt needs a new one")
-    _used[uuid] = None
-    if len(_used) > _UUIDS_KEPT:
-        _used.popitem(last=False)
-    store = HashStore()
-    store.set(MEMBERS, of_handles.to_list(members))
-    size, limit = len(members.records), timeout or backend.options._timeout
+    backend = _backend(group)
+    old: Any = dist.group.WORLD
+    if hasattr(backend, "adopt"):  # from torch 2.14 on
+        reconfigure_in_place(backend, uuid, handles, timeout)
+        return c10d._get_default_group()
     config, bound = dist.get_backend_config(old), getattr(old, "bound_device_id", None)
     options, kept = backend.options, backend.options._timeout
-    made = create_backend(_Facts(store, rank, size, limit, _NAME), options)
-    try:
-        _agree(made, limit)
-        made._set_default_timeout(kept)
+    with _attempt(options, uuid, handles, timeout) as made:
+        made.backend._set_default_timeout(kept)
         del backend, old
         dist.destroy_process_group()
-        with handed_over(made):
+        with handed_over(made.backend):
             dist.init_process_group(
                 config,
-                store=store,
-                rank=rank,
-                world_size=size,
+                store=made.facts.store,
+                rank=made.facts.group_rank,
+                world_size=made.facts.group_size,
                 timeout=kept,
                 pg_options=options,
                 device_id=bound,
             )
+    return c10d._get_default_group()
+
+
+def reconfigure_in_place(
+    backend: Any, uuid: int, handles: Collection[str], timeout: timedelta | None
+) -> Any:
+    """c10d's Backend.reconfigure(), which calls it; returns the work of the barrier."""
+    for group in c10d._world.pg_map:
+        if group is not dist.group.WORLD and backend in backends_of(group):
+            raise NotImplementedError(_ONLY_DEFAULT)
+    with _attempt(backend.options, uuid, handles, timeout) as made:
+        backend.adopt(made.backend)
+    world: Any = dist.group.WORLD
+    if world is not None and backend in backends_of(world):
+        c10d._world.pg_group_ranks[world] = {rank: rank for rank in range(made.facts.group_size)}
+        # Groups that new_group() makes from now on need no Store either.
+        c10d._world.pg_map[world] = (c10d._world.pg_map[world][0], made.facts.store)
+    return made.work
+
+
+@contextmanager
+def _attempt(
+    options: Options, uuid: int, handles: Collection[str], timeout: timedelta | None
+) -> Iterator[_Agreed]:
+    """Makes the group, and takes it back if what is done with it inside fails."""
+    if type(uuid) is not int:
+        raise TypeError(f"uuid must be an int, not {type(uuid).__name__}")
+    refuse_wrappers()
+    members, rank = of_handles.members(uuid, handles, shared_runtime({}).process)
+    if uuid in _used:
+        raise RuntimeError(
+            f"reconfigure: uuid {uuid} was already used; each attempt needs a new one"
+        )
+    _used[uuid] = None
+    if len(_used) > _UUIDS_KEPT:
+        _used.popitem(last=False)
+    store, limit = HashStore(), timeout or options._timeout
+    store.set(MEMBERS, of_handles.to_list(members))
+    facts = _Facts(store, rank, len(members.records), limit, _NAME)
+    made = create_backend(facts, options)
+    try:
+        yield _Agreed(made, facts, _agree(made, limit))
     except BaseException:
         made.abort()  # members that have come further learn of it at their next call
         made.shutdown()
         raise
-    return distributed_c10d._get_default_group()
 
 
-def _agree(attempt: Any, limit: timedelta) -> None:
+def _agree(attempt: Any, limit: timedelta) -> Any:
     """Returns once every member has come here."""
     options = BarrierOptions()
     options.timeout = limit
-    attempt.barrier(options).wait()
+    work = attempt.barrier(options)
+    work.wait()
+    return work
 
 
 def _backend(group: Any) -> Any:
@@ -101,10 +155,7 @@ def _backend(group: Any) -> Any:
     if world is None:
         raise ValueError("reconfigure: init_process_group() has not been called")
     if group is not None and group is not world:
-        raise NotImplementedError(
-            "reconfigure: only the default group can be reconfigured; make other groups of the "
-            "new one with new_group() or split_group()"
-        )
+        raise NotImplementedError(_ONLY_DEFAULT)
     backends = backends_of(world)
     if not all(isinstance(one, Backend) for one in backends):
         raise ValueError(
@@ -112,3 +163,12 @@ def _backend(group: Any) -> Any:
             "must be rocecoll"
         )
     return backends[0]
+
+
+def refuse_wrappers() -> None:
+    """torch's wrapper asks a gloo group before each call, and that one keeps its ranks."""
+    if c10d.get_debug_level() == c10d.DebugLevel.DETAIL:
+        raise ValueError(
+            "reconfigure: with TORCH_DISTRIBUTED_DEBUG=DETAIL torch adds a gloo group to each "
+            "group, which cannot get other ranks: set it to INFO"
+        )

@@ -71,6 +71,8 @@ def copy_tree(target: Path) -> None:
         text=True,
         check=True,
     )
+    for room in ("csrc", "tests"):  # whatever is there is built or run, also what is gone here
+        shutil.rmtree(target / room, ignore_errors=True)
     for name in filter(None, listed.stdout.split("\0")):
         source, copy = ROOT / name, target / name
         if source.exists():

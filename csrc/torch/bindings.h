@@ -2,10 +2,7 @@
 // The parts of rocecoll._c10d.
 #pragma once
 
-#include <c10/util/intrusive_ptr.h>
-#include <pybind11/pybind11.h>
-
-PYBIND11_DECLARE_HOLDER_TYPE(T, c10::intrusive_ptr<T>, true);
+#include "torch/interface/intrusive_holder.h"
 
 namespace rocecoll::torch_adapter {
 

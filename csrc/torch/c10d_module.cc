@@ -105,7 +105,8 @@ PYBIND11_MODULE(_c10d, module) {
 
   BindGroups(module);
   // Not module_local: ProcessGroup._get_backend() gives it back.
-  py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module, "Backend")
+  auto backend = py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>>(module, "Backend");
+  backend
       .def_property_readonly("options", &Backend::getBackendOptions)
       // What torch's own backends call it.
       .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"), unlocked)
@@ -119,6 +120,10 @@ PYBIND11_MODULE(_c10d, module) {
            py::arg("options") = nullptr)
       // torch calls it on ranks outside of a group that new_group() makes, where others split.
       .def("perform_nocolor_split", [](Backend&, const py::object& /*device*/) {});
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  backend.def("await_members", &Backend::await_members, py::arg("rank"), py::arg("size"))
+      .def("adopt", &Backend::adopt, py::arg("made"), unlocked);
+#endif
   py::class_<GroupMember>(module, "Member", py::module_local())
       .def(py::init(&MakeMember), py::kw_only(), py::arg("address"), py::arg("process"),
            py::arg("roce"), py::arg("known_as"), py::arg("host"));

@@ -10,8 +10,12 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 
-import torch._dynamo  # noqa: F401  (which the first optimizer would import, in each rank)
+import torch
+import torch._dynamo
+import torch.distributed as dist
 import train_digits
+
+import rocecoll
 
 NETWORKS = ("gloo", "default", "rc", "ud")
 
@@ -38,18 +42,39 @@ def train(network: str, epochs: int, report: Path) -> dict[str, object]:
     }
 
 
+def exchange_in_other_order() -> dict[str, object]:
+    """The ranks reconfigure their group, which turns them round, and send its first rank's tensor."""
+    os.environ["ROCECOLL_TRANSPORT"] = "rc"
+    dist.init_process_group("rocecoll")
+    handles: list[str] = [""] * dist.get_world_size()
+    dist.all_gather_object(handles, rocecoll.reconfigure_handle())
+    rank = dist.get_rank()
+    rocecoll.reconfigure(None, 1, handles[::-1])
+    packets = packets_sent()
+    tensor = torch.full((1 << 18,), float(rank))
+    dist.broadcast(tensor, 0)
+    dist.barrier()  # until the other rank has all of it
+    result = {"ranks": [rank, dist.get_rank()], "value": tensor.unique().tolist()}
+    dist.destroy_process_group()
+    return {**result, "packets": packets_sent() - packets}
+
+
 def train_over_each(report: Path, epochs: int, ports: list[int], own: dict[str, str]) -> None:
-    """Of a process that is a rank: `ports` are one for each of NETWORKS, `own` its variables.
+    """Of a process that is a rank: `ports` are one for each of NETWORKS and one more, `own` its variables.
 
     Rank 0 leaves a JSON object at `report`: by network the loss after each epoch, the bytes that it
-    sent and received, and the packets that the RoCE devices of this guest sent meanwhile.
+    sent and received, and the packets that the RoCE devices of this guest sent meanwhile. Under
+    "reconfigured": the same of a group whose ranks are turned round.
     """
     os.environ.update(own)
     results = {}
-    for network, port in zip(NETWORKS, ports, strict=True):
+    *for_training, for_reconfiguring = ports
+    for network, port in zip(NETWORKS, for_training, strict=True):
         os.environ["MASTER_PORT"] = str(port)
         results[network] = train(
             network, epochs, report.with_suffix(f".{network}.{os.environ['RANK']}")
         )
+    os.environ["MASTER_PORT"] = str(for_reconfiguring)
+    results["reconfigured"] = exchange_in_other_order()
     if os.environ["RANK"] == "0":
         report.write_text(json.dumps(results))

@@ -55,7 +55,7 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     import digits
 
     report = tmp_path_factory.mktemp("digits") / "report"
-    ports = free_ports(len(digits.NETWORKS))
+    ports = free_ports(len(digits.NETWORKS) + 1)
     ranks = []
     for rank, end in enumerate(bed.ends()):
         own = {"RANK": str(rank), "ROCECOLL_IB_HCA": f"={end.device}"}
@@ -81,3 +81,9 @@ def test_loss_curve_is_that_of_gloo(trainings: dict[str, Any], transport: str) -
     # The gradients travelled in RoCE packets.
     assert gloo["packets"] == 0
     assert ours["packets"] >= ours["bytes"] / MTU_BYTES
+
+
+def test_a_reconfigured_group_uses_rc(trainings: dict[str, Any]) -> None:
+    told = trainings["reconfigured"]
+    assert told["ranks"] == [0, 1] and told["value"] == [1.0]  # which was rank 1's
+    assert told["packets"] > (1 << 20) / MTU_BYTES

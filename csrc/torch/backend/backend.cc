@@ -5,11 +5,12 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 
-#include <numeric>
 #include <utility>
 
 #include "base/named_status.h"
+#include "interpreter/process_end.h"
 #include "torch/backend/arguments.h"
+#include "torch/backend/monitored_barrier.h"
 #include "torch/process/errors.h"
 #include "torch/tensors/local_reduction.h"
 #include "torch/tensors/page_allocator.h"
@@ -24,13 +25,6 @@ namespace {
 
 constexpr std::string_view kNotDescribed = "undefined";  // new_group() without group_desc
 
-std::vector<Rank> GlobalRanks(const GroupSpec& group) {
-  if (!group.global_ranks.empty()) return group.global_ranks;
-  std::vector<Rank> ranks(group.addresses.size());
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
 bool IsMessage(OpType type) {
   return type == OpType::SEND || type == OpType::RECV || type == OpType::RECVANYSOURCE;
 }
@@ -41,28 +35,38 @@ Backend::Backend(std::shared_ptr<Runtime> runtime, GroupSpec group, AlgorithmTab
                  c10::intrusive_ptr<Options> options)
     : BackendInterface(static_cast<int>(group.rank), static_cast<int>(group.addresses.size())),
       runtime_(std::move(runtime)),
-      spec_(group),
-      facts_{rank_, size_, std::move(algorithms)},
-      global_ranks_(std::make_shared<const std::vector<Rank>>(GlobalRanks(group))),
       options_(std::move(options)),
       devices_(runtime_->options().staging_bytes),
-      timeout_(std::chrono::duration_cast<milliseconds>(group.timeout)) {
-  Result<GroupId> added = ProgressOf(*runtime_).add_group(std::move(group));
-  if (!added.ok()) Throw(added.status());
-  group_ = added.value();
+      timeout_(std::chrono::duration_cast<milliseconds>(group.timeout)),
+      membership_(std::make_shared<Membership>(runtime_, std::move(group), std::move(algorithms))) {
   init();
 }
 
 Backend::~Backend() { Backend::shutdown(); }
 
+MembershipPtr Backend::current() const {
+  const std::lock_guard lock(membership_mutex_);
+  return membership_;
+}
+
+MembershipPtr Backend::membership() const {
+  const std::lock_guard lock(membership_mutex_);
+  TORCH_CHECK(
+      !awaits_members_, kNamePrefix,
+      "the process group was made with enable_reconfigure=True and has no members before it "
+      "is reconfigured for the first time");
+  return membership_;
+}
+
 void Backend::setTimeout(milliseconds timeout) {
   timeout_ = timeout;
   options_->timeout = timeout;
-  ProgressOf(*runtime_).set_timeout(group_, Saturated(timeout));
+  ProgressOf(*runtime_).set_timeout(current()->group, Saturated(timeout));
 }
 
 c10d::ErrorType Backend::getError() {
-  switch (ProgressOf(*runtime_).group_status(group_).code()) {
+  const MembershipPtr group = current();
+  switch (ProgressOf(*runtime_).group_status(group->group).code()) {
     case StatusCode::kOk:
       return c10d::ErrorType::SUCCESS;
     case StatusCode::kTimeout:
@@ -70,25 +74,26 @@ c10d::ErrorType Backend::getError() {
     case StatusCode::kPeerLost:
     case StatusCode::kPeerLeft:
     case StatusCode::kNoContact:
-    case StatusCode::kAborted:
     case StatusCode::kMismatch:
       return c10d::ErrorType::REMOTE_ERROR;
+    case StatusCode::kAborted:  // torch's tests of backends: what the caller did is no error
+      return group->aborted_here ? c10d::ErrorType::SUCCESS : c10d::ErrorType::REMOTE_ERROR;
     default:
       return c10d::ErrorType::COMM_ERROR;
   }
 }
 
 void Backend::abort() {
+  const MembershipPtr group = current();
+  group->aborted_here = true;
   ProgressOf(*runtime_).abort(
-      group_, NamedStatus(StatusCode::kAborted,
-                          "the process group was aborted by rank " + std::to_string(rank_)));
+      group->group, NamedStatus(StatusCode::kAborted, "the process group was aborted by rank " +
+                                                          std::to_string(group->rank())));
 }
 
 void Backend::shutdown() {
-  if (runtime_->forked()) return;
   const std::string& description = getGroupDesc();
-  runtime_->progress().remove_group(group_,
-                                    description == kNotDescribed ? std::string() : description);
+  current()->leave(*runtime_, description == kNotDescribed ? std::string() : description);
 }
 
 void Backend::registerOnCompletionHook(
@@ -117,26 +122,29 @@ void Backend::stage(Request& request) {
   request.staging->device->start(devices_, request.specs);
 }
 
-Work::Launch Backend::make_work(Request request, uint64_t batch) {
+Work::Launch Backend::make_work(Membership& group, Request request, uint64_t batch) {
   stage(request);
-  request.call.record = observe(request, batch);
+  request.call.record = observe(group, request, batch);
   if (completion_hook_->is_set()) request.call.hook = completion_hook_;
   if (IsMessage(request.call.type)) request.call.habit = wait_habit_;
-  return {c10::make_intrusive<Work>(runtime_, rank_, std::move(request.call)),
+  return {c10::make_intrusive<Work>(runtime_, group.facts.rank, std::move(request.call)),
           std::move(request.specs), std::move(request.staging)};
 }
 
-Backend::WorkPtr Backend::submit(Request request) {
-  Work::Launch launch = make_work(std::move(request));
+Backend::WorkPtr Backend::submit(Membership& group, Request request) {
+  Work::Launch launch = make_work(group, std::move(request));
   Work::Ptr work = launch.work;
-  Work::Submit(group_, std::move(launch));
+  Work::Submit(group.group, std::move(launch));
   return work;
 }
 
-Backend::WorkPtr Backend::add(Batch& batch, Request request) {
+Backend::WorkPtr Backend::add(Batch& batch, MembershipPtr group, Request request) {
+  TORCH_CHECK(batch.membership == nullptr || batch.membership == group, kNamePrefix,
+              "the process group was reconfigured while a batch was open");
+  batch.membership = std::move(group);
   batch.admit(request);
   const bool asynchronous = request.call.asynchronous;
-  batch.calls.push_back(make_work(std::move(request), batch.number));
+  batch.calls.push_back(make_work(*batch.membership, std::move(request), batch.number));
   return asynchronous ? batch.calls.back().work : nullptr;
 }
 
@@ -153,8 +161,9 @@ Backend::WorkPtr Backend::endCoalescing() {
   // It starts after its calls, so it comes after them on the stream that stores their results.
   if (batch->device) whole.staging->device = std::make_unique<DeviceStaging>(*batch->device);
   stage(whole);
-  auto work = c10::make_intrusive<Work>(runtime_, rank_, std::move(whole.call));
-  Work::SubmitBatch(group_, work, std::move(whole.staging), std::move(batch->calls));
+  const Membership& group = *batch->membership;
+  auto work = c10::make_intrusive<Work>(runtime_, group.facts.rank, std::move(whole.call));
+  Work::SubmitBatch(group.group, work, std::move(whole.staging), std::move(batch->calls));
   return work;
 }
 
@@ -173,21 +182,23 @@ Backend::WorkPtr Backend::allreduce_sparse(Tensors& tensors,
       Refuse("allreduce", "a sparse tensor cannot be part of a batch");
     });
   }
-  Request request = SparseAllReduceRequest(facts_, tensors, options);
+  const MembershipPtr group = membership();
+  Request request = SparseAllReduceRequest(group->facts, tensors, options);
   const at::NoGradGuard no_grad;
-  auto reduction =
-      std::make_shared<SparseReduction>(GroupView{runtime_, group_, static_cast<Rank>(rank_),
-                                                  facts_.ranks(), request.specs.front().timeout},
-                                        ReduceLocally(ReduceOp::kSum, tensors));
+  auto reduction = std::make_shared<SparseReduction>(
+      GroupView{runtime_, group->group, group->rank(), group->facts.ranks(),
+                request.specs.front().timeout},
+      ReduceLocally(ReduceOp::kSum, tensors));
   OperationPtr first = reduction->begin();
-  Work::Launch launch = make_work(std::move(request));
+  Work::Launch launch = make_work(*group, std::move(request));
   Work::Ptr work = launch.work;
-  Work::Run(group_, std::move(launch), std::move(first), *sparse_steps_, [reduction, tensors] {
-    const c10::InferenceMode as_made(tensors[0].is_inference());
-    const at::NoGradGuard no_grad_here;
-    const at::Tensor sum = reduction->finish();
-    for (const at::Tensor& tensor : tensors) tensor.copy_(sum);
-  });
+  Work::Run(group->group, std::move(launch), std::move(first), *sparse_steps_,
+            [reduction, tensors] {
+              const c10::InferenceMode as_made(tensors[0].is_inference());
+              const at::NoGradGuard no_grad_here;
+              const at::Tensor sum = reduction->finish();
+              for (const at::Tensor& tensor : tensors) tensor.copy_(sum);
+            });
   return work;
 }
 
@@ -204,6 +215,28 @@ Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions& options) {
     request.specs.front().gate = gate_behind_sparse();
     return request;
   });
+}
+
+void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  const milliseconds limit =
+      options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
+  const MembershipPtr group = membership();
+  Request request(OpType::BARRIER, "rocecoll:monitored_barrier", {}, {}, false);
+  request.specs.push_back(group->facts.spec(Collective::kBarrier, limit));
+  const CallRecordPtr record = observe(*group, request);
+  if (record) record->start();
+  const MonitoredBarrier barrier(*group, *runtime_, Saturated(timeout_.load()));
+  try {
+    barrier.run(Saturated(limit), wait_all_ranks);
+  } catch (const pybind11::error_already_set&) {
+    if (record) record->end(barrier.interruption());
+    throw;
+  } catch (const std::exception& error) {
+    if (record) record->end(error.what());
+    if (!CompletionPool::serves_here()) ProcessEnd::instance().hold_back(false);
+    throw;
+  }
+  if (record) record->end("");
 }
 
 }  // namespace rocecoll::torch_adapter

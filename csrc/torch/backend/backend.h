@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "runtime/option_value.h"
 #include "runtime/runtime_owner.h"
 #include "torch/backend/batches.h"
+#include "torch/backend/membership.h"
 #include "torch/backend/options.h"
 #include "torch/backend/requests.h"
 #include "torch/interface/c10d_interface.h"
@@ -42,7 +42,7 @@ class Backend final : public BackendInterface {
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
   void setTimeout(std::chrono::milliseconds timeout) override;
   void setSequenceNumberForGroup() override {}  // counted from 0 on every rank
-  uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  uint64_t getSequenceNumberForGroup() override { return current()->sequence; }
   c10d::ErrorType getError() override;
   void abort() override;
   void shutdown() override;
@@ -126,8 +126,7 @@ class Backend final : public BackendInterface {
   }
   // Comes after all collectives called before it, also sparse ones.
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
-  // The group's first rank names the ranks that did not come in time, to all of them; the others
-  // wait for it as long as the group's timeout allows. Failing it fails the group.
+  // See monitored_barrier.h.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
   bool supportsCoalescing() const override { return true; }
@@ -149,14 +148,31 @@ class Backend final : public BackendInterface {
       const std::vector<int64_t>& ranks_to_exclude, int shrink_flags,
       const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
 
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  bool supportsReconfigure() const override { return true; }
+  c10d::ReconfigureHandle get_reconfigure_handle() const override;
+  // Returns once all have come, with a complete work. Throws Python's exceptions; then the group is
+  // as it was. The backend takes no hints.
+  WorkPtr reconfigure(const c10d::ReconfigureOptions& options) override;
+  // From now on, until it is reconfigured, the group shows `rank` and `size`, and calls throw.
+  void await_members(int rank, int size);
+  // Takes over the ranks and the group of `made`, which ends with the old ones.
+  void adopt(Backend& made);
+#endif
+
  private:
   // Sends the request that `build` makes of the arguments, or adds it to this thread's open batch.
   template <typename Build, typename... Arguments>
   WorkPtr run(const Build& build, const Arguments&... arguments) {
     Batch* batch = batches_.find();
-    if (batch == nullptr) return submit(build(facts_, arguments...));
+    if (batch == nullptr) {
+      const MembershipPtr group = membership();
+      return submit(*group, build(group->facts, arguments...));
+    }
     try {
-      return add(*batch, build(facts_, arguments...));
+      MembershipPtr group = membership();
+      Request request = build(group->facts, arguments...);
+      return add(*batch, std::move(group), std::move(request));
     } catch (...) {
       batch->refuse(std::current_exception());
       return nullptr;
@@ -164,41 +180,35 @@ class Backend final : public BackendInterface {
   }
   // Opens once the steps of all sparse collectives called so far are over; null if none are left.
   std::shared_ptr<const Gate> gate_behind_sparse();
-  WorkPtr submit(Request request);
-  WorkPtr add(Batch& batch, Request request);
+  MembershipPtr current() const;  // who the ranks are now
+  // The same for calls: throws while the group waits for its first members.
+  MembershipPtr membership() const;
+  WorkPtr submit(Membership& group, Request request);
+  WorkPtr add(Batch& batch, MembershipPtr group, Request request);
   // The part that tensors of an accelerator need at the time of the call.
   void stage(Request& request);
   // Makes the work of a call and what it runs, counts it and shows it to profiler and recorder, all
   // in the caller's thread. Calls of one batch share its number; 0: no batch.
-  Work::Launch make_work(Request request, uint64_t batch = 0);
+  Work::Launch make_work(Membership& group, Request request, uint64_t batch = 0);
   // Counts a call, shows it to the profiler and records it; null while nobody records.
-  CallRecordPtr observe(const Request& request, uint64_t batch = 0);
-  void show_profiler(const Request& request, uint64_t sequence, bool message) const;
-  Result<OperationPtr> exchange_token(Collective collective, Rank peer, Duration timeout);
-  Status await_token(const Result<OperationPtr>& token, Patience& patience);
-  // In messages: the global rank.
-  std::string global_name(Rank group_rank) const;
-  void report_to_first_rank(Duration limit);
-  void await_all_ranks(Duration limit, bool wait_all_ranks);
-  c10::intrusive_ptr<Backend> part(const char* function, const std::vector<Rank>& members,
+  CallRecordPtr observe(Membership& group, const Request& request, uint64_t batch = 0);
+  void show_profiler(const Membership& group, const Request& request, uint64_t sequence,
+                     bool message) const;
+  c10::intrusive_ptr<Backend> part(const char* function, Membership& whole,
+                                   const std::vector<Rank>& members,
                                    const c10::intrusive_ptr<c10d::Backend::Options>& options);
 
   const std::shared_ptr<Runtime> runtime_;
-  const GroupSpec spec_;  // as it was made
-  const GroupFacts facts_;
-  const std::shared_ptr<const std::vector<Rank>> global_ranks_;  // by group rank
   const std::shared_ptr<SerialQueue> sparse_steps_ = std::make_shared<SerialQueue>();
   const std::shared_ptr<CompletionHook> completion_hook_ = std::make_shared<CompletionHook>();
   const std::shared_ptr<WaitHabit> wait_habit_ = std::make_shared<WaitHabit>();
   const c10::intrusive_ptr<Options> options_;
   Batches batches_;
-  std::mutex parts_mutex_;
-  std::map<std::vector<Rank>, uint64_t> parts_;  // groups made of these ranks so far
-  GroupId group_ = 0;
-  std::atomic<uint64_t> sequence_{0};          // of collectives
-  std::atomic<uint64_t> message_sequence_{0};  // of sends and receives
   StagingDevices devices_;
   std::atomic<std::chrono::milliseconds> timeout_;  // of operations that have none of their own
+  mutable std::mutex membership_mutex_;
+  MembershipPtr membership_;
+  bool awaits_members_ = false;
 };
 
 }  // namespace rocecoll::torch_adapter

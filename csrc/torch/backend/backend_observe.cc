@@ -53,19 +53,19 @@ int Stride(const std::vector<Rank>& ranks) {
 
 }  // namespace
 
-CallRecordPtr Backend::observe(const Request& request, uint64_t batch) {
+CallRecordPtr Backend::observe(Membership& group, const Request& request, uint64_t batch) {
   const Work::Call& call = request.call;
   const bool message = c10d::isP2POp(call.type);
-  const uint64_t sequence = message ? ++message_sequence_ : ++sequence_;
-  if (at::hasCallbacks()) show_profiler(request, sequence, message);
+  const uint64_t sequence = message ? ++group.message_sequence : ++group.sequence;
+  if (at::hasCallbacks()) show_profiler(group, request, sequence, message);
   if (!Recorder::enabled()) return nullptr;
   auto record = std::make_shared<CallRecord>();
   RecordCaller(*record);
   record->title = call.title;
-  record->group = getGroupUid();
+  record->group = group.spec.name;
   record->description = getGroupDesc();
-  record->global_ranks = global_ranks_;
-  record->rank = rank_;
+  record->global_ranks = group.global_ranks;
+  record->rank = group.facts.rank;
   record->point_to_point = message;
   record->sequence = sequence;
   record->batch = batch;
@@ -88,20 +88,21 @@ CallRecordPtr Backend::observe(const Request& request, uint64_t batch) {
 }
 
 // torch.profiler's "record_param_comms", as torch's own backends emit it.
-void Backend::show_profiler(const Request& request, uint64_t sequence, bool message) const {
+void Backend::show_profiler(const Membership& group, const Request& request, uint64_t sequence,
+                            bool message) const {
   const Work::Call& call = request.call;
   const OperationSpec& spec = request.specs.front();
   const std::vector<at::Tensor>& typed = call.inputs.empty() ? call.results : call.inputs;
-  const int stride = Stride(*global_ranks_);
+  const int stride = Stride(*group.global_ranks);
   RECORD_PARAM_COMMS_DATA_WITH_ASYNC_OP(
       std::make_tuple(static_cast<int64_t>(sequence), message),
       std::make_tuple(getGroupUid(), getGroupDesc()), call.inputs, call.results,
-      NamesRank(spec.collective) ? static_cast<int>(spec.root) : rank_,
+      NamesRank(spec.collective) ? static_cast<int>(spec.root) : group.facts.rank,
       std::string(std::string_view(call.title).substr(kPrefix.size())), Elements(call.inputs),
       Elements(call.results), typed.empty() ? at::kByte : typed[0].scalar_type(),
       Splits<int64_t>(spec, spec.input.partition), Splits<int64_t>(spec, spec.output.partition),
-      stride == 0 ? -1 : static_cast<int>(global_ranks_->front()), stride == 0 ? -1 : stride, size_,
-      call.asynchronous);
+      stride == 0 ? -1 : static_cast<int>(group.global_ranks->front()), stride == 0 ? -1 : stride,
+      group.facts.size, call.asynchronous);
 }
 
 }  // namespace rocecoll::torch_adapter

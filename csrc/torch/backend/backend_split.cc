@@ -1,35 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups of some of a group's ranks, made without the Store: the addresses are known, and every
 // member derives the same key. A group that has failed can still be split and shrunk.
-#include <c10/util/hash.h>
-
 #include <algorithm>
-#include <numeric>
 
-#include "base/bytes.h"
 #include "torch/backend/arguments.h"
 #include "torch/backend/backend.h"
 #include "torch/interface/c10d_interface.h"
 
 namespace rocecoll::torch_adapter {
 namespace {
-
-// As 128 bits of SHA-1: equal on all members, and new for each `turn`.
-GroupKey DeriveKey(const GroupKey& parent, const std::vector<Rank>& members, uint64_t turn) {
-  std::string seed((3 + members.size()) * sizeof(uint64_t), '\0');
-  auto* bytes = reinterpret_cast<std::byte*>(seed.data());
-  for (const uint64_t word : {parent.high, parent.low, turn}) {
-    StoreLe(bytes, word);
-    bytes += sizeof(word);
-  }
-  for (const uint64_t member : members) {
-    StoreLe(bytes, member);
-    bytes += sizeof(member);
-  }
-  const std::string digits = c10::sha1(seed).str();
-  return {std::stoull(digits.substr(0, 16), nullptr, 16),
-          std::stoull(digits.substr(16, 16), nullptr, 16)};
-}
 
 void CheckMembers(const char* function, const std::vector<Rank>& members, int size) {
   if (members.empty()) Refuse(function, "no rank would be left");
@@ -49,8 +28,9 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(
     const c10::intrusive_ptr<c10d::Store>& /*store*/, const std::vector<int>& ranks,
     const c10::intrusive_ptr<c10d::Backend::Options>& options) {
   const std::vector<Rank> members(ranks.begin(), ranks.end());
-  CheckMembers("split", members, size_);
-  return part("split", members, options);
+  const MembershipPtr whole = membership();
+  CheckMembers("split", members, whole->facts.size);
+  return part("split", *whole, members, options);
 }
 
 c10::intrusive_ptr<c10d::Backend> Backend::shrink(
@@ -58,27 +38,29 @@ c10::intrusive_ptr<c10d::Backend> Backend::shrink(
     const c10::intrusive_ptr<c10d::Backend::Options>& options) {
   constexpr int kShrinkAbort = 1;  // torch.distributed.SHRINK_ABORT
   const std::vector<Rank> excluded(ranks_to_exclude.begin(), ranks_to_exclude.end());
-  CheckMembers("shrink", excluded, size_);
+  const MembershipPtr whole = membership();
+  CheckMembers("shrink", excluded, whole->facts.size);
   std::vector<Rank> members;
-  for (Rank rank = 0; rank < facts_.ranks(); ++rank) {
+  for (Rank rank = 0; rank < whole->facts.ranks(); ++rank) {
     if (std::find(excluded.begin(), excluded.end(), rank) == excluded.end()) {
       members.push_back(rank);
     }
   }
-  CheckMembers("shrink", members, size_);
+  CheckMembers("shrink", members, whole->facts.size);
   if ((shrink_flags & kShrinkAbort) != 0) abort();
-  auto rest = part("shrink", members, options);
+  auto rest = part("shrink", *whole, members, options);
   if (rest == nullptr) {
-    Refuse("shrink", "rank " + std::to_string(rank_) + " is excluded, and must not call it");
+    Refuse("shrink",
+           "rank " + std::to_string(whole->rank()) + " is excluded, and must not call it");
   }
   return rest;
 }
 
 c10::intrusive_ptr<Backend> Backend::part(
-    const char* function, const std::vector<Rank>& members,
+    const char* function, Membership& whole, const std::vector<Rank>& members,
     const c10::intrusive_ptr<c10d::Backend::Options>& options) {
   const Options& inherited = *options_;
-  const auto self = std::find(members.begin(), members.end(), static_cast<Rank>(rank_));
+  const auto self = std::find(members.begin(), members.end(), whole.rank());
   if (self == members.end()) return nullptr;
   if (const auto* chosen = dynamic_cast<const Options*>(options.get());
       chosen != nullptr && chosen->values != inherited.values) {
@@ -88,26 +70,23 @@ c10::intrusive_ptr<Backend> Backend::part(
   auto own = c10::make_intrusive<Options>(inherited);
   own->timeout = options ? options->timeout : timeout_.load();
   own->group_name = options ? NameOf(*options) : "";
-  if (own->group_name.empty()) own->group_name = spec_.name + ":" + function;
+  if (own->group_name.empty()) own->group_name = whole.spec.name + ":" + function;
   if (options) own->group_desc = DescriptionOf(*options);
   GroupSpec group;
-  {
-    std::lock_guard lock(parts_mutex_);
-    group.key = DeriveKey(spec_.key, members, parts_[members]++);
-  }
+  group.key = whole.part_key(members);
   group.name = own->group_name;
   group.rank = static_cast<Rank>(self - members.begin());
   own->global_ranks_in_group.clear();
   std::vector<GroupMember> chosen_members;
   for (Rank member : members) {
-    chosen_members.push_back(spec_.member(member));
-    group.global_ranks.push_back((*global_ranks_)[member]);
+    chosen_members.push_back(whole.spec.member(member));
+    group.global_ranks.push_back((*whole.global_ranks)[member]);
     own->global_ranks_in_group.push_back(group.global_ranks.back());
   }
   group.set_members(std::move(chosen_members));
   group.timeout = Saturated(own->timeout);
-  group.messenger = spec_.messenger;
-  return c10::make_intrusive<Backend>(runtime_, std::move(group), facts_.algorithms,
+  group.messenger = whole.spec.messenger;
+  return c10::make_intrusive<Backend>(runtime_, std::move(group), whole.facts.algorithms,
                                       std::move(own));
 }
 

@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "torch/backend/membership.h"
 #include "torch/backend/requests.h"
 
 namespace rocecoll::torch_adapter {
@@ -35,7 +36,8 @@ struct Batch {
   // Completes the works of its calls, which will not be sent.
   void discard(const char* why) const;
 
-  const uint64_t number;  // from 1
+  const uint64_t number;     // from 1
+  MembershipPtr membership;  // of its calls; null before the first
   std::vector<Work::Launch> calls;
   Tensors results;
   std::optional<c10::Device> device;  // the accelerator, if tensors of one are among them

@@ -66,7 +66,7 @@ CORE = tuple(
 # bindings measure what they wait for.
 CLOCK_OWNERS = re.compile(
     r"^csrc/(base/(wall|monotonic)_clock|transport/datagram/udp/udp_(port|receiver)"
-    r"|engine/progress/(progress|engine_lock)\w*|torch/\w+/(work|recorder|backend_monitored_barrier|c10d_interface))\.(h|cc)$"
+    r"|engine/progress/(progress|engine_lock)\w*|torch/\w+/(work|recorder|monitored_barrier|c10d_interface))\.(h|cc)$"
 )
 CLOCK = (
     r"\b(clock_gettime|steady_clock|system_clock|high_resolution_clock|gettimeofday)\b"
