@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed
@@ -17,7 +18,7 @@ import rocecoll
 from rocecoll import environment, notes, options
 from rocecoll.host.interfaces import choose_interface
 from rocecoll.logs import announcements, debug_output
-from rocecoll.rendezvous.handles import Members, from_list
+from rocecoll.rendezvous.handles import Members, from_list, to_list
 from rocecoll.rendezvous.meeting import (
     Meeting,
     meet,
@@ -65,11 +66,8 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         meeting = met((own,), own, name, [to_text(own).encode()])
     else:
         name, meeting = _meeting(group, store, own)
-    if rank == 0 and not alone:  # the others know the same
-        line = summary(meeting, name, options.carriers(settings))
-        if told := roce_summary(meeting.records, options.shares_memory(settings)):
-            line += f"; {told}"
-        notes.log(logging.INFO, line)
+    if not alone:
+        _announce(meeting, own, name, settings)
     backend = make_backend(
         runtime=runtime,
         name=name,
@@ -84,6 +82,37 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
     if alone:
         backend.await_members(group.group_rank, group.group_size)
     return backend
+
+
+def remake_backend(
+    old: Backend, members: Members, rank: int, group_id: str, timeout: timedelta
+) -> tuple[Backend, HashStore]:
+    """A group of these members with the settings of `old`, and the Store in which its parts find them."""
+    store = HashStore()
+    store.set(MEMBERS, to_list(members))
+    settings, name = shared_runtime({}).settings, f"{group_id}:{members.uuid}"
+    own = members.records[rank]
+    meeting = _meeting_of_members(store, members, own, name, [])
+    debug_output.configure(None, rank)
+    _announce(meeting, own, name, settings)
+    made = old.remade(
+        name=name,
+        key=meeting.key,
+        rank=rank,
+        members=_members(meeting, options.shares_memory(settings)),
+        timeout=timeout,
+    )
+    return made, store
+
+
+def _announce(meeting: Meeting, own: Record, name: str, settings: Settings) -> None:
+    """On rank 0: the others know the same."""
+    if own.rank != 0:
+        return
+    line = summary(meeting, name, options.carriers(settings))
+    if told := roce_summary(meeting.records, options.shares_memory(settings)):
+        line += f"; {told}"
+    notes.log(logging.INFO, line)
 
 
 @contextmanager

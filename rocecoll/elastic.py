@@ -15,7 +15,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -24,7 +24,7 @@ from torch._C._distributed_c10d import BarrierOptions, HashStore
 from torch.distributed import distributed_c10d as c10d
 
 from rocecoll._c10d import Backend, Options
-from rocecoll.backend import MEMBERS, create_backend, handed_over, own_record
+from rocecoll.backend import handed_over, own_record, remake_backend
 from rocecoll.rendezvous import handles as of_handles
 from rocecoll.runtime import shared_runtime
 from rocecoll.torch_hooks import backends_of
@@ -40,23 +40,13 @@ _used: collections.OrderedDict[int, None] = collections.OrderedDict()
 
 
 @dataclass(frozen=True)
-class _Facts:
-    """The part of torch's _DistributedBackendOptions that makes a backend."""
-
-    store: Any
-    group_rank: int
-    group_size: int
-    timeout: timedelta
-    group_id: str
-    global_ranks_in_group: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class _Agreed:
     """A group whose members have all come."""
 
     backend: Backend
-    facts: _Facts
+    store: HashStore
+    rank: int
+    size: int
     work: Any  # complete
 
 
@@ -78,16 +68,16 @@ def reconfigure(
         return c10d._get_default_group()
     config, bound = dist.get_backend_config(old), getattr(old, "bound_device_id", None)
     options, kept = backend.options, backend.options._timeout
-    with _attempt(options, uuid, handles, timeout) as made:
+    with _attempt(backend, uuid, handles, timeout) as made:
         made.backend._set_default_timeout(kept)
         del backend, old
         dist.destroy_process_group()
         with handed_over(made.backend):
             dist.init_process_group(
                 config,
-                store=made.facts.store,
-                rank=made.facts.group_rank,
-                world_size=made.facts.group_size,
+                store=made.store,
+                rank=made.rank,
+                world_size=made.size,
                 timeout=kept,
                 pg_options=options,
                 device_id=bound,
@@ -102,19 +92,19 @@ def reconfigure_in_place(
     for group in c10d._world.pg_map:
         if group is not dist.group.WORLD and backend in backends_of(group):
             raise NotImplementedError(_ONLY_DEFAULT)
-    with _attempt(backend.options, uuid, handles, timeout) as made:
+    with _attempt(backend, uuid, handles, timeout) as made:
         backend.adopt(made.backend)
     world: Any = dist.group.WORLD
     if world is not None and backend in backends_of(world):
-        c10d._world.pg_group_ranks[world] = {rank: rank for rank in range(made.facts.group_size)}
+        c10d._world.pg_group_ranks[world] = {rank: rank for rank in range(made.size)}
         # Groups that new_group() makes from now on need no Store either.
-        c10d._world.pg_map[world] = (c10d._world.pg_map[world][0], made.facts.store)
+        c10d._world.pg_map[world] = (c10d._world.pg_map[world][0], made.store)
     return made.work
 
 
 @contextmanager
 def _attempt(
-    options: Options, uuid: int, handles: Collection[str], timeout: timedelta | None
+    old: Backend, uuid: int, handles: Collection[str], timeout: timedelta | None
 ) -> Iterator[_Agreed]:
     """Makes the group, and takes it back if what is done with it inside fails."""
     if type(uuid) is not int:
@@ -128,12 +118,10 @@ def _attempt(
     _used[uuid] = None
     if len(_used) > _UUIDS_KEPT:
         _used.popitem(last=False)
-    store, limit = HashStore(), timeout or options._timeout
-    store.set(MEMBERS, of_handles.to_list(members))
-    facts = _Facts(store, rank, len(members.records), limit, _NAME)
-    made = create_backend(facts, options)
+    limit = timeout or old.options._timeout
+    made, store = remake_backend(old, members, rank, _NAME, limit)
     try:
-        yield _Agreed(made, facts, _agree(made, limit))
+        yield _Agreed(made, store, rank, len(members.records), _agree(made, limit))
     except BaseException:
         made.abort()  # members that have come further learn of it at their next call
         made.shutdown()

@@ -59,25 +59,30 @@ GroupMember MakeMember(const std::string& address, uint64_t process, bool roce,
           known_as, host};
 }
 
-c10::intrusive_ptr<Backend> MakeBackend(const std::shared_ptr<Runtime>& runtime,
-                                        const std::string& name, const std::string& key, Rank rank,
-                                        const std::vector<GroupMember>& members,
-                                        const std::vector<Rank>& global_ranks,
-                                        std::chrono::milliseconds timeout,
-                                        const std::string& algorithms, const Options& chosen) {
+GroupSpec MakeSpec(const std::string& name, const std::string& key, Rank rank,
+                   const std::vector<GroupMember>& members, std::chrono::milliseconds timeout) {
   if (key.size() != GroupKey::kWireBytes) throw py::value_error("a group's key has 16 bytes");
-  auto table = ParseAlgorithms(algorithms);
-  if (!table) throw py::value_error("unknown collective among the algorithms");
-  const RuntimeOptions& options = runtime->options();
   GroupSpec group;
   group.name = name;
   ByteReader key_bytes(std::as_bytes(std::span(key)));
   group.key = GroupKey::load(key_bytes);
   group.rank = rank;
   group.set_members(members);
-  group.global_ranks = global_ranks;
   group.timeout = Saturated(timeout);
-  group.messenger = options.messenger;
+  return group;
+}
+
+c10::intrusive_ptr<Backend> MakeBackend(const std::shared_ptr<Runtime>& runtime,
+                                        const std::string& name, const std::string& key, Rank rank,
+                                        const std::vector<GroupMember>& members,
+                                        const std::vector<Rank>& global_ranks,
+                                        std::chrono::milliseconds timeout,
+                                        const std::string& algorithms, const Options& chosen) {
+  auto table = ParseAlgorithms(algorithms);
+  if (!table) throw py::value_error("unknown collective among the algorithms");
+  GroupSpec group = MakeSpec(name, key, rank, members, timeout);
+  group.global_ranks = global_ranks;
+  group.messenger = runtime->options().messenger;
   auto own = c10::make_intrusive<Options>(chosen);  // the caller may use its own for other groups
   own->timeout = timeout;
   own->group_name = name;
@@ -118,6 +123,14 @@ PYBIND11_MODULE(_c10d, module) {
           py::arg("device"), unlocked)
       .def("split", &Backend::split, py::arg("store"), py::arg("ranks"),
            py::arg("options") = nullptr)
+      .def(
+          "remade",
+          [](const Backend& backend, const std::string& name, const std::string& key, Rank rank,
+             const std::vector<GroupMember>& members, std::chrono::milliseconds timeout) {
+            return backend.remade(MakeSpec(name, key, rank, members, timeout));
+          },
+          py::kw_only(), py::arg("name"), py::arg("key"), py::arg("rank"), py::arg("members"),
+          py::arg("timeout"))
       // torch calls it on ranks outside of a group that new_group() makes, where others split.
       .def("perform_nocolor_split", [](Backend&, const py::object& /*device*/) {});
 #ifdef C10D_BACKEND_HAS_RECONFIGURE

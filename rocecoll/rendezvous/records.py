@@ -14,7 +14,7 @@ import secrets
 import socket
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,7 @@ def _in_one_line(text: str) -> str:
 
 
 def to_text(told: Record | Failure) -> str:
-    return json.dumps(asdict(told))
+    return json.dumps(vars(told))
 
 
 def from_text(value: bytes, rank: int) -> Record | Failure:

@@ -148,6 +148,8 @@ class Backend final : public BackendInterface {
       const std::vector<int64_t>& ranks_to_exclude, int shrink_flags,
       const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
 
+  // A group of other members, of the world's ranks, with the settings of this one.
+  c10::intrusive_ptr<Backend> remade(GroupSpec group) const;
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
   bool supportsReconfigure() const override { return true; }
   c10d::ReconfigureHandle get_reconfigure_handle() const override;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// c10d's own way to give a group other ranks while its object stays: torch 2.14 and later. Python
-// makes and agrees on the new group (rocecoll/elastic.py), as it does for older releases.
+// How a group gets other ranks. Python makes the new group and has its members agree on it
+// (rocecoll/elastic.py). c10d's own interface, in which the object stays, is that of torch 2.14 and
+// later.
 #include <pybind11/chrono.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -10,9 +11,21 @@
 #include "torch/backend/backend.h"
 #include "torch/interface/intrusive_holder.h"
 
+namespace rocecoll::torch_adapter {
+
+c10::intrusive_ptr<Backend> Backend::remade(GroupSpec group) const {
+  const MembershipPtr old = current();
+  group.messenger = old->spec.messenger;
+  auto own = c10::make_intrusive<Options>(*options_);
+  own->timeout = std::chrono::duration_cast<std::chrono::milliseconds>(group.timeout);
+  own->group_name = group.name;
+  own->global_ranks_in_group.clear();
+  return c10::make_intrusive<Backend>(runtime_, std::move(group), old->facts.algorithms,
+                                      std::move(own));
+}
+
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
 
-namespace rocecoll::torch_adapter {
 namespace {
 
 pybind11::module_ Elastic() { return pybind11::module_::import("rocecoll.elastic"); }
@@ -52,6 +65,6 @@ Backend::WorkPtr Backend::reconfigure(const c10d::ReconfigureOptions& options) {
       .cast<WorkPtr>();
 }
 
-}  // namespace rocecoll::torch_adapter
-
 #endif
+
+}  // namespace rocecoll::torch_adapter
