@@ -35,10 +35,7 @@ void SwitchingLink::follow(Step step) {
     case Step::kFall:
       return carry_over_control(handshake_.reason());
     case Step::kEnd:
-      end_generation(handshake_.reason());
-      // The next one may have come to nothing by now.
-      if (handshake_.phase() == Phase::kControl) begin_generation();
-      return;
+      return end_generation(handshake_.reason());
     case Step::kBegin:
       return begin_generation();
   }
