@@ -126,7 +126,7 @@ class PathOwner {
   ~PathOwner() = default;
 };
 
-// The faster way of one link to its peer.
+// The fast path of one link to its peer.
 class FastPath : public PathLife, public PathTraffic {
  public:
   // For people; `in_use` is the link's to say.

@@ -81,7 +81,7 @@ TEST_F(RegionsIntake, InAnyOrderAndSizeAndMoreThanOnce) {
   expect_received();
 }
 
-// Data has been taken before when it came over a faster path.
+// Data has been taken before when it came over a fast path.
 TEST_F(RegionsIntake, WhatHasBeenTakenBeforeIsNotTakenAgain) {
   constexpr size_t kBefore = 40 * Intake::kPieceBytes;
   intake_.take(std::span(source_).first(kBefore));

@@ -94,7 +94,7 @@ TEST_F(ControlCarrierTest, GoesOnWithAFrameWhereItHadNoRoom) {
   EXPECT_EQ(received(), Frame(30));
 }
 
-TEST_F(ControlCarrierTest, EndsABegunFrameAndSaysMovedBeforeTheFasterPathHasTheRest) {
+TEST_F(ControlCarrierTest, EndsABegunFrameAndSaysMovedBeforeTheFastPathHasTheRest) {
   frames_ = {Frame(20), Frame(20)};
   link_.room = 1;
   EXPECT_FALSE(carrier_.pump_frames(frames_, true));

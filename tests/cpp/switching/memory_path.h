@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A faster path through the memory of this process, with ends that break on demand: shows that
+// A fast path through the memory of this process, with ends that break on demand: shows that
 // SwitchingTransport knows nothing of RDMA.
 #pragma once
 

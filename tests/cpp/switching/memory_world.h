@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SwitchingTransports whose faster path is the memory of this process, on a simulated network.
+// SwitchingTransports whose fast path is the memory of this process, on a simulated network.
 #pragma once
 
 #include <iterator>

@@ -135,7 +135,7 @@ struct HandshakePair {
   }
 };
 
-TEST(SwitchingHandshake, HasTheFasterPathCarryOnceBothEndsHaveProvedIt) {
+TEST(SwitchingHandshake, HasTheFastPathCarryOnceBothEndsHaveProvedIt) {
   HandshakePair pair;
   pair.begin_first();
   EXPECT_EQ(pair.a.phase(), Phase::kOffering);
@@ -226,7 +226,7 @@ TEST(SwitchingHandshake, CannotWithdrawOnceItHasProvedThePath) {
   EXPECT_EQ(pair.a.handshake.broken(), "broken");
 }
 
-TEST(SwitchingHandshake, ResumesInTheNextGenerationAfterTheFasterPathBroke) {
+TEST(SwitchingHandshake, ResumesInTheNextGenerationAfterTheFastPathBroke) {
   HandshakePair pair;
   pair.start();
   pair.a.break_path();
@@ -303,7 +303,7 @@ TEST(SwitchingHandshake, OfTwoEndsThatReturnAtOnceIsOneGeneration) {
   EXPECT_EQ(pair.a.handshake.generation(), 1u);
 }
 
-TEST(SwitchingHandshake, TakesWhatTheFasterPathBringsOnceThePeerHasMoved) {
+TEST(SwitchingHandshake, TakesWhatTheFastPathBringsOnceThePeerHasMoved) {
   HandshakePair pair;
   pair.begin_first();
   EXPECT_TRUE(pair.a.handshake.peer_moved());  // nothing has gone over the control path

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people are told of a faster path: in its own words, of which SwitchingTransport knows none.
+// What people are told of a fast path: in its own words, of which SwitchingTransport knows none.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -63,7 +63,7 @@ TEST(SwitchingWords, OfAnEndThatFailedWithoutAReason) {
   EXPECT_TRUE(Told("goes on over the network: the peer's end in memory failed"));
 }
 
-// With an operation under way, so that the faster path breaks and the control path has to carry.
+// With an operation under way, so that the fast path breaks and the control path has to carry.
 TEST(SwitchingWords, OfAPeerThatLeavesAreNoWarning) {
   Pair pair;
   ASSERT_TRUE(pair.starts());

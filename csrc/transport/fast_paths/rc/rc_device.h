@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reliable-connection queue pairs as the faster path of a SwitchingTransport: the RDMA devices, the
+// Reliable-connection queue pairs as the fast path of a SwitchingTransport: the RDMA devices, the
 // memory registered with them, their receive queues, and the paths of all links over them.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of one host as the faster path of a SwitchingTransport: what all paths of this process
+// The memory of one host as the fast path of a SwitchingTransport: what all paths of this process
 // share. Processes greet each other over a Unix socket. After that they communicate through memory,
 // and use the socket only to wake a process that sleeps.
 #pragma once

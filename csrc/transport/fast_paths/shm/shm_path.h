@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory as the faster path of one link. Each end has a ring that the other one writes into
+// Shared memory as the fast path of one link. Each end has a ring that the other one writes into
 // (shm_sender.h, shm_receiver.h).
 //
 // Frames go through the ring. A large write is fetched by its receiver straight out of the sender's

@@ -59,7 +59,7 @@ class ControlCarrier {
   // Pieces of the first frame have gone.
   bool amid_frame() const { return sent_of_frame_ > 0; }
 
-  // MOVED has to go, after all that was said and begun, before anything goes over the faster path.
+  // MOVED has to go, after all that was said and begun, before anything goes over the fast path.
   void owe_moved(uint32_t generation) { owed_moved_ = generation; }
   void forget_moved() { owed_moved_.reset(); }
   bool owes_moved() const { return owed_moved_.has_value(); }

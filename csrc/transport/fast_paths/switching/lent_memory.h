@@ -46,7 +46,7 @@ class LentMemory {
   void add_write(const RemoteSlice& to, LocalSlice from, uint32_t token, bool control_carries) {
     const uint32_t number = next_write_++;
     writes_[number] = {to, from, token};
-    // The slice may be one that the peer's faster path had exposed before it was given up.
+    // The slice may be one that the peer's fast path had exposed before it was given up.
     const bool over_control =
         control_carries || OnControlPath(to) || exposed_by_peer_.contains(ExposedNumber(to));
     (over_control ? control_writes_ : new_writes_).push_back(number);
@@ -111,8 +111,8 @@ class LentMemory {
     }
   }
 
-  // The faster path was given up: the control path gets what that had. Returns what the peer has
-  // to be told.
+  // The fast path was given up: the control path gets what it had. Returns what the peer has to be
+  // told.
   std::vector<WireBytes> move_to_control(Link& control) {
     new_writes_.clear();
     control_writes_.clear();
@@ -150,7 +150,7 @@ class LentMemory {
 
   std::unordered_map<uint32_t, Write> writes_;
   uint32_t next_write_;
-  std::deque<uint32_t> new_writes_;      // for the faster path, not pushed yet
+  std::deque<uint32_t> new_writes_;      // for the fast path, not pushed yet
   std::deque<uint32_t> control_writes_;  // not accepted by the control path yet
   std::unordered_map<uint32_t, Exposure> exposures_;
   uint32_t next_exposure_;

@@ -35,7 +35,7 @@ class PairLog {
     if (announced.size() >= kMaxAnnounced || !announced.insert(entry).second) return;
     Log(warning ? Severity::kWarning : Severity::kInfo, entry);
   }
-  // The faster path carries.
+  // The fast path carries.
   void on_carried(const std::string& carrier) {
     if (closed_ || !std::exchange(fell_, false)) return announce(carrier, false);
     const auto tenths = (context_.now - fell_at_) / std::chrono::milliseconds(100);
@@ -46,7 +46,7 @@ class PairLog {
   void on_stayed(const std::string& reason) {
     if (!std::exchange(told_why_, true)) announce("stays on " + control() + ": " + reason, false);
   }
-  // The control path carries from now on: from the beginning, or in place of the faster one.
+  // The control path carries from now on: from the beginning, or in place of the fast path.
   void on_fallen(const std::string& reason, bool at_first, bool peer_leaves) {
     told_why_ = at_first;
     if (at_first) {
@@ -67,7 +67,7 @@ class PairLog {
   const std::string& peer_;
   bool closed_ = false;
   bool told_why_ = false;  // why the control path carries, since it does
-  Tally falls_;            // from the faster path to the control path
+  Tally falls_;            // from the fast path to the control path
   Instant fell_at_{};      // the last time
   bool fell_ = false;      // and people were told of it, but of no return yet
 };

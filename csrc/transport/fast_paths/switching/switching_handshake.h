@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the two ends of a link agree which path carries it. Without I/O: the peer's frames and what
-// the link has done go in; frames for the control path, and the next step for the link, come out.
+// the link has done go in; frames for the control path, and the link's next step, come out.
 //
-// A *generation* is one attempt to have the faster path carry. Each end says what it has received
-// and the addresses of its fresh ends (OFFER), connects to the peer's (READY), sends a probe once
-// both are connected, and says whether that has come through (VERDICT). The faster path carries if
-// both ends have proved it, else the control path does. When a faster path that carries fails, both
-// ends drain theirs and begin the next generation, in which what the peer has not received goes out
+// A *generation* is one attempt to have the fast path carry. Each end says what it has received and
+// the addresses of its fresh ends (OFFER), connects to the peer's (READY), sends a probe once both
+// are connected, and says whether that has come through (VERDICT). The fast path carries if both
+// ends have proved it, else the control path does. When a fast path that carries fails, both ends
+// drain theirs and begin the next generation, in which what the peer has not received goes out
 // again. Meanwhile nothing is carried. From the control path, either end may begin a generation at
-// any time; that path carries until both have proved the faster one.
+// any time; that path carries until both have proved the fast path.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class SwitchingHandshake {
     kDraining,    // until nothing of the last generation is outstanding
     kOffering,    // until the peer's offer has come
     kAbstaining,  // likewise; this end has offered nothing
-    kWithdrawn,   // likewise; this end has taken its offer back, and says so
+    kWithdrawn,   // likewise; this end has taken its offer back, and said so
     kConnecting,  // until our ends are connected
     kConnected,   // until the peer's are, too
     kProbing,     // until our probe has come through
@@ -37,13 +37,13 @@ class SwitchingHandshake {
     kControl,  // until a further generation, if there is any
     kDown,
   };
-  // What the link is to do. It tells of it by the call in brackets.
+  // What the link is to do next. It reports having done so by the call in brackets.
   enum class Step : uint8_t {
     kNone,
     kMeet,     // both ends have made offers: acknowledge what the peer has received [meet()]
     kConnect,  // to peer_offer().ends [on_connected(), withdraw()]
     kProbe,    // [on_proved(), withdraw()]
-    kCarry,    // the faster path carries from now on [carry()]
+    kCarry,    // the fast path carries from now on [carry()]
     kFall,     // the control path does, because of reason() [fall()]
     kEnd,      // the generation that carries, because of reason() [end()]
     kBegin,    // another generation [begin()]
@@ -72,12 +72,11 @@ class SwitchingHandshake {
   const SwitchingOffer& peer_offer() const { return *peer_offer_; }
   // As far as it has said in this generation.
   bool peer_leaves() const;
-  // The peer sends nothing over the control path that has to come before what the faster one has
-  // brought.
+  // The peer sends nothing more over the control path that comes before what the fast path brings.
   bool peer_moved() const { return peer_moved_in_ >= returning_in_; }
   // Why the last step is to be done.
   const std::string& reason() const { return reason_; }
-  // Why our end of the faster path failed, or is not there.
+  // Why our end of the fast path failed, or is not there.
   const std::string& broken() const { return broken_; }
   // For the control path, in this order.
   std::vector<WireBytes> take_frames() { return std::exchange(frames_, {}); }
@@ -91,8 +90,8 @@ class SwitchingHandshake {
   // Also again, when READY has come.
   Step on_connected();
   Step on_proved();
-  // Our end of the faster path does not carry. Too late once it has proved itself: if the peer's
-  // has, too, this generation carries, and ends.
+  // Our end of the fast path does not carry. Has no effect once it has proved itself: if the peer's
+  // end has, too, this generation carries and then ends.
   Step withdraw(const std::string& reason);
   void carry() { phase_ = Phase::kFast; }
   void fall() { phase_ = Phase::kControl; }
@@ -104,8 +103,8 @@ class SwitchingHandshake {
   Step on_offer(SwitchingOffer offer);
   void on_ready(uint32_t generation);
   Step on_verdict(SwitchingVerdict verdict);
-  // False: of a generation that has not begun. It may be late, said while the path broke again, and
-  // says nothing of the generations that follow.
+  // False if that generation has not begun. MOVED may be late, if the path broke again meanwhile;
+  // it then says nothing about the generations that follow.
   bool on_moved(uint32_t generation);
 
  private:

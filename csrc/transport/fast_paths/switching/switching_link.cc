@@ -77,7 +77,7 @@ bool SwitchingLink::send_frame(const FrameBytes& frame) {
   return true;
 }
 
-// A peer that has yet to hear that the faster path carries does not take what is there.
+// A peer that has not yet learned that the fast path carries does not take what is there.
 uint64_t SwitchingLink::unsent_frames() const {
   if (down()) return unsent_when_down_;
   const uint64_t unsent = waiting_frames_.size() + control_.unsent();

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A link with two paths: the control path, a link of the transport that reaches everybody, and a
-// faster one.
+// fast path.
 //
 // The control path opens the link, tells whether the peer lives, and carries everything when the
-// faster one does not. SwitchingHandshake agrees with the peer which of them carries; the link does
-// what its steps ask for. What the faster path has not brought to the peer when it fails goes out
+// fast path does not. SwitchingHandshake agrees with the peer which of them carries; the link does
+// what its steps ask for. What the fast path has not brought to the peer when it fails goes out
 // again over whichever path carries next.
 //
-// A link that the control path carries tries the faster path again (SwitchingProspects), while the
-// control path goes on. Once both ends have proved the faster one each end ends the frame that it
-// has begun, says over the control path that it has MOVED, and sends further frames over the faster
-// one; what comes from there waits until the peer's MOVED is here. Writes and exposed slices stay
-// with the path that they have begun on.
+// A link that the control path carries tries the fast path again (SwitchingProspects), while the
+// control path goes on. Once both ends have proved the fast path, each of them completes the frame
+// that it has begun, says over the control path that it has MOVED, and sends further frames over
+// the fast path. What arrives there waits until the peer's MOVED is here. Writes and exposed slices
+// stay with the path on which they began.
 //
 // After close() in good order the object goes on in the background until finished().
 #pragma once
@@ -60,12 +60,12 @@ class SwitchingLink final : public Link, public PathOwner {
   void on_control(const Event& event);
   void on_path(const FastEvent& event) override;
   void on_timer();
-  // Shows the peer that we live if its end of the control path has not been heard for a while: its
-  // network may carry nothing both ways.
+  // Shows the peer that we live, if nothing has come from it over the control path for a while: the
+  // network there may carry nothing in either direction.
   void heartbeat_if_silent();
   // The process did not run for this long, with a deadline set: nothing was late meanwhile.
   void on_pause(Duration length) { deadline_ += length; }
-  // The device went down: the faster path no longer carries this link.
+  // The device went down: the fast path no longer carries this link.
   void on_device_down();
   void on_device_up();
   // Down has been polled.
@@ -73,7 +73,7 @@ class SwitchingLink final : public Link, public PathOwner {
   // Sends what can be sent. False: something waits for room in the control path, try again after
   // its next poll().
   bool pump();
-  // True when the faster path cannot touch lent memory any more.
+  // True when the fast path cannot touch lent memory any more.
   bool drained() const { return path_ == nullptr || path_->drained(); }
   void destroy_path();
   Instant deadline() const { return deadline_; }
@@ -127,7 +127,7 @@ class SwitchingLink final : public Link, public PathOwner {
   void on_path_failure(const std::string& reason);
   void end_attempt(const std::string& reason);
   void break_path(const std::string& reason);
-  // The faster path is to begin another generation.
+  // Ends the generation that carries. The next one begins once the path has drained.
   void end_generation(const std::string& reason);
   void continue_draining();
 
@@ -141,7 +141,7 @@ class SwitchingLink final : public Link, public PathOwner {
   PairLog log_;
   LentMemory memory_;
   std::deque<WireBytes> waiting_frames_;  // of the owner, for whichever path
-  // Until the peer's MOVED; the credits that it has for the faster path bound them.
+  // Wait for the peer's MOVED. Its credits on the fast path bound their number.
   std::deque<SwitchingPendingEvent> early_frames_;
   Instant deadline_ = kNever;
   Instant last_heartbeat_{};

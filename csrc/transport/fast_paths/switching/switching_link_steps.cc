@@ -58,8 +58,7 @@ void SwitchingLink::make_offer() {
   follow(handshake_.offer(std::move(offer)));
 }
 
-// Without ends `offer` tells why. The reason stays that of the last failure where there is no
-// other.
+// An offer without ends says why. If there is no new reason, it gives that of the last failure.
 void SwitchingLink::prepare_path(SwitchingOffer& offer) {
   offer.outlook = prospects_.outlook();
   offer.reason = handshake_.broken();
@@ -172,7 +171,7 @@ void SwitchingLink::carry_over_control(const std::string& reason) {
   mark_dirty();
 }
 
-// What the faster path was given goes over the control path.
+// What the fast path was given goes over the control path instead.
 void SwitchingLink::leave_path() {
   control_.forget_moved();
   if (path_ != nullptr) {

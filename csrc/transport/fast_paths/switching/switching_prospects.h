@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the faster path is worth an attempt of one link, and when the next one is due.
+// Whether an attempt with the fast path is worthwhile for one link, and when the next one is due.
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@ class SwitchingProspects {
   // This end will never offer anything again.
   bool final() const { return final_; }
   void make_final() { final_ = true; }
-  // The path has refused to make or to connect its ends. Of some reasons no other try is any use.
+  // The path has refused to make or to connect its ends. For some reasons a further try is useless.
   void on_refused(const Status& status) {
     final_ = final_ || status.code() == StatusCode::kUnsupported ||
              status.code() == StatusCode::kInvalidArgument;
@@ -47,13 +47,14 @@ class SwitchingProspects {
     if (!returns()) return SwitchingOutlook::kFinal;
     return context_.usable() ? SwitchingOutlook::kAskAgain : SwitchingOutlook::kWillOffer;
   }
-  // Why an attempt is hardly worth its time; empty: it is. A link that expects the faster path
-  // waits for it.
+  // Why an attempt is hardly worth its time. Empty if it is, and for a link that expects the fast
+  // path, which waits for it.
   std::string doubt() const {
     if (context_.options.expected || !returns()) return "";
     return context_.unreached.doubt(peer_);
   }
-  // In doubt the first attempt is not waited for, and not every one that the peer wants is made.
+  // In doubt, a link does not wait for its first attempt, and makes only some of those that the
+  // peer asks for.
   bool passes_over(bool first, bool asked_by_peer) {
     if (doubt().empty()) return false;
     return first || (asked_by_peer && !context_.unreached.take_answer(context_.now));
@@ -70,8 +71,8 @@ class SwitchingProspects {
   }
   // The generation that carried is over.
   void on_end() { retry_.on_broken(context_.now); }
-  // It is so by an error that this end has found. Those of the peer are the peer's to count, and a
-  // port that comes and goes is none.
+  // It ended by an error that this end found. The peer counts those that it finds; a port that
+  // comes and goes is no error.
   void on_error() {
     if (context_.now - last_error_ > kRecoveryMemory) recoveries_ = 0;
     last_error_ = context_.now;
@@ -82,7 +83,7 @@ class SwitchingProspects {
   void on_unreached(const std::string& reason) {
     if (!final_ && context_.usable()) context_.unreached.on_failure(peer_, reason);
   }
-  // The path could have more ends than it began this generation with.
+  // The path could have more ends than this generation began with.
   void on_more_ends() { more_ends_ = true; }
 
   // -- when to begin another generation; kNever: this end does not
@@ -101,7 +102,7 @@ class SwitchingProspects {
     if (doubt().empty() || unreached.take_turn(context_.now)) return std::nullopt;
     return retry_.some_time_after(unreached.next_turn());
   }
-  // The faster path carries, with all that it can have or not.
+  // The fast path carries; `complete` if it has all the ends that it can have.
   Instant completion(bool complete) const {
     if (complete || !returns()) return kNever;
     return more_ends_ ? soon() : context_.now + kIncompleteTime;

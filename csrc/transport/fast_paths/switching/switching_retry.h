@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a link that the control path carries tries the faster path again: a second after the
-// failure, then after exponentially growing delays. Neither end need tell the other. An end that
-// knows of a change tries at once.
+// When a link that the control path carries tries the fast path again: a second after the failure,
+// then after exponentially growing delays. Neither end has to tell the other. An end that knows of
+// a change tries at once.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class SwitchingRetry {
 
   // An attempt begins, at either end.
   void on_attempt(Instant now) { attempted_at_ = now; }
-  // The faster path carries from now on.
+  // The fast path carries from now on.
   void on_carried(Instant now) { carried_since_ = now; }
   void on_broken(Instant now) {
     if (now - carried_since_ >= kSoundAfter) delay_.reset();

@@ -13,8 +13,8 @@ namespace rocecoll {
 namespace {
 
 // Polling the control path and asking for the device's health are system calls, each of which costs
-// as much as several polls of the device. While the faster path carries all links, no message
-// depends on either.
+// as much as several polls of the device. While the fast path carries all links, no message depends
+// on either.
 constexpr Duration kControlInterval = std::chrono::milliseconds(1);
 constexpr Duration kHealthInterval = std::chrono::milliseconds(1);
 // Both are put off while links send or the device brings something, for up to this many polls: a
@@ -160,7 +160,7 @@ void SwitchingTransport::give_back_lent() {
   lent_.clear();
 }
 
-// Events of links that no faster path may carry, and of no link, go straight into `events`. Returns
+// Events of links that no fast path may carry, and of no link, go straight into `events`. Returns
 // how many there are.
 size_t SwitchingTransport::poll_control(std::span<Event> events) {
   if (context_.links_off_path == 0 && !beyond_reach_ && context_.now < control_due_) return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A faster path to each peer beside a control transport that reaches all of them. Addresses and
+// A fast path to each peer beside a control transport that reaches all of them. Addresses and
 // notices are the control transport's.
 #pragma once
 
@@ -48,7 +48,7 @@ class SwitchingTransport final : public Transport {
   WaitHandle wait_handle() override;
   bool arm() override;
 
-  // How many of the open links the faster path carries now.
+  // How many of the open links the fast path carries now.
   size_t links_on_path() const { return links_.size() - context_.links_off_path; }
 
  private:
@@ -78,7 +78,7 @@ class SwitchingTransport final : public Transport {
   Instant control_due_{};
   int put_off_ = 0;  // polls in a row
   Instant heartbeats_due_{};
-  bool beyond_reach_ = false;  // there are, or were, links that no faster path may carry
+  bool beyond_reach_ = false;  // there are, or were, links that no fast path may carry
   PauseDetector pauses_;       // between calls of poll()
   bool armed_ = false;         // the driver may have slept since the last poll()
   HealthWatch health_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two ends of a link of two paths tell each other over the control path: frames that start
+// What the two ends of a switching link tell each other over the control path: frames that start
 // with a ControlType, little endian; docs/protocol.md has the same in words.
 //
 //   PIECE, FRAME   a part of the owner's frame that is not, or that is, its last
@@ -11,7 +11,7 @@
 //   VERDICT        1 type, 1 proved, 2 zero, 4 generation, then why not
 //   EXPOSED        1 type, 3 zero, 4 number of the slice, 36 the slice on the control path
 //   GOODBYE        1 type, 7 zero, 8 messages sent on all streams
-//   MOVED          1 type, 3 zero, 4 generation: further frames come over the faster path
+//   MOVED          1 type, 3 zero, 4 generation: further frames come over the fast path
 #pragma once
 
 #include <cstddef>

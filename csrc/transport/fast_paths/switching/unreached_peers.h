@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peers that the faster path was tried with and did not reach, of all links of a process. Links to
-// them need not wait for another attempt before the control path carries them. Attempts go on
-// behind it, in turn: a device may take a second, in which it connects to nobody else, to find out
-// that an address does not answer.
+// Peers that the fast path was tried with and did not reach, for all links of a process. Links to
+// them need not wait for another attempt before the control path carries them. Attempts go on in
+// the background, one at a time: a device may take a second, in which it connects to nobody else,
+// to find out that an address does not answer.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace rocecoll {
 
 class UnreachedPeers {
  public:
-  static constexpr size_t kMaxPeers = 1024;  // of further ones nothing is kept
+  static constexpr size_t kMaxPeers = 1024;  // further ones are not recorded
   static constexpr Duration kAnswerInterval = std::chrono::seconds(10);
 
   void on_failure(const std::string& peer, const std::string& reason) {
@@ -31,25 +31,25 @@ class UnreachedPeers {
     turns_ = SwitchingRetry(0);
     next_turn_ = next_answer_ = now;
   }
-  // What has changed is worth an attempt with everybody.
+  // Something has changed that is worth an attempt with every peer.
   void forget() { *this = {}; }
 
-  // Why an attempt with this peer is not worth waiting for; empty: it is. As long as nobody was
-  // reached, what is true of one is taken for true of all.
+  // Why an attempt with this peer is not worth waiting for. Empty if it is. As long as no peer was
+  // reached, what is true of one is taken to be true of all.
   const std::string& doubt(const std::string& peer) const {
     static const std::string none;
     const auto found = peers_.find(peer);
     if (found != peers_.end()) return found->second;
     return reached_any_ ? none : last_reason_;
   }
-  // Whether an attempt with one of them may begin. After it the others wait until next_turn().
+  // Whether an attempt with one of them may begin. The others then wait until next_turn().
   bool take_turn(Instant now) {
     if (now < next_turn_) return false;
     next_turn_ = turns_.next_after(now);
     return true;
   }
   Instant next_turn() const { return next_turn_; }
-  // Likewise, where it is the peer who wants one.
+  // Likewise, for an attempt that the peer asks for.
   bool take_answer(Instant now) {
     if (now < next_answer_) return false;
     next_answer_ = now + kAnswerInterval;
