@@ -157,7 +157,8 @@ void SwitchingLink::carry_over_control(const std::string& reason) {
   const bool at_first = handshake_.generation() == 0;
   if (handshake_.control_carries()) {
     log_.on_stayed(reason);
-  } else if (!closed_ && !options.failover && (options.expected || !at_first)) {
+  } else if (!closed_ && !options.failover && !handshake_.peer_leaves() &&
+             (options.expected || !at_first)) {
     go_down(Status(StatusCode::kNetwork, options.words.path + " does not carry " + log_.pair() +
                                              ": " + reason + "; " + options.words.control +
                                              " would, but failover is switched off"));
