@@ -163,12 +163,13 @@ void SwitchingLink::close(const Status& why) {
     return true;
   });
   drop_early_frames();
-  if (why.ok() && !down()) {
+  if (why.ok() && !down() && !held_down_) {
     close_in_good_order();
   } else {
+    go_down(why);
     abandon_lent_memory();
     // A link that went down while its control path lives must not look like one that leaves.
-    control_.close(down() ? down_ : why);
+    control_.close(down_);
   }
 }
 
@@ -199,9 +200,16 @@ void SwitchingLink::close_in_good_order() {
   mark_dirty();
 }
 
-// Once the peer has, or the control path will bring it, all that was accepted.
+// Closes the control path once the peer has all that was accepted, or the control path will bring
+// it. Also once the link is down, so that the peer learns why.
 void SwitchingLink::finish_closing() {
-  if (!closing() || !waiting_frames_.empty()) return;
+  if (!closing()) return;
+  if (down()) {
+    destroy_path();
+    control_.close(down_);
+    return;
+  }
+  if (!waiting_frames_.empty()) return;
   const bool all_acknowledged = handshake_.carries() && path_->empty();
   if (!handshake_.control_carries() && !all_acknowledged) return;
   if (all_acknowledged && !goodbye_said_) {
@@ -234,6 +242,7 @@ void SwitchingLink::on_timer() {
 }
 
 bool SwitchingLink::pump() {
+  if (down()) finish_closing();
   if (finished() || down()) return true;
   bool all_said = control_.pump_said() &&
                   control_.pump_frames(waiting_frames_, handshake_.control_carries()) &&

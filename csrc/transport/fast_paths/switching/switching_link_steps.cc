@@ -205,6 +205,8 @@ void SwitchingLink::break_path(const std::string& reason) {
 }
 
 void SwitchingLink::end_generation(const std::string& reason) {
+  // A peer that has left makes no offer for another generation.
+  if (held_down_) return go_down(*std::exchange(held_down_, std::nullopt));
   prospects_.on_end();
   path_->fail();
   if (handshake_.carries()) ++context_.links_off_path;
