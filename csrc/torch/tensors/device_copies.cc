@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/tensors/device_copies.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
 #include <string>
 #include <utility>
 
-#include "base/check.h"
 #include "base/named_status.h"
 #include "torch/process/completion_pool.h"
-#include "torch/process/plain_dispatch.h"
-#include "torch/tensors/copy_blocks.h"
 
 namespace rocecoll::torch_adapter {
 namespace {
@@ -34,8 +29,8 @@ std::shared_ptr<DeviceEvent> MarkOf(const c10::Stream& stream) {
   return event;
 }
 
-// Of memory of the heap in pieces, between which copies of others get their turn: whoever makes
-// them waits for each.
+// Memory of the heap is copied in pieces of this size, between which other calls get their turn:
+// the thread that copies waits for each piece.
 constexpr size_t kHeapPieceBytes = size_t{4} << 20;
 
 std::vector<std::vector<StagedRange>> PiecesFor(const LaneMemory& memory,
@@ -54,14 +49,12 @@ std::vector<std::vector<StagedRange>> PiecesFor(const LaneMemory& memory,
 }  // namespace
 
 DeviceCopies::DeviceCopies(c10::Device where, std::shared_ptr<CopyStreams> streams,
-                           std::vector<Piece> pieces)
+                           PlacedTensors tensors)
     : device(where),
       thread_(DeviceThread::of(where)),
       streams_(std::move(streams)),
       before_{MarkOf(CurrentStream(where))},
-      pieces_(std::move(pieces)) {
-  std::ranges::sort(pieces_, {}, &Piece::place);
-}
+      tensors_(std::move(tensors)) {}
 
 Status DeviceCopies::status() const {
   if (!failed_.load(std::memory_order_acquire)) return {};
@@ -193,7 +186,7 @@ bool DeviceCopies::advance() {
   leaving_.clear();
   kept_memory_.clear();
   if (store_stream_) streams_->give_back(*store_stream_);
-  if (!pieces_.empty() || !kept_.empty()) release();
+  if (!tensors_.empty() || !kept_.empty()) release();
   return true;
 }
 
@@ -211,8 +204,8 @@ bool DeviceCopies::ready() {
   return before_.empty();
 }
 
-// Results wait for the caller's stream only where this rank reads nothing: else it has come to the
-// call, as the inputs have.
+// Results wait for the caller's stream only where this rank reads nothing: otherwise the stream has
+// come to the call, as the inputs have arrived.
 bool DeviceCopies::choose_store_stream() {
   if (store_stream_) return true;
   if (ready()) {
@@ -225,8 +218,8 @@ bool DeviceCopies::choose_store_stream() {
   return true;
 }
 
-// Memory of the heap has whoever copies from it wait for the stream, so that this comes to the call
-// first.
+// A copy from memory of the heap makes this thread wait for the stream, so the caller's stream has
+// to come to the call first.
 bool DeviceCopies::may_store(const Store& store) { return store.memory->pinned() || ready(); }
 
 void DeviceCopies::look_after_stores() {
@@ -236,7 +229,8 @@ void DeviceCopies::look_after_stores() {
   Leaving& leaving = leaving_.emplace_back();
   bool goes_on = true;
   while (goes_on && !stores_.empty() && may_store(stores_.front())) {
-    copy_out(stores_.front().ranges, *stores_.front().memory);
+    const c10::StreamGuard guard(*store_stream_);
+    tensors_.copy(PlacedTensors::Way::kOut, stores_.front().ranges, *stores_.front().memory);
     goes_on = stores_.front().memory->pinned();
     leaving.memory.push_back(std::move(stores_.front().memory));
     stores_.pop_front();
@@ -256,7 +250,8 @@ void DeviceCopies::tell_those_waiting() {
 void DeviceCopies::queue_copies(Reads& reads) {
   for (; reads.queued_ < reads.lanes_.size(); ++reads.queued_) {
     Reads::Lane& lane = reads.lanes_[reads.queued_];
-    copy_in(lane.ranges, *lane.memory);
+    const c10::StreamGuard guard(streams_->in);
+    tensors_.copy(PlacedTensors::Way::kIn, lane.ranges, *lane.memory);
     lane.event = mark(streams_->in);
     if (lane.memory->pinned()) continue;
     ++reads.queued_;
@@ -273,22 +268,7 @@ void DeviceCopies::look_at_arrivals(Reads& reads) {
   }
 }
 
-void DeviceCopies::copy_in(std::span<const StagedRange> ranges, const LaneMemory& memory) {
-  const c10::StreamGuard guard(streams_->in);
-  for_each_copy(ranges, memory, [](at::Tensor host, const at::Tensor& tensor) {
-    host.copy_(tensor, /*non_blocking=*/true);
-  });
-}
-
-void DeviceCopies::copy_out(std::span<const StagedRange> ranges, const LaneMemory& memory) {
-  const c10::StreamGuard guard(*store_stream_);
-  for_each_copy(ranges, memory, [](const at::Tensor& host, at::Tensor tensor) {
-    tensor.copy_(host, /*non_blocking=*/true);
-  });
-}
-
-// The point behind what is queued there by now. Lanes follow one another with the events of those
-// before.
+// The point behind everything queued there so far. Lanes reuse the events of earlier ones.
 std::shared_ptr<DeviceEvent> DeviceCopies::mark(const c10::Stream& stream) {
   auto free =
       std::ranges::find_if(events_, [](const auto& event) { return event.use_count() == 1; });
@@ -299,49 +279,8 @@ std::shared_ptr<DeviceEvent> DeviceCopies::mark(const c10::Stream& stream) {
   return *free;
 }
 
-const DeviceCopies::Piece& DeviceCopies::piece_at(const std::byte* place) const {
-  const auto behind = std::ranges::upper_bound(pieces_, place, {}, &Piece::place);
-  ROCECOLL_CHECK(behind != pieces_.begin());
-  return *std::prev(behind);
-}
-
-template <typename Copy>
-void DeviceCopies::for_each_copy(std::span<const StagedRange> ranges, const LaneMemory& memory,
-                                 const Copy& copy) {
-  const PlainDispatch plain;
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const auto copy_row = [&](std::byte* place, std::byte* host, size_t bytes) {
-    while (bytes > 0) {  // a range may run over several tensors of a list
-      const Piece& piece = piece_at(place);
-      const auto offset = place - piece.place;
-      const int64_t length = std::min(static_cast<int64_t>(bytes), piece.tensor.numel() - offset);
-      ROCECOLL_CHECK(length > 0);
-      copy(memory.tensor(host, length), piece.tensor.narrow(0, offset, length));
-      place += length;
-      host += length;
-      bytes -= static_cast<size_t>(length);
-    }
-  };
-  for (const CopyBlock& block : CopyBlocks(ranges)) {
-    const Piece& piece = piece_at(block.place);
-    const bool of_one_tensor = block.end() <= piece.place + piece.tensor.numel();
-    if (block.rows == 1 || !of_one_tensor) {
-      for (size_t row = 0; row < block.rows; ++row) {
-        copy_row(block.place + row * block.stride, block.host + row * block.row_bytes,
-                 block.row_bytes);
-      }
-      continue;
-    }
-    const auto rows = static_cast<int64_t>(block.rows);
-    const auto columns = static_cast<int64_t>(block.row_bytes);
-    copy(memory.tensor(block.host, block.rows * block.row_bytes).view({rows, columns}),
-         piece.tensor.as_strided({rows, columns}, {static_cast<int64_t>(block.stride), 1},
-                                 piece.tensor.storage_offset() + (block.place - piece.place)));
-  }
-}
-
-// Copies that nobody will ask about are waited for, too: of some memory only our reference says
-// that it is in use, as of what other libraries or processes have lent (DLPack, IPC).
+// Waits also for copies whose end nobody will query: some memory, such as what other libraries or
+// processes have lent (DLPack, IPC), is known to be in use only by our reference to it.
 void DeviceCopies::mark_last() {
   const bool fetching = std::ranges::any_of(reads_, [](const auto& r) { return r->queued_ > 0; });
   if (fetching || failed_) last_.push_back(MarkOf(streams_->in));
@@ -352,16 +291,16 @@ void DeviceCopies::mark_last() {
 // Tensors are only dropped on threads that may wait for Python's lock.
 void DeviceCopies::release() {
   CompletionPool::instance().run(
-      [where = device, pieces = std::move(pieces_), kept = std::move(kept_)]() mutable {
+      [where = device, tensors = std::move(tensors_), kept = std::move(kept_)]() mutable {
         SitOn(where);
-        pieces.clear();
+        tensors = {};
         kept.clear();
       });
 }
 
-// Memory that may still be copied to is rather lost than given out again.
+// It is better to lose memory that may still be copied to than to give it out again.
 void DeviceCopies::lose() {
-  new std::vector(std::move(pieces_));
+  new PlacedTensors(std::move(tensors_));
   new std::vector(std::move(kept_));
   new std::vector(std::move(kept_memory_));
   new std::deque(std::move(leaving_));

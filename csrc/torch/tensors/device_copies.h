@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copies of one call between its tensors and the host memory of its lanes. They are dispatched,
-// and their events asked for, on the device's thread (device_thread.h) alone; what others do here
-// is to tell that thread what is wanted, and to read what it has found out.
+// The order of the copies of one call between its tensors (placed_tensors.h) and the host memory of
+// its lanes. Only the device's thread (device_thread.h) queues them and queries their events; other
+// threads tell it what is wanted, and read what it has found out.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,6 +23,7 @@
 #include "torch/process/device_thread.h"
 #include "torch/tensors/copy_streams.h"
 #include "torch/tensors/device_event.h"
+#include "torch/tensors/placed_tensors.h"
 #include "torch/tensors/staging_pool.h"
 
 namespace rocecoll::torch_adapter {
@@ -31,10 +32,6 @@ using Marks = std::vector<std::shared_ptr<DeviceEvent>>;
 
 class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
  public:
-  struct Piece {
-    std::byte* place = nullptr;  // where the engine's buffers have it (staged_memory.h)
-    at::Tensor tensor;           // as bytes
-  };
   using Memory = std::shared_ptr<LaneMemory>;
   // What one operation reads.
   class Reads {
@@ -55,8 +52,8 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
     std::atomic<uint32_t> arrived_{0};
   };
 
-  // Notes how far the caller's current stream is: what the call is about comes after that.
-  DeviceCopies(c10::Device device, std::shared_ptr<CopyStreams> streams, std::vector<Piece> pieces);
+  // Notes how far the caller's current stream has come: the call's tensors are ready after that.
+  DeviceCopies(c10::Device device, std::shared_ptr<CopyStreams> streams, PlacedTensors tensors);
 
   const c10::Device device;
 
@@ -69,12 +66,12 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   // Runs `then` on the device's thread once all that was to be stored by now is queued there, and
   // tells it what went wrong. It must not throw.
   void when_stored(std::function<void(const Status&)> then);
-  // Nothing is wanted any more. All tensors are kept until the copies are done.
+  // No further copy is wanted. All tensors are kept until those under way are done.
   void end();
   // What went wrong first.
   Status status() const;
-  // Whether the caller's stream is known to have come to the call. Of one that neither fetches nor
-  // stores nobody finds out.
+  // Whether the caller's stream is known to have come to the call. It never is for a call that
+  // neither fetches nor stores.
   bool has_come() const { return has_come_.load(std::memory_order_acquire); }
 
   // The rest is for when_stored().
@@ -110,12 +107,6 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   void tell_those_waiting();
   void queue_copies(Reads& reads);
   void look_at_arrivals(Reads& reads);
-  void copy_in(std::span<const StagedRange> ranges, const LaneMemory& memory);
-  void copy_out(std::span<const StagedRange> ranges, const LaneMemory& memory);
-  template <typename Copy>
-  void for_each_copy(std::span<const StagedRange> ranges, const LaneMemory& memory,
-                     const Copy& copy);
-  const Piece& piece_at(const std::byte* place) const;
   bool may_store(const Store& store);
   std::shared_ptr<DeviceEvent> mark(const c10::Stream& stream);
   void mark_last();
@@ -132,13 +123,13 @@ class DeviceCopies : public std::enable_shared_from_this<DeviceCopies> {
   Status failure_;  // under the mutex
 
   // Of the device's thread.
-  Marks before_;               // of the call: what its streams have not come to yet
-  std::vector<Piece> pieces_;  // by place
+  Marks before_;  // of the call: what its streams have not come to yet
+  PlacedTensors tensors_;
   std::vector<at::Tensor> kept_;
   std::vector<std::shared_ptr<Reads>> reads_;  // of which lanes are on their way
   std::deque<Store> stores_;                   // that have no stream yet
   std::deque<Leaving> leaving_;
-  std::vector<std::shared_ptr<DeviceEvent>> events_;         // that nobody else has are used again
+  std::vector<std::shared_ptr<DeviceEvent>> events_;  // those that nobody else holds are reused
   std::vector<std::function<void(const Status&)>> waiting_;  // when_stored()
   std::optional<c10::Stream> store_stream_;  // of all results of the call, once it is chosen
   std::shared_ptr<DeviceEvent> stored_;      // after what was stored, but for what keep() tells of

@@ -2,7 +2,6 @@
 #include "torch/tensors/device_staging.h"
 
 #include <ATen/DeviceAccelerator.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
@@ -16,22 +15,6 @@
 #include "torch/process/capture_mode.h"
 
 namespace rocecoll::torch_adapter {
-namespace {
-
-// The tensor's memory as bytes. Neither autograd nor version counters see what is copied there, as
-// with memory of the CPU. view() would mind the strides that a single element happens to have.
-at::Tensor Bytes(const at::Tensor& tensor) {
-  return tensor.as_strided({tensor.numel()}, {1}).view(at::kByte);
-}
-
-// Whether the second one lies right behind the first, as the parts of one tensor do.
-bool Follows(const at::Tensor& first, const at::Tensor& second) {
-  return first.storage().is_alias_of(second.storage()) &&
-         first.storage_offset() + first.numel() == second.storage_offset();
-}
-
-}  // namespace
-
 bool IsAccelerator(c10::Device device) { return at::accelerator::isAccelerator(device.type()); }
 
 // One operation's lanes. Called under the progress lock: only leaves word with the device's thread,
@@ -106,28 +89,9 @@ DeviceStaging::~DeviceStaging() {
   if (copies_ != nullptr) copies_->end();
 }
 
-std::byte* DeviceStaging::place(std::span<const at::Tensor> tensors) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const uintptr_t first = next_place_;
-  for (const at::Tensor& tensor : tensors) {
-    if (tensor.nbytes() == 0) continue;
-    const at::Tensor bytes = Bytes(tensor);
-    if (next_place_ > first && Follows(pieces_.back().tensor, bytes)) {
-      at::Tensor& whole = pieces_.back().tensor;
-      whole = whole.as_strided({whole.numel() + bytes.numel()}, {1}, whole.storage_offset());
-    } else {
-      pieces_.push_back({reinterpret_cast<std::byte*>(next_place_), bytes});
-    }
-    next_place_ += tensor.nbytes();
-  }
-  if (next_place_ == first) return nullptr;
-  next_place_ += kFirstPlace;  // no range may run from one buffer into the next
-  return reinterpret_cast<std::byte*>(first);
-}
-
 void DeviceStaging::start(StagingDevices& devices, std::vector<OperationSpec>& specs) {
   const auto [streams, pool] = devices.of(device_);
-  copies_ = std::make_shared<DeviceCopies>(device_, streams, std::move(pieces_));
+  copies_ = std::make_shared<DeviceCopies>(device_, streams, std::move(tensors_));
   for (OperationSpec& spec : specs) {
     operations_.push_back(std::make_unique<StagedOperation>(copies_, pool));
     spec.staged = operations_.back().get();

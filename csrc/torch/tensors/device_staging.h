@@ -12,7 +12,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -39,9 +38,8 @@ class DeviceStaging {
   DeviceStaging& operator=(const DeviceStaging&) = delete;
 
   c10::Device device() const { return device_; }
-  // Places for the contiguous `tensors` of one element type, one after the other, which no other
-  // tensors of the call have. Null if they have no elements.
-  std::byte* place(std::span<const at::Tensor> tensors);
+  // See PlacedTensors.
+  std::byte* place(std::span<const at::Tensor> tensors) { return tensors_.place(tensors); }
   // Notes how far the caller's current stream is and gives each operation its staged memory. After
   // the last place() was given. Waits for the device at most where StagingDevices::of() does.
   void start(StagingDevices& devices, std::vector<OperationSpec>& specs);
@@ -49,12 +47,10 @@ class DeviceStaging {
   DeviceCopies& copies() const { return *copies_; }
 
  private:
-  static constexpr uintptr_t kFirstPlace = 4096;  // no null
   class StagedOperation;
 
   const c10::Device device_;
-  uintptr_t next_place_ = kFirstPlace;
-  std::vector<DeviceCopies::Piece> pieces_;  // until the start
+  PlacedTensors tensors_;  // until the start
   std::shared_ptr<DeviceCopies> copies_;
   std::vector<std::unique_ptr<StagedOperation>> operations_;
 };
