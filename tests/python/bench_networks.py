@@ -16,8 +16,8 @@ BUCKET = ("tbf", "rate", "1mbit", "burst", "8kb", "limit", "16kb")
 
 @functools.cache
 def obstacle() -> str:
-    """Why no network can be made on this machine, or nothing: tried by commands alone, without the code that
-    is tested."""
+    """Why no network can be made on this machine, or nothing. Tried with commands alone, without
+    the code under test."""
     if os.geteuid() != 0:
         return "they need root"
     name = f"rocecoll{os.getpid()}trial"

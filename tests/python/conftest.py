@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: pools of ranks over a clean or a faulty network, and the check that nothing stays."""
+"""Fixtures: pools of ranks over a clean or a faulty network, and the check that nothing is left
+running."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def is_quick(item: pytest.Item) -> bool:
-    """Marked so, and at a small world size on the clean network."""
+    """Whether it is marked quick, has a small world size and runs on the clean network."""
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     return (
         item.get_closest_marker("quick") is not None
@@ -93,7 +94,7 @@ def network(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def nightly(request: pytest.FixtureRequest) -> bool:
-    """Whether tests that scale themselves have the night for it."""
+    """Whether tests that choose their own size run in full size."""
     return request.config.getoption("nightly") or os.environ.get("TEST_NIGHTLY") == "1"
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operation, called with the same values on whatever device: what one gives, another has to give."""
+"""Every operation, called with the same values on any device: all devices have to give the same
+result."""
 
 from __future__ import annotations
 

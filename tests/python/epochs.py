@@ -16,8 +16,8 @@ from harness import Outcome, Pool
 import rocecoll
 
 CPU = torch.device("cpu")
-ENOUGH_S = 100.0  # for what is to succeed
-SHORT_S = 2.0  # for what is to fail
+ENOUGH_S = 100.0  # for calls that are to succeed
+SHORT_S = 2.0  # for calls that are to fail
 next_uuid = iter(range(1000, 1 << 30))
 
 

@@ -17,7 +17,7 @@ def job(*command: str, **changes: object) -> Job:
 
 
 def is_gone(pid: int) -> bool:
-    """Ended, whether or not its parent has asked how."""
+    """Whether it has ended, also if its parent has not reaped it."""
     try:
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):  # before it is opened, or read

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fake accelerator of tests/fake_device: builds it, and loads it into torch as "fake".
 
-Its streams are threads, so it shows on every machine what an accelerator shows: copies that are
-under way while the program goes on, and memory that is given out again too early. Run as a program
-it only builds, so that this does not count as time of the tests.
+Its streams are threads, so every machine can show what otherwise only an accelerator shows: copies
+that are under way while the program goes on, and memory that is given out again too early. Run as a
+program it only builds, so that this does not count as time of the tests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAME = "fake"
 DEVICES = 2  # kDevices in queue.h
-POOL_STREAMS = 16  # kPoolStreams there: numbers of streams that anybody may have
+POOL_STREAMS = 16  # kPoolStreams there: the streams that any caller may get
 
 
 def _tool(name: str) -> str:
@@ -129,7 +129,7 @@ def add(tensor: torch.Tensor, value: float) -> None:
 def idle_then_busy(device: torch.device) -> Iterator[contextlib.AbstractContextManager[bool]]:
     """Blocks that tell whether the stream is busy in them; all that is checked there is in that one.
 
-    CUDA waits for the device where pinned memory of a size or a kernel is new to the process.
+    CUDA waits for the device when a kernel, or pinned memory of some size, is new to the process.
     """
     yield contextlib.nullcontext(False)
     torch.accelerator.synchronize(device)

@@ -20,7 +20,7 @@ END_LIMIT_S = 60
 
 
 class ForkedPrograms:
-    """Started by the first who asks for its `python`."""
+    """Started by the first request for its `python`."""
 
     def __init__(self) -> None:
         self._directory: tempfile.TemporaryDirectory[str] | None = None
@@ -28,8 +28,8 @@ class ForkedPrograms:
         atexit.register(self.end)
 
     def python(self, environment: Mapping[str, str]) -> str:
-        """A command like the interpreter's. `environment` is that of most programs, which beside it
-        have PYTHON_EXEC=python, for torchrun to start the same."""
+        """A command like the interpreter's. `environment` is that of most programs. They also have
+        PYTHON_EXEC=python, so that torchrun starts the same."""
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="rocecoll-test-")
             self._start(Path(self._directory.name), environment)
@@ -65,7 +65,7 @@ class ForkedPrograms:
         return found
 
     def end(self) -> None:
-        """With all that it still runs."""
+        """Ends the server and all programs that still run."""
         if self._server is not None and self._directory is not None:
             self._server.communicate(timeout=END_LIMIT_S)
             self._directory.cleanup()

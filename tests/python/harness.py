@@ -24,15 +24,15 @@ from typing import Any
 import worker
 
 CALL_LIMIT_S = 300.0
-TIMEOUT_S = 200.0  # of an operation, which then tells more than the limit of the call
+TIMEOUT_S = 200.0  # of an operation, whose error says more than that of the call's limit
 STACKS_LIMIT_S = 10.0
-AFTER_ERROR_S = 10.0  # once a rank has failed, the others may wait for it in vain
+AFTER_ERROR_S = 10.0  # for the others, which may wait in vain for a rank that has failed
 OUTPUT_TAIL = 8000
 STACKS = "(most recent call first)"  # what faulthandler writes
 
 PRELOADED = ("torch", "torch.distributed", "numpy", "pytest")
 SLOW_IMPORTS = (
-    "torch._dynamo",  # by the first optimizer
+    "torch._dynamo",  # imported by the first optimizer
     "torch.distributed.checkpoint",
     "torch.distributed.fsdp",
     "torch.distributed.optim",
@@ -182,7 +182,7 @@ class Pool:
         while waiting:
             try:
                 ready = wait(list(waiting), timeout=max(0.0, deadline - time.monotonic()))
-            except BaseException:  # the limit of the test, or a key
+            except BaseException:  # the limit of the test, or Ctrl-C
                 print(self._end(sorted(waiting.values())), file=sys.stderr)
                 raise
             if not ready:
@@ -253,8 +253,8 @@ def fresh_pool(spec: PoolSpec) -> Iterator[Pool]:
 
 
 def preload() -> None:
-    """Loads torch once, in the server that every rank is forked from, and of what takes torch long
-    to import all that the collected tests use."""
+    """Loads torch in the server that every rank is forked from, with those of its slow modules that
+    the collected tests use."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # Modules that are found without our sys.path, which Python 3.11's server does not get.
     _context.set_forkserver_preload(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs whole programs: bounded in time, without the caller's options and launcher variables.
 
-Python's are forked from a process that has torch, which takes a tenth of an interpreter's time, unless
-they are asked for `fresh`: those about imports, variables that are read early, or the launcher itself.
+Python programs are forked from a process that has torch, which takes a tenth of the time that an
+interpreter takes. Tests about imports, about variables that are read early, or about the launcher
+itself ask for a `fresh` interpreter.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ def environment(**extra: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-# Below those that Linux gives out, which somebody else might be given before the port is used.
+# Below the ports that Linux assigns, which another program might get before ours is used.
 _ports = itertools.count(random.SystemRandom().randrange(12_000, 30_000))
 
 
 def free_port() -> int:
-    """Another one at each call, and hardly one that other tests take meanwhile."""
+    """A different one at each call, which other tests are unlikely to take meanwhile."""
     while True:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port := next(_ports)))
@@ -61,13 +62,13 @@ def free_port() -> int:
 
 
 forked_programs = ForkedPrograms()
-STARTERS = (sys.executable, "mpirun", "ip")  # not those that limit what a program may do
+STARTERS = (sys.executable, "mpirun", "ip")  # not those that restrict what a program may do
 
 
 def start(
     command: Sequence[str], environment_: dict[str, str], fresh: bool = False
 ) -> subprocess.Popen[str]:
-    """With the output in a pipe."""
+    """Starts a program with its output in a pipe."""
     if not fresh and command[0] in STARTERS and sys.executable in command:
         python = forked_programs.python(environment())
         command = [python if word == sys.executable else word for word in command]
@@ -94,7 +95,7 @@ def run_programs(
             output, _ = process.communicate(timeout=max(0.0, deadline - time.monotonic()))
             results.append(subprocess.CompletedProcess(process.args, process.returncode, output))
     finally:
-        # At the limit, also that of the test, which interrupts the wait.
+        # Reached at the limit, also at that of the test, which interrupts the wait.
         for process in processes:
             if process.poll() is None:
                 output = end_tree(process)
@@ -103,7 +104,7 @@ def run_programs(
 
 
 def end_tree(process: subprocess.Popen[str]) -> str:
-    """What it has written, in the end the stacks of the programs that are Python's."""
+    """Ends it and returns its output, which ends with the stacks of the Python programs in it."""
     root = psutil.Process(process.pid)
     for program in [*forked_programs.descendants(root), root]:
         # Those that others wait for would end them, too.
@@ -134,7 +135,7 @@ def torchrun(ranks: int, script: Path, *arguments: str, fresh: bool = False, **e
 
 
 def without_numpy(directory: Path) -> dict[str, str]:
-    """Variables of programs that are to find no numpy, which torch runs without."""
+    """Variables with which a program finds no numpy. Torch runs without it."""
     directory.joinpath("numpy.py").write_text("raise ModuleNotFoundError('no numpy')")
     path = os.environ.get("PYTHONPATH", "")
     return {"PYTHONPATH": os.pathsep.join(filter(None, (str(directory), path)))}

@@ -70,7 +70,7 @@ def joined_hosts() -> Iterator[tuple[Host, ...]]:
 
 @contextmanager
 def inside(namespace: str) -> Iterator[None]:
-    """This thread is there until the end of the block; what it opens stays there."""
+    """This thread is in the namespace until the end of the block; what it opens stays there."""
     with open("/proc/self/ns/net") as home, Path("/var/run/netns", namespace).open() as there:
         enter_namespace(there.fileno(), namespace)
         try:

@@ -67,7 +67,7 @@ def own_processes() -> None:
 
 
 def own_users() -> None:
-    """The same user as before, who is root there and has no power over processes outside."""
+    """The same user as before, which is root there and has no power over processes outside."""
     user, group = os.geteuid(), os.getegid()
     call("unshare", CLONE_NEWUSER)
     Path("/proc/self/setgroups").write_text("deny")
@@ -76,7 +76,7 @@ def own_users() -> None:
 
 
 def ordinary_user() -> None:
-    """One that may do nothing but read what Python has yet to load, wherever that is installed."""
+    """A user that may only read what Python has yet to load, wherever that is installed."""
     call("prctl", PR_SET_KEEPCAPS, 1, 0, 0, 0)
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
@@ -88,12 +88,12 @@ def ordinary_user() -> None:
 
 
 def hidden() -> None:
-    """From whatever reads the memory of processes of the same user."""
+    """Hides this process from those of the same user that would read its memory."""
     call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def forbid(syscall: str) -> None:
-    """It fails with EPERM from now on, as under a container's seccomp profile."""
+    """The system call fails with EPERM from now on, as under a container's seccomp profile."""
     if platform.machine() not in SYSCALLS:
         raise OSError(errno.ENOSYS, f"the number of {syscall} on {platform.machine()}: not known")
     number = SYSCALLS[platform.machine()][syscall]

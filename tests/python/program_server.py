@@ -3,10 +3,10 @@
 
     python program_server.py LISTENING_SOCKET DIRECTORY
 
-Who wants a program is a stand_in.py. The program has the arguments, variables, directory, namespaces
-and streams of that one, and runs and ends as in an interpreter of its own: uncaught exceptions, threads,
-atexit and all. DIRECTORY has its process id, in a file that is named after the one of its stand-in. The
-server ends with its standard input, and then so does what it has forked.
+Each request comes from a stand_in.py. The program has that one's arguments, variables, directory,
+namespaces and streams, and runs and ends as in its own interpreter, with uncaught exceptions,
+threads and atexit. DIRECTORY has its process id, in a file named after that of its stand-in. The
+server ends with its standard input, and everything that it has forked ends then, too.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ PRELOADED = (
     "torch.distributed.fsdp",
     "torch.distributed.launcher.api",
 )
-# Variables that are read when an interpreter starts or torch is imported: a program that has others
-# needs an interpreter of its own. Not those that torchrun sets, and what is read later.
+# Variables that are read when an interpreter starts or torch is imported. A program in which they
+# differ needs its own interpreter. Those that torchrun sets, or that are read later, are not among
+# them.
 READ_EARLY = ("PYTHON", "LD_", "OMP_", "KMP_", "MKL_", "TORCH_")
 READ_LATE = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_DISTRIBUTED_DEBUG")
 REQUEST_LIMIT_S = 60
@@ -132,7 +133,7 @@ class Server:
 
 
 def become(given: list[int], variables: dict[str, str], directory: str) -> None:
-    """Gives this process what a program has from whoever starts it."""
+    """Gives this process what a program inherits from the process that starts it."""
     for path, namespace in zip(NAMESPACES, given[len(STREAMS) :], strict=True):
         if os.fstat(namespace).st_ino != os.stat(path).st_ino:
             enter_namespace(namespace, path)

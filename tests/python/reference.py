@@ -20,8 +20,8 @@ def gloo_world() -> dist.ProcessGroup:
 
 
 def assert_like_gloo(call: Callable[..., Any], tolerance: float = 0.0, *details: Any) -> Any:
-    """call(group, *details) returns nested tensors; they have the same bits over both groups. More
-    than two ranks may add in another order than gloo's: then `tolerance` is what they may differ.
+    """call(group, *details) returns nested tensors, which must have the same bits over both groups.
+    More than two ranks may add in another order than gloo does, and may differ by `tolerance`.
     """
     actual = call(dist.group.WORLD, *details)
     expected = call(gloo_world(), *details)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the sources can say: the texts of errors, warnings and notes, with NUMBER for what is put in.
 
-Of C++ every statement with words in it counts, of Python every text that does not document. What a
-statement of C++ chooses among stands one behind the other.
+In C++ every statement with words in it counts, in Python every text that is not documentation.
+Alternatives within a C++ statement follow one another.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from launch import ROOT
 
 NUMBER = "3"  # in the place of a rank, an address, a name
-WORDS = 3  # less is a name, or a part of a message that has words of its own
+WORDS = 3  # a text with fewer is a name, or a part of a message that has words of its own
 NOT_SHIPPED = ("csrc/transport/sim/", "csrc/collectives/proof/")
 DESCRIBES = ("csrc/runtime/option_table.cc", "csrc/runtime/option_value.cc")  # options, for pages
 SHOWS = ("port_counters.py",)  # what commands print as tables

@@ -41,7 +41,7 @@ def can_be_forked(arguments: list[str]) -> bool:
 
 def run(server: str, arguments: list[str]) -> int | None:
     """The program's exit status; None if it has to be run by an interpreter of its own."""
-    if arguments[:1] == ["-u"]:  # as torchrun asks for, and everything that tests start is
+    if arguments[:1] == ["-u"]:  # as torchrun asks for; everything that tests start is unbuffered
         arguments = arguments[1:]
     if not can_be_forked(arguments):
         return None

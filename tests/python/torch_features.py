@@ -28,17 +28,17 @@ needs_backends_of_meshes = pytest.mark.skipif(
     "backend_override" not in inspect.signature(init_device_mesh).parameters,
     reason="before torch 2.9 a mesh has one backend",
 )
-# Such a call has no work to wait for, which torch takes for an error there.
+# Such a call has no work to wait for, which those releases treat as an error.
 needs_calls_in_batches = pytest.mark.skipif(
     torch.__version__ < "2.8", reason="before torch 2.8 a batch takes no broadcast that waits"
 )
 needs_generated_gradients = pytest.mark.skipif(
     torch.__version__ < "2.9", reason="before torch 2.9 all_to_all's gradient is not compiled"
 )
-# Before, it adds whatever the reduction is.
+# Earlier releases add, whatever the reduction is.
 GLOO_REDUCES_SCATTERED = torch.__version__ >= "2.9"
 GLOO_HAS_REDUCE_SCATTER = torch.__version__ >= "2.8"
-# Before, a group's ranks were sorted.
+# Earlier releases sort a group's ranks.
 needs_ordered_groups = pytest.mark.skipif(
     "sort_ranks" not in inspect.signature(dist.new_group).parameters,
     reason="before torch 2.12 the ranks of a group are sorted",

@@ -35,7 +35,7 @@ def main(rank: int, spec: PoolSpec, rendezvous: str, output: str, pipe: Connecti
     for name in [name for name in os.environ if name.startswith(OPTIONS)]:
         del os.environ[name]
     os.environ.update(spec.environment)
-    if networks := os.environ.get("TEST_NETWORKS"):  # namespaces, which the ranks take in turn
+    if networks := os.environ.get("TEST_NETWORKS"):  # namespaces, assigned to the ranks in turn
         names = networks.split(",")
         enter_network(names[rank % len(names)])
     pipe.send(_call(join_group, (rank, spec, rendezvous)))

@@ -17,14 +17,14 @@ from test_determinism import digests
 
 import rocecoll
 
-LAYOUTS = ("0011", "0001", "01010", "00000001")  # a digit a rank, the number of its host
+LAYOUTS = ("0011", "0001", "01010", "00000001")  # for each rank, a digit: the number of its host
 FLAT = {"all_reduce": "ring", "all_gather": "circulant", "reduce_scatter": "circulant"}
 MESSAGE_BYTES = 8 << 20
 ROUNDS = 4
 
 
 def on(hosts: tuple[Host, ...], layout: str) -> dict[str, str]:
-    """The environment of a pool whose ranks lie on the hosts so."""
+    """The environment of a pool whose ranks are spread over the hosts by this layout."""
     networks = ",".join(hosts[int(digit)].namespace for digit in layout)
     return {"TEST_NETWORKS": networks, "ROCECOLL_SOCKET_IFNAME": "veth"}
 
@@ -114,7 +114,7 @@ def test_groups_of_some_ranks(own_pool, hosts: tuple[Host, ...]) -> None:
 
 
 def sent_bytes() -> int:
-    """Over the link to the other host, by all of this one; frames and all."""
+    """Bytes that this host has sent over the link to the other one, headers included."""
     [device] = Path("/proc/self/net/dev").read_text().split("veth-")[1:]
     return int(device.split(":")[1].split()[8])
 
@@ -140,7 +140,7 @@ def vectors_on_the_link(operation: str, algorithm: str) -> float:
     before = sent_bytes()
     for _ in range(ROUNDS):
         run()
-    dist.barrier()  # also the last acknowledgements belong to it, but these are small
+    dist.barrier()  # its last acknowledgements are counted, too, but they are small
     return (sent_bytes() - before) / ROUNDS / MESSAGE_BYTES
 
 
@@ -150,10 +150,10 @@ def vectors_on_the_link(operation: str, algorithm: str) -> float:
 def test_hardly_more_than_the_fewest_bytes_go_between_hosts(
     own_pool, hosts: tuple[Host, ...], operation: str, fewest: float
 ) -> None:
-    """2 (H - 1) / H of the vector, or half of that; a flat program's ranks send it several times.
+    """2 (H - 1) / H of the vector, or half of that. A flat program's ranks send it several times.
 
-    Headers and acknowledgements are 5 % at this MTU. What is sent again because a machine is busy
-    also counts, so the bound is wide; flat programs send 1.5 times as much and more.
+    Headers and acknowledgements are 5 % at this MTU. Retransmissions on a busy machine also count,
+    so the bound is wide; flat programs send at least 1.5 times as much.
     """
     with own_pool(4, **on(hosts, "0011")) as pool:
         flat = max(pool.run(vectors_on_the_link, operation, FLAT[operation]))

@@ -203,7 +203,8 @@ def test_progress_without_waiting(pool: Pool) -> None:
 
 
 def check_progress_after_waits() -> bool:
-    """Messages that are not waited for, after many that were at once, complete in the background, too."""
+    """Messages that nobody waits for complete in the background, also after many that were waited
+    for at once."""
     rank, size = dist.get_rank(), dist.get_world_size()
     small, after, before = torch.ones(2), (rank + 1) % size, (rank - 1) % size
     for _ in range(20):
@@ -255,12 +256,13 @@ def test_out_of_order(shared_pool, size: int) -> None:
     shared_pool(size).run(check_out_of_order)
 
 
-# 584 years: in nanoseconds half a millisecond more than 2^64.
+# 584 years: in nanoseconds, half a millisecond more than 2^64.
 BEYOND_TIME = timedelta(milliseconds=18_446_744_073_710)
 
 
 def check_timeouts_beyond_time() -> None:
-    """They stand for ever, of a group as of a wait: the message is sent only after a look."""
+    """They mean "for ever", for a group and for a wait: the message is sent only after the receiver
+    was seen waiting."""
     rank = dist.get_rank()
     group = dist.new_group(timeout=BEYOND_TIME)
     received = torch.zeros(1)

@@ -54,7 +54,7 @@ def test_batch_isend_irecv(shared_pool, size: int) -> None:
 
 
 def check_mixed_collectives() -> None:
-    """With a device torch passes each call on; only all_reduce and its like it keeps itself."""
+    """Given a device, torch passes each call on; it keeps only all_reduce and similar ones."""
     rank, size = dist.get_rank(), dist.get_world_size()
     copy, total = torch.full((5000,), 1.0 * rank), torch.full((7,), 1.0 * rank)
     gathered = [torch.zeros(3) for _ in range(size)]
@@ -138,7 +138,7 @@ def check_refusal() -> None:
 
 
 def check_refused_message() -> None:
-    """What batch_isend_irecv refuses leaves torch's record of open batches clean, too."""
+    """A call that batch_isend_irecv refuses leaves no open batch in torch's record, either."""
     rank, size = dist.get_rank(), dist.get_world_size()
     operations = [
         dist.P2POp(dist.isend, torch.zeros(2), (rank + 1) % size),

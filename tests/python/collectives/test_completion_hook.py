@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks on completed works, and what a work tells of itself."""
+"""Hooks on completed works, and what a work says about itself."""
 
 from __future__ import annotations
 

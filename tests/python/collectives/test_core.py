@@ -396,7 +396,7 @@ def test_idle_costs_no_cpu() -> None:
 
     ranks.run(body)
     deadline = time.monotonic() + LIMIT_S
-    while True:  # until a second is found in which nothing else of this process ran
+    while True:  # until, for a second, nothing else in this process has run
         before = time.process_time()
         time.sleep(1.0)
         used_s = time.process_time() - before

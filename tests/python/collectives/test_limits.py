@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is shown of ranks and programs that are ended because they hang: where each of them stood."""
+"""Where ranks and programs stood that are ended because they hang: shown for each of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_limit_of_a_call_shows_the_stacks_of_the_ranks(own_pool, tmp_path: Path)
 def test_limit_of_a_test_shows_the_stacks_of_the_ranks(
     own_pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It ends the wait for the ranks by an exception, as a key does."""
+    """The limit ends the wait for the ranks with an exception, as Ctrl-C does."""
 
     def interrupt(*unused: object, **also_unused: object) -> None:
         raise KeyboardInterrupt
@@ -80,7 +80,7 @@ def test_limit_of_a_program_shows_its_stack_and_that_of_its_children(
     def until_ready(
         process: subprocess.Popen[str], input: None = None, timeout: float | None = None
     ) -> tuple[str, str]:
-        """The limit comes once the child is where it hangs."""
+        """Reaches the limit once the child hangs."""
         if timeout is not None and timeout > DEADLINE_S:
             wait_for(ready)
             raise subprocess.TimeoutExpired(process.args, timeout)

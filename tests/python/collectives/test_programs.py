@@ -37,7 +37,7 @@ def test_torchrun_with_losses(backend: str, ranks: int) -> None:
 
 @pytest.mark.quick
 def test_algorithms_that_cannot_do_every_call(tmp_path: Path) -> None:
-    """What asks for a power of two, or blocks of one size, is used where there are."""
+    """Algorithms that need 2^n ranks, or blocks of one size, run where they can."""
     program = tmp_path / "program.py"
     program.write_text("""
 import torch, torch.distributed as dist

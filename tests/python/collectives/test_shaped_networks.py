@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""all_reduce over token buckets and long ways: results are right, and little is sent twice.
+"""all_reduce over token buckets and long paths: results are right, and little is sent twice.
 
-How fast depends on the machine, and a busy one also sends more again; only who floods a network sends again
-most of what it sends.
+The speed depends on the machine, and a busy one retransmits more. Only a sender that floods the
+network retransmits most of what it sends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = (
 
 
 def sum_for_a_while(seconds: float) -> tuple[int, int]:
-    """What all of it took: packets sent, and those of them that were sent again."""
+    """The packets that all of it took, and how many of them were retransmissions."""
     rank, world = dist.get_rank(), dist.get_world_size()
     stop = torch.zeros(1)
     ends = time.monotonic() + seconds

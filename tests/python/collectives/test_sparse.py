@@ -110,7 +110,7 @@ def test_among_others(shared_pool) -> None:
 
 
 def check_barrier_comes_after(elements: int) -> None:
-    """Whoever has passed the barrier finds the sums of all called before it, and so do the others."""
+    """A rank that has passed the barrier finds the sums of all earlier calls; so do the others."""
     rank, size = dist.get_rank(), dist.get_world_size()
     values = torch.full((elements * (rank + 1),), 1.0)
     sparse = [

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of tensors in one call, also of such as share memory, against gloo between the same ranks."""
+"""Lists of tensors in one call, also of tensors that share memory, against gloo between the same
+ranks."""
 
 from __future__ import annotations
 
@@ -242,9 +243,10 @@ def test_like_gloo(shared_pool, name: str) -> None:
 
 
 def check_where_gloo_is_of_no_use() -> None:
-    """It counts the third of the same tensors double, refuses overlapping views of a broadcast, and
-    what it makes of those of an all_reduce depends on their distance. Here each counts once, all
-    obtain the result, and where they overlap the last one counts. A broadcast stores the root's first."""
+    """Of three equal tensors gloo counts the third twice. It refuses overlapping views in a
+    broadcast, and in an all_reduce its result depends on how far apart they are. Here each counts
+    once, all get the result, and where they overlap the last one counts. A broadcast stores the
+    root's first."""
     world = dist.group.WORLD
     total = sum(100 * rank for rank in range(RANKS))
     tensor = torch.full((5,), 100.0 * dist.get_rank())

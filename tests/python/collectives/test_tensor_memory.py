@@ -71,7 +71,7 @@ def test_tensors(shared_pool) -> None:
 
 
 def replace_memory_meanwhile() -> None:
-    """What the operation works on stays, though nothing else holds it: so much is unmapped at once."""
+    """The operation's memory stays, though nothing else holds it; freed, it would be unmapped."""
     tensor = torch.ones(16 << 20)
     store = dist.distributed_c10d._get_default_store()
     if dist.get_rank() == 0:

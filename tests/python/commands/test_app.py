@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from rocecoll.cli.app import COMMANDS, app
 
-# Takes long to load, and nothing that looks at a machine needs it; ssl and http come along with urllib.request.
+# Take long to load, and nothing that looks at a machine needs them; ssl and http come along with
+# urllib.request.
 HEAVY = {"torch", "numpy", "matplotlib", "asyncio", "ssl", "http.client", "unittest"}
 OF_RICH = {"rich.live", "rich.progress", "rich.markdown", "rich.syntax", "rich.traceback"}
 PROGRAM = """
@@ -26,7 +27,7 @@ finally:
 
 
 def loaded_by(*arguments: str) -> set[str]:
-    """The modules, when it has done what it was asked."""
+    """The modules that are loaded once the command has done its work."""
     command = [sys.executable, "-c", PROGRAM, *arguments]
     [shown] = run_programs([command], [environment()], fresh=True)
     assert shown.returncode in (0, 1), shown.stdout

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocecoll bench: on ranks of its own and on those of launchers, what it refuses, and who is blamed."""
+"""rocecoll bench: on its own ranks and on those of launchers, what it refuses, and which rank is
+blamed."""
 
 from __future__ import annotations
 
@@ -41,13 +42,13 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-# On ranks of its own.
+# On the command's own ranks.
 
 
 @pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.nightly)])
 def test_every_operation_on_this_host(ranks: int, tmp_path: Path) -> None:
     report = tmp_path / "rows.json"
-    sizes = ["-b", "1", "-e", "1001", "-f", "1001"]  # less than an element for each, and odd
+    sizes = ["-b", "1", "-e", "1001", "-f", "1001"]  # less than one element a rank, and odd
     command = [*BENCH, "--all", *sizes, "--rounds", "1", "--block-s", "0.01"]
     output = run_program([*command, "--ranks", str(ranks), "--output", str(report)], COLUMNS="80")
     lines = output.splitlines()
@@ -113,7 +114,7 @@ def ranks_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 @contextmanager
 def long_run(ranks: int) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
-    """The command and its ranks, once these are there; none of them stays."""
+    """The command and its ranks, once they have started. None of them outlives the block."""
     command = [*BENCH, "--rounds", "10000", "--ranks", str(ranks)]
     process = subprocess.Popen(
         command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -15,9 +15,9 @@ LEAST = 1172
 
 
 def search(most: int, limit: int, lost: Collection[int] = ()) -> tuple[int, int]:
-    """What is found where `limit` bytes get through, and how many were asked for.
+    """The size found where `limit` bytes get through, and the number of tries.
 
-    `lost` are the tries, from 0, of which every copy is lost.
+    `lost` are the tries, counted from 0, of which every copy is lost.
     """
     one, tries = MtuSearch(LEAST, most), 0
     while not one.done:
@@ -45,6 +45,6 @@ def test_nothing_gets_through() -> None:
 
 
 @pytest.mark.parametrize("limit", [65507, 1472, 9000])
-@pytest.mark.parametrize("first", [0, *range(2, 17)])  # the second asks for the very least
+@pytest.mark.parametrize("first", [0, *range(2, 17)])  # the second try asks for the smallest size
 def test_a_lost_packet_is_no_limit(first: int, limit: int) -> None:
     assert search(65507, limit, [first])[0] == limit

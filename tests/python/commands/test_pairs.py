@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocecoll doctor --store: hosts that try UDP with each other, and who is blamed."""
+"""rocecoll doctor --store: hosts that try UDP with each other, and which one is blamed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPEN = Way(0, 1, 20, 20, 20, "", 50.0, 1500, 1500, 900.0)
 
 
 def ways(ranks: int, *closed: tuple[int, int], refusal: str = "") -> list[Way]:
-    """All open but these."""
+    """The ways between all ranks, of which only these are closed."""
     made = []
     for source, target in permutations(range(ranks), 2):
         way = replace(OPEN, source=source, target=target)
@@ -103,7 +103,7 @@ def test_loss_and_mtu_are_warnings() -> None:
 @pytest.mark.quick
 @pytest.mark.parametrize("ranks", [2, 3, 4, 7, 8])
 def test_streams_take_turns(ranks: int) -> None:
-    """Every pair once, nobody with two at a time."""
+    """Each pair meets once, and no rank is in two pairs at a time."""
     met = []
     for partners in turns(ranks):
         assert all(partners[partners[rank]] == rank for rank in partners)
@@ -131,7 +131,7 @@ def test_two_hosts(hosts: tuple[Host, ...]) -> None:
 
 
 def test_a_firewall_is_named_on_both_sides(hosts: tuple[Host, ...]) -> None:
-    """What comes in at the second host is dropped."""
+    """The second host drops what comes in."""
     forbid_udp(hosts[1], "blackhole", "iif", hosts[1].interface)
     for result in on_hosts(hosts):
         assert result.returncode == 1, result.stdout
@@ -148,7 +148,7 @@ def test_a_host_that_may_not_send_says_what_its_system_says(hosts: tuple[Host, .
 
 
 def test_a_smaller_mtu_on_the_way_is_measured(hosts: tuple[Host, ...]) -> None:
-    """The second host's end drops what is longer; a veth lets 4 bytes more pass, for a VLAN's tag."""
+    """The second host's end drops longer packets; a veth lets 4 bytes more pass, for a VLAN tag."""
     small = ip("-n", hosts[1].namespace, "link", "set", hosts[1].interface, "mtu", "1300")
     assert small.returncode == 0, small.stderr
     for result in on_hosts(hosts, "--json"):
@@ -173,7 +173,7 @@ def test_a_host_that_does_not_come_is_named() -> None:
 
 def test_those_who_came_learn_who_is_missing() -> None:
     store = HashStore()
-    store.set("rocecoll/doctor/key/0", json.dumps("00" * 16))  # rank 2 needs not wait for it
+    store.set("rocecoll/doctor/key/0", json.dumps("00" * 16))  # rank 2 need not wait for it
     minute = timedelta(minutes=1)
     with ThreadPoolExecutor() as threads:
         third = threads.submit(try_pairs, store, 2, 3, "127.0.0.1", (0, 0), minute)

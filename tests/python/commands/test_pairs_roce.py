@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocecoll doctor --store where hosts have RoCE: who is blamed, and the exchange itself.
+"""rocecoll doctor --store where hosts have RoCE: which one is blamed, and the exchange itself.
 
 What no machine without devices can show is in tests/roce/test_doctor.py.
 """
@@ -30,7 +30,7 @@ NO_ANSWER = "no answer over RoCE within 3000 ms"
 
 
 def roce(ranks: int, *failing: tuple[int, int], failure: str = NO_ANSWER) -> Roce:
-    """All works but these, either way."""
+    """Every pair works but these, which fail in both directions."""
     ways = [
         RoceWay(source, target, failure, 0, 0)
         if (source, target) in failing or (target, source) in failing
@@ -156,7 +156,7 @@ def test_the_table_has_columns_for_roce_where_somebody_tried_it(
 
 
 def exchanged() -> list[Measured]:
-    """Of both ends, each in a thread."""
+    """The results of both ends, each in a thread."""
     with (
         RoceEnd(options.complete({}), "udp", "127.0.0.1") as one,
         RoceEnd(options.complete({}), "udp", "127.0.0.1") as other,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NICs count, told by `rocecoll devices`, `doctor` and `status`, of NICs of several makes."""
+"""What NICs of several makes count, as `rocecoll devices`, `doctor` and `status` show it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def sysfs(tmp_path: Path) -> Path:
 )
 def test_each_make_has_its_names(driver: str, name: str, sign: Sign) -> None:
     assert sign_of(name) is sign
-    # And the guide tells of it, a priority being any.
+    # The guide names it, too, with any priority.
     text = (ROOT / "docs" / "roce.md").read_text()
     assert f"`{re.sub('(?<=prio)3|(?<=pri)3|(?<=priority_)3', 'N', name)}`" in text, driver
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocecoll status: what it shows of what the processes told, and how it ends."""
+"""rocecoll status: what it shows of the processes' answers, and how it ends."""
 
 from __future__ import annotations
 

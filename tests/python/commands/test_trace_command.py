@@ -42,8 +42,8 @@ def test_what_took_longest_comes_first_and_who_came_last(two_ranks: list[str]) -
 
 
 def test_a_rank_that_others_have_kept_is_not_blamed(tmp_path: Path) -> None:
-    """Rank 2 is 50 ms late. Rank 0 does not wait for the first call, so rank 1, which does, comes last
-    to what follows; 3 and 4 ms of its delays are its own.
+    """Rank 2 is 50 ms late. Rank 1 waits for the first call and rank 0 does not, so rank 1 comes
+    last to what follows. Of its delays, 3 and 4 ms are its own.
     """
     files = [
         write(tmp_path, 0, [call(1, 0, 1), call(2, 2, 58), call(3, 3, 58)]),

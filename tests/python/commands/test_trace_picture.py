@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocecoll trace --picture and --timeline: who is drawn where, and who is named as late."""
+"""rocecoll trace --picture and --timeline: where each rank is drawn, and which one is named as
+late."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class Picture:
         self.tips = [bar.findtext(f"{SVG}title") or "" for bar in self.bars]
 
     def parts(self, bar: int) -> list[tuple[str, float, float]]:
-        """Style and, as shares of the time that is shown, begin and length."""
+        """Style, begin and length of each part; the last two as shares of the time shown."""
         return [
             (
                 part.get("class", ""),
@@ -82,7 +83,7 @@ def test_each_operation_has_its_colour(tmp_path: Path) -> None:
 
 
 def test_a_delay_is_told_once_and_not_of_those_who_suffer_it(tmp_path: Path) -> None:
-    """Rank 2 is 50 ms late. Rank 0 does not wait for the broadcast, so rank 1, which does, comes
+    """Rank 2 is 50 ms late. Rank 1 waits for the broadcast and rank 0 does not, so rank 1 comes
     late to what follows.
     """
     picture = draw(

@@ -51,7 +51,8 @@ class Result:
 
     @property
     def line(self) -> str:
-        """Why in one line: the reason of a skip, the first exception that is not the summary's."""
+        """The reason in one line: that of a skip, or the first exception that is not the
+        summary's."""
         if self.status is Status.failed:
             errors = [text for text in EXCEPTION.findall(self.reason) if "error code" not in text]
             return (errors or self.reason.splitlines() or [""])[0].strip()

@@ -3,7 +3,7 @@
 
 Nothing of it is edited. Its decorators compare the backend's name with "gloo", "nccl" and "mpi"
 while the module is imported, so it is imported as if the backend were the one that CONFORMANCE_GATE
-names; what it looks up while a test runs says CONFORMANCE_BACKEND.
+names; what it looks up while a test runs is what CONFORMANCE_BACKEND says.
 
 Imported three times: by the worker, by the fork server (which has torch loaded before it forks a
 rank), and so by every rank.
@@ -75,7 +75,8 @@ class Exam(suite.TestDistBackend, suite.DistributedTest._DistTestBase):  # type:
         self._start_processes(make_process)
 
     def run_test(self, test_name: str, parent_pipe: Connection) -> None:
-        # The only tests that compare the name while they run: no branch of theirs fits another.
+        # The only tests that compare the name while they run: none of their branches fits another
+        # backend.
         if test_name.startswith("test_accumulate_gradients_"):
             suite.BACKEND = GATE
         super().run_test(test_name, parent_pipe)

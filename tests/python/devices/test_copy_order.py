@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call's copies wait for: that call's stream, and nobody else's."""
+"""What a call's copies wait for: that call's stream, and no other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accel
 
 DevicePool = Callable[[int], Pool]
 RANKS = 2
-LATE = 6  # more than have a stream to themselves
+LATE = 6  # more calls than get a stream to themselves
 PATIENCE_S = 30
 
 
@@ -28,14 +28,14 @@ def only_fake(device_pool: DevicePool, accelerator: str) -> Pool:
 
 
 def passes_now(what: str) -> None:
-    """The current stream comes here without anything being released."""
+    """The current stream gets here before anything is released."""
     here = torch.Event(device=fake_device.accelerator())
     here.record()
     wait_until(here.query, f"{what}: the stream waits for nobody else's copies", PATIENCE_S)
 
 
 def check_late_results(count: int) -> None:
-    """Results that may not be stored yet, as the stream still uses the tensors, hold up no others."""
+    """Results that must wait, because the stream still uses the tensors, hold up no others."""
     device = fake_device.accelerator()
     if dist.get_rank() == 0:
         for tag in range(LATE):
@@ -76,7 +76,7 @@ def test_late_results(device_pool: DevicePool, accelerator: str, count: int) -> 
 
 
 def check_own_streams() -> None:
-    """Where a device can make streams, copies have theirs, and wait for nobody who has the same."""
+    """Where a device can make streams, copies have their own, which no other work shares."""
     device = fake_device.accelerator()
     tensor = torch.ones(1000, device=device)
     fake_device.ops().take_log()
@@ -93,7 +93,7 @@ def test_own_streams(device_pool: DevicePool, accelerator: str) -> None:
 
 
 def check_calls_without_results() -> None:
-    """Who obtains nothing waits for no copies."""
+    """A rank that gets no results waits for no copies."""
     device = fake_device.accelerator()
     rank = dist.get_rank()
     busy, tensor = torch.ones(1000, device=device), torch.ones(1000, device=device)

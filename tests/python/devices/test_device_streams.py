@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An accelerator's tensors follow its streams: who computes, copies and frees when."""
+"""An accelerator's tensors follow its streams: when they are computed, copied and freed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accel
 DevicePool = Callable[[int], Pool]
 RANKS = 2
 LARGE = 4 << 20  # elements: 32 lanes of float32
-MEDIUM = 1 << 20  # elements: what several calls have not stored yet fits into the staging memory
+MEDIUM = 1 << 20  # elements: the unstored results of several calls fit into the staging memory
 
 
 def total(value: float, count: int) -> torch.Tensor:
@@ -83,8 +83,8 @@ def test_late_input_holds_up_nobody(device_pool: DevicePool) -> None:
 
 
 def check_output_in_use() -> None:
-    """What the stream still does with the output comes before the result, also where the rank
-    reads nothing."""
+    """Work already queued on the stream that uses the output comes before the result, also where
+    the rank reads nothing."""
     device = fake_device.accelerator()
     for count in (1, LARGE):
         tensor = torch.ones(count, device=device)
@@ -140,7 +140,7 @@ def test_wait_does_not_wait_for_copies(device_pool: DevicePool, accelerator: str
 
 
 def check_overlap() -> None:
-    """Results leave while most of the input has not come."""
+    """Results leave for the device while most of the input has yet to come."""
     device = fake_device.accelerator()
     tensor = torch.ones(LARGE, device=device)
     torch.accelerator.synchronize(device)
@@ -171,7 +171,7 @@ def test_overlap(device_pool: DevicePool, accelerator: str) -> None:
 
 
 def check_dropped_tensors() -> None:
-    """What the caller lets go of is kept for as long as copies use it."""
+    """Tensors that the caller drops are kept for as long as copies use them."""
     device = fake_device.accelerator()
     size = dist.get_world_size()
     for count in (1000, MEDIUM):
@@ -202,7 +202,7 @@ def test_dropped_tensors(device_pool: DevicePool, accelerator: str) -> None:
 
 
 def check_futures() -> None:
-    """Callbacks and waiters come after the copies, without anybody waiting for these."""
+    """Callbacks and waiters come after the copies, though no thread waits for those."""
     device = fake_device.accelerator()
     tensor = torch.ones(LARGE, device=device)
 

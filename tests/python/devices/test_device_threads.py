@@ -22,7 +22,7 @@ LARGE = 4 << 20  # elements: 32 lanes of float32
 
 
 def use_all_ways(device: torch.device) -> None:
-    """Waited for, called back, dropped with nobody waiting, and in a batch."""
+    """Operations with a wait, with a callback, dropped without a wait, and in a batch."""
     rank, size = dist.get_rank(), dist.get_world_size()
     for count in (1, LARGE):
         tensor = torch.ones(count, device=device)
@@ -52,7 +52,7 @@ def check_contexts() -> None:
     use_all_ways(device)
     dist.barrier()
     gc.collect()
-    # What was let go with nobody waiting has gone, too, once memory is not held any more.
+    # Operations dropped without a wait are gone, too, once nothing holds their memory.
     wait_until(lambda: fake_device.ops().events() == 0, "all events are gone", limit_s=100)
     assert set(fake_device.ops().take_contexts()) <= {1}
     torch.accelerator.set_device_index(0)
@@ -67,7 +67,7 @@ def test_contexts(own_pool: Callable[..., Pool], accelerator: str) -> None:
 
 
 def check_slow_queries() -> None:
-    """A rank whose device keeps its questions waiting is there all the same."""
+    """A rank whose device is slow to answer queries still counts as alive."""
     device = fake_device.accelerator()
     store = dist.distributed_c10d._get_default_store()
     tensor = torch.ones(LARGE, device=device)

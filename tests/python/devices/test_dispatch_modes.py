@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits carries out copies that nobody's dispatch mode sees: Python would run, and wait for its
-lock, in the middle of the engine's work."""
+"""A thread that waits carries out copies that no dispatch mode sees: otherwise Python would run,
+and wait for its lock, in the middle of the engine's work."""
 
 from __future__ import annotations
 

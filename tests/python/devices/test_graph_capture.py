@@ -27,7 +27,7 @@ def only_fake(device_pool: Callable[[int], Pool], accelerator: str) -> Pool:
 
 
 def check_calls() -> None:
-    """Refused one by one; neither the capture nor the group minds."""
+    """Each is refused, which harms neither the capture nor the group."""
     device = fake_device.accelerator()
     rank, size = dist.get_rank(), dist.get_world_size()
     tensor = torch.ones(1000, device=device)
@@ -56,7 +56,7 @@ def test_calls(device_pool: Callable[[int], Pool], accelerator: str) -> None:
 
 
 def check_pending_operations() -> None:
-    """What was called before goes on, and does not disturb the capture."""
+    """Operations called before the capture go on, and do not disturb it."""
     device = fake_device.accelerator()
     size = dist.get_world_size()
     tensors = [torch.ones(LARGE, device=device), torch.ones(2, 1000, device=device).t()]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that the caller lets go of lasts until the copies are done, whoever it is from: allocators
-do not know of copies of what comes from other libraries (DLPack) or processes."""
+"""Memory that the caller drops lasts until the copies are done, wherever it comes from. The
+allocators of other libraries (DLPack) or processes do not know of our copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accel
 
 RANKS = 2
 LARGE = 4 << 20  # elements: 32 lanes of float32
-MEDIUM = 1 << 20  # elements: what several calls have not stored yet fits into the staging memory
+MEDIUM = 1 << 20  # elements: the unstored results of several calls fit into the staging memory
 
 
 def only_fake(device_pool: Callable[[int], Pool], accelerator: str) -> Pool:
@@ -36,7 +36,7 @@ def foreign(count: int, value: float) -> torch.Tensor:
 
 
 def check_results() -> None:
-    """Dropped once waited for, while results are still to be copied there."""
+    """The tensors are dropped after wait(), while results are still to be copied there."""
     device = fake_device.accelerator()
     size = dist.get_world_size()
     last = torch.ones(1000, device=device)
@@ -62,7 +62,7 @@ def test_results(device_pool: Callable[[int], Pool], accelerator: str) -> None:
 
 
 def check_inputs_of_a_group_that_failed() -> None:
-    """Copies to the host that nobody asks about any more are under way."""
+    """Copies to the host are under way whose end nobody will query any more."""
     device = fake_device.accelerator()
     for make in (foreign, lambda count, value: torch.full((count,), value, device=device)):
         group = dist.new_group()

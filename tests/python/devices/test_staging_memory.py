@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of any size, in any number of calls at once, pass through as much pinned memory as an option
-says, and none waits for another in vain."""
+"""Tensors of any size, in any number of calls at once, pass through pinned memory of the size that
+an option sets, and no call waits for another in vain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from waiting import wait_until
 pytestmark = pytest.mark.timeout(1800)  # the first one may build the fake accelerator
 
 STAGING = 1 << 20  # bytes, the least that the option takes
-LARGE = 2_000_003  # elements of float32: some 8 MB, and no size divides it
+LARGE = 2_000_003  # elements of float32: about 8 MB, and a prime, so that no size divides it
 GROUPS = 3
 AHEAD = 8  # kStagedLanesAhead of staged_memory.h
 
@@ -72,8 +72,8 @@ def test_operations(own_pool: Callable[..., Pool], accelerator: str, ranks: int)
 
 
 def check_many_at_once() -> None:
-    """Groups are called in another order on each rank, messages between them, results waited for in
-    yet another one."""
+    """Each rank calls the groups in its own order, with messages in between, and waits for the
+    results in yet another order."""
     device = fake_device.accelerator()
     rank, size = dist.get_rank(), dist.get_world_size()
     groups = [dist.new_group() for _ in range(GROUPS)]
@@ -113,7 +113,7 @@ def test_many_at_once(own_pool: Callable[..., Pool], accelerator: str, ranks: in
 
 
 def check_messages_beside_a_collective_that_waits() -> None:
-    """One rank has called a collective that takes all that there is; the other wants messages first."""
+    """One rank's collective takes all the memory; the other rank wants messages first."""
     device = fake_device.accelerator()
     rank = dist.get_rank()
     tensor = torch.ones(LARGE, device=device)
@@ -145,7 +145,7 @@ def test_messages_beside_a_collective_that_waits(
 
 
 def check_memory_comes_back() -> None:
-    """Of groups that fail in the middle: calls after them pass through pinned memory again."""
+    """Also that of groups that fail in the middle: later calls pass through pinned memory again."""
     device = fake_device.accelerator()
     rank = dist.get_rank()
     for held in ("d2h", "h2d"):
@@ -174,7 +174,7 @@ def test_memory_comes_back(own_pool: Callable[..., Pool], accelerator: str) -> N
 
 
 def wait_for_copies(direction: str, count: int) -> None:
-    """Until so many are queued."""
+    """Waits until this many are queued."""
     log: list[list[str]] = []
 
     def are_queued() -> bool:
@@ -185,7 +185,7 @@ def wait_for_copies(direction: str, count: int) -> None:
 
 
 def check_late_inputs_take_little() -> None:
-    """Calls whose input has yet to be computed leave the memory to one whose input is there."""
+    """Calls whose input has yet to be computed leave the memory to a call whose input is ready."""
     device = fake_device.accelerator()
     groups = [dist.new_group() for _ in range(GROUPS)]
     late = [torch.ones(LARGE, device=device) for _ in groups]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that is late, dead or has left: the others get an error that says who, and in time."""
+"""A rank that is late, dead or has left: the others get an error that names it, and in time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from harness import Outcome, Pool
 
 from rocecoll import _core as core
 
-TIMEOUT_S = 3.0  # where it is what ends the operation
-PATIENCE_S = 1000.0  # where it is not
+TIMEOUT_S = 3.0  # where it is to end the operation
+PATIENCE_S = 1000.0  # where it is not to
 ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+:\d+|\[[0-9a-f:.]+\]:\d+")
 
 
@@ -75,7 +75,8 @@ def test_absent_rank(own_pool, name: str, size: int, warm: bool) -> None:
             assert outcome.error, "finished without the absent rank"
             assert f"timed out after {TIMEOUT_S:g} s" in outcome.error, outcome.error
             assert name.split()[-1] in outcome.error, outcome.error
-            # Whoever waits for a rank that waits itself has asked around (the answer may get lost).
+            # A rank that waits for a rank that is itself waiting has asked all others (an answer
+            # may get lost).
             named = rf"(not called by|no answer from) [^;]*rank {absent} "
             assert re.search(named, outcome.error), outcome.error
 
@@ -92,7 +93,7 @@ def test_recv_without_send(own_pool, size: int) -> None:
 
 
 def short_timeout() -> None:
-    """A timeout of one operation's own, far below the group's."""
+    """One operation has its own timeout, far below the group's."""
     work = dist.all_reduce(torch.ones(10), async_op=True)
     work.wait(timedelta(seconds=1))
 
@@ -132,14 +133,14 @@ def test_killed_peer(own_pool, name: str, size: int) -> None:
 
 @pytest.mark.quick
 def test_a_pause_of_all_ranks_is_no_silence(own_pool) -> None:
-    """As by a container's freezer or a migration: for longer than the peer timeout."""
+    """As in a container that is frozen or migrated: for longer than the peer timeout."""
     size = 3
     with own_pool(size, timeout_s=120, ROCECOLL_PEER_TIMEOUT="2") as pool:
         for _ in range(2):
             processes = pool.run(warm_up)
             for process in processes:
                 os.kill(process, signal.SIGSTOP)
-            time.sleep(5)  # what is tested: nobody runs for so long
+            time.sleep(5)  # what is tested: no rank runs for this long
             for process in processes:
                 os.kill(process, signal.SIGCONT)
         pool.run(warm_up)
@@ -156,7 +157,7 @@ def all_reduce_within_a_wait(begun: Path | None) -> None:
 
 
 def test_a_pause_is_no_part_of_a_wait(own_pool, tmp_path: Path) -> None:
-    """A rank is stopped for longer than it is ready to wait, and its peer comes soon after."""
+    """A rank is stopped for longer than its wait may last, and its peer comes soon after."""
     begun = tmp_path / "begun"
     with own_pool(2, timeout_s=PATIENCE_S, ROCECOLL_PEER_TIMEOUT="100") as pool:
         waiting, _ = pool.run(warm_up)
@@ -166,7 +167,7 @@ def test_a_pause_is_no_part_of_a_wait(own_pool, tmp_path: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         os.kill(waiting, signal.SIGSTOP)
-        time.sleep(WAIT_S + 2)  # what is tested: it does not run for so long
+        time.sleep(WAIT_S + 2)  # what is tested: it does not run for this long
         os.kill(waiting, signal.SIGCONT)
         pool.send(all_reduce_within_a_wait, None, ranks=[1])
         for outcome in pool.collect([0, 1]):
@@ -184,7 +185,7 @@ def test_a_rank_frozen_before_first_contact(own_pool) -> None:
             [outcome] = pool.attempt(operate, "all_reduce", ranks=[0], limit_s=60)
         finally:
             os.kill(frozen, signal.SIGCONT)
-        # It may just have had the time to answer before it stopped.
+        # It may have had just enough time to answer before it stopped.
         assert outcome.error and re.search("(no contact with|lost) rank 1 ", outcome.error), outcome
 
 
@@ -195,7 +196,7 @@ def own_port() -> int:
 
 @pytest.mark.quick
 def test_a_rank_killed_before_first_contact_whose_port_another_process_has(own_pool) -> None:
-    """Who has the port lives and answers, and will never join the group."""
+    """The process that has the port lives and answers, but will never join the group."""
     with own_pool(2, timeout_s=600) as pool:
         [outcome] = pool.attempt(own_port, ranks=[1])
         pool.process(1).kill()

@@ -22,7 +22,7 @@ dist.init_process_group("rocecoll", store=dist.FileStore(sys.argv[1], 2), rank=0
 
 
 def start_on_a_taken_port(tmp_path: Path, **variables: str) -> str:
-    """The last line of a rank that may have no port but one of another program, whatever others do."""
+    """The last line of a rank whose only permitted port is taken by another program."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("", 0))
         port = taken.getsockname()[1]
@@ -51,7 +51,7 @@ def test_a_port_that_another_program_has(tmp_path: Path) -> None:
     )
 
 
-FIRST = range(32)  # up to more than a first group of two ranks has open at once
+FIRST = range(32)  # up to more than a first group of two ranks needs open at once
 LATER = range(12)
 TOO_MANY = re.compile(
     r"RuntimeError: rocecoll: too many open files: this process may have (\d+) and needs about "
@@ -68,7 +68,7 @@ def run_few_files(late: bool, directory: Path, files: Iterable[object]) -> dict[
 
 
 def check_few_files(late: bool, directory: Path, files: range) -> list[bool]:
-    """By number of files whether both ranks worked; else both have said the same."""
+    """By number of files, whether both ranks worked. If not, each said that it has too few."""
     worked = []
     for count, ends in run_few_files(late, directory, files).items():
         works = all(end == [0, "works\n"] for end in ends)
@@ -102,7 +102,7 @@ def test_a_rank_with_too_few_files_tells_the_others(late: bool, tmp_path: Path) 
 
 
 def test_the_number_of_files_that_is_advised_is_enough(tmp_path: Path) -> None:
-    """As a user would: a shell's limit, then the one that the message names."""
+    """As a user would do it: with a shell's limit, then with the one that the message names."""
     code = (
         "import torch, torch.distributed as dist\n"
         "dist.init_process_group('rocecoll', store=dist.HashStore(), rank=0, world_size=1)\n"

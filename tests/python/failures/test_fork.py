@@ -22,7 +22,7 @@ def test_children(tmp_path: Path) -> None:
     for result in run_programs([command, command], environments):
         assert result.returncode == 0, result.stdout
         lines = [line for line in result.stdout.splitlines() if "has waited" not in line]
-        assert lines == [  # but what the log says on a slow machine
+        assert lines == [  # apart from what the log says on a slow machine
             "use the group: 0 all refused",
             "begin anew: 0 sum 1.0",
             "leave at once: 0 ",
@@ -34,7 +34,7 @@ def test_children(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["fork", "loader"])
 def test_killed_parent_of_a_living_child(tmp_path: Path, way: str) -> None:
-    """The network tells of the death at once; silence would, long after the test's limit."""
+    """The network reports the death at once. Silence would do so long after the test's limit."""
     program = str(PROGRAMS / "killed_parent.py")
     command = [sys.executable, program, str(tmp_path / "store"), way, str(tmp_path)]
     environments = [
@@ -57,5 +57,5 @@ def test_killed_parent_of_a_living_child(tmp_path: Path, way: str) -> None:
 
 @pytest.mark.quick
 def test_last_message_of_a_worker_arrives() -> None:
-    """multiprocessing ends what it has forked without atexit."""
+    """multiprocessing ends its forked processes without atexit."""
     run_program([sys.executable, str(PROGRAMS / "worker_ranks.py"), str(free_port())])

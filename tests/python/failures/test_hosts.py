@@ -88,7 +88,7 @@ def test_a_firewall_that_drops_udp_is_told(hosts: tuple[Host, ...]) -> None:
     for rank, output in enumerate(outputs):
         other = hosts[1 - rank]
         assert f"rank {1 - rank} ({other.ipv4}:" in lines(output, "raised: "), output
-    # The second hears nothing at all; the first one does, and learns from it.
+    # The second host hears nothing at all. The first one hears from it, and so learns the cause.
     for start in ("logged: ", "raised: "):
         for part in (
             "met this rank in the store, but no UDP packet came back",
@@ -104,7 +104,7 @@ def test_a_firewall_that_drops_udp_is_told(hosts: tuple[Host, ...]) -> None:
 
 def test_a_missing_route_is_told(hosts: tuple[Host, ...]) -> None:
     forbid_udp(hosts[0], "unreachable", "iif", "lo")
-    output = first_contact(hosts)[0]  # of the host without a route, which hears the other one
+    output = first_contact(hosts)[0]  # of the host without a route, which hears from the other one
     assert "no route to its host (ENETUNREACH)" in lines(output, "logged: "), output
 
 

@@ -35,7 +35,7 @@ def begin(loader_workers: int) -> None:
             data,
             num_workers=loader_workers,
             persistent_workers=True,
-            multiprocessing_context="fork",  # the ranks' own default starts them anew
+            multiprocessing_context="fork",  # the default in the ranks starts them anew
         )
         _kept.append(iter(loader))
         next(_kept[-1])
@@ -54,10 +54,10 @@ def operate_until_it_fails() -> tuple[str, float]:
 
 
 def kill(pool: Pool, victim: int, delay_s: float) -> float:
-    """How long until the last survivor knew."""
+    """How long it takes until the last survivor knows."""
     survivors = [rank for rank in range(pool.size) if rank != victim]
     pool.send(operate_until_it_fails)
-    time.sleep(delay_s)  # so that it is in the middle of anything
+    time.sleep(delay_s)  # so that the kill may come at any point
     pool.process(victim).kill()
     killed_at = time.monotonic()
     slowest_s = 0.0
@@ -106,7 +106,7 @@ def test_killed_ranks_are_named_without_icmp(
     hosts: tuple[Host, ...],
     record_property,
 ) -> None:
-    """Ranks on two hosts, and no host says that a port is closed: silence alone tells."""
+    """Ranks on two hosts, neither of which reports a closed port: only silence shows the death."""
     for host in hosts:
         done = ip("-n", host.namespace, "rule", "add", "ipproto", "icmp", "prio", "1", "blackhole")
         if done.returncode != 0:
@@ -115,7 +115,7 @@ def test_killed_ranks_are_named_without_icmp(
         "timeout_s": 120,
         "ROCECOLL_PEER_TIMEOUT": str(PEER_TIMEOUT_S),
         "TEST_NETWORKS": ",".join(host.namespace for host in hosts),
-        "ROCECOLL_SOCKET_IFNAME": "veth",  # for the host of the store loopback would do
+        "ROCECOLL_SOCKET_IFNAME": "veth",  # for the store's own host, loopback would do
     }
     slowest_s = run_trials(
         kills, lambda size: own_pool(size, **details), 0, PEER_TIMEOUT_S + MARGIN_S

@@ -22,7 +22,7 @@ from programs.exits import RANKS, WAYS
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-# A rank that comes so late that the other's process has ended finds nobody who could tell it more.
+# If a rank comes after the other's process has ended, nothing is left that could tell it more.
 GONE = re.compile("left the group|no process listens at its address")
 
 
@@ -31,7 +31,7 @@ class Exits:
 
     def __init__(self, backend: str, directory: Path) -> None:
         command = [sys.executable, str(PROGRAMS / "exits.py"), backend, str(directory), *WAYS]
-        # An interpreter's end is what is tested, so it is one of their own.
+        # The end of an interpreter is what is tested, so they have their own.
         self.statuses: dict[str, list[int]] = json.loads(run_program(command, fresh=True))
         self._directory = directory
 
@@ -67,7 +67,7 @@ def test_end_beside_a_receive_from_any_rank(exits: Exits) -> None:
 
 
 def test_end_with_a_thread_waiting(exits: Exits) -> None:
-    """The thread gets an error where the others left long before; gloo's process is aborted."""
+    """The thread gets an error if the others left long before; gloo aborts the process."""
     way = "with_a_thread_waiting"
     assert exits.statuses[way] == [0] * RANKS, exits.outputs(way)
     for output in exits.outputs(way):
@@ -78,7 +78,7 @@ def test_end_with_a_thread_waiting(exits: Exits) -> None:
 
 
 def test_destroy_with_operations_pending(exits: Exits) -> None:
-    """wait() and the future have the reason: the own destroy, or the peer that left."""
+    """wait() and the future give the reason: this rank's own destroy, or the peer that left."""
     way = "destroy_with_operations_pending"
     assert exits.statuses[way] == [0] * RANKS, exits.outputs(way)
     own, *others = exits.outputs(way)
@@ -108,7 +108,8 @@ def test_end_by_exception(exits: Exits) -> None:
 def test_end_right_after_the_last_operation(
     backend: str, operation: str, way: str, shared_memory: str, tmp_path: Path
 ) -> None:
-    """Nobody fails for want of a rank that has done its part, and what it sent arrives; who needs more is told."""
+    """No rank fails because of one that has done its part, and what that one sent arrives. A rank
+    that needs more of it is told."""
     if way == "end_container":
         tried = subprocess.run(
             ["unshare", "--pid", "--fork", "true"], capture_output=True, text=True
@@ -156,10 +157,10 @@ def join(backend: str, url: str, rank: int, size: int) -> None:
 
 
 def check_many_lives(backend: str, ports: list[int]) -> None:
-    """Each life has another port, size and order of ranks; the later ones hold nothing more.
+    """Each life has another port, size and order of ranks. Later ones hold nothing more.
 
-    All processes are rank 0 in one of the first three: where the store is served, libuv keeps a
-    pipe from then on.
+    Each process is rank 0 in one of the first three lives: libuv keeps a pipe in a process from
+    when it first serves the store.
     """
     place = dist.get_rank()
     sizes = [1 + (turn + 1) % 3 for turn in range(len(ports))]  # 2, 3, 1, ...
@@ -178,8 +179,8 @@ def check_many_lives(backend: str, ports: list[int]) -> None:
         if turn < len(ports) // 2:
             continue
         descriptors, threads = (max(kind) for kind in zip(*held[: len(ports) // 2], strict=True))
-        # The thread that lets objects go begins when there is one, if that ever happens in a life,
-        # and, detached, takes its time to end.
+        # The thread that releases objects starts with the first of them, if a life has any. It is
+        # detached, and may take a while to end.
         deadline = time.monotonic() + 60
         while held[-1][0] > descriptors or held[-1][1] > threads + 1:
             assert time.monotonic() < deadline, held
@@ -284,7 +285,7 @@ def test_rank_that_left_before_first_contact(own_pool) -> None:
 
 
 def test_python_lock_held_for_long(tmp_path: Path) -> None:
-    """Tensors that completed operations let go wait for the lock; heartbeats do not."""
+    """Tensors of completed operations wait for the lock to be released; heartbeats do not."""
     program = str(PROGRAMS / "holds_python.py")
     command = [sys.executable, program, str(tmp_path / "store"), str(tmp_path)]
     environments = [environment(RANK=str(rank), ROCECOLL_PEER_TIMEOUT="4") for rank in range(2)]

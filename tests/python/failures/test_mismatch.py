@@ -46,9 +46,9 @@ def different_blocks() -> None:
 
 
 def different_root() -> None:
-    # Two ranks take themselves for the root. A root may be done once its message is on the way, and
-    # a third rank once the root's message has come, so it is a later operation that fails there:
-    # the first one that begins after the word from the rank that noticed.
+    # Two ranks take themselves for the root. A root may be done once its message is on its way, and
+    # a third rank once the root's message has come. There a later operation fails: the first one
+    # that begins after the notice from the rank that found the mismatch.
     dist.broadcast(torch.ones(10), 1 if dist.get_rank() == 1 else 0)
     for _ in range(1000):
         dist.barrier()
@@ -74,7 +74,7 @@ def test_every_rank_learns(own_pool, size: int, call, names: tuple[str, str]) ->
         for rank, outcome in enumerate(outcomes):
             assert outcome.error, f"rank {rank} noticed nothing"
             assert MISMATCH in outcome.error, outcome.error
-        # Whoever compared the two calls names both; that message reaches every rank.
+        # The rank that compared the two calls names both; its message reaches every rank.
         for rank, outcome in enumerate(outcomes):
             for name in names:
                 assert name in outcome.error, f"rank {rank}: {outcome.error}"

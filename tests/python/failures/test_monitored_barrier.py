@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""monitored_barrier() says who is missing, in gloo's words."""
+"""monitored_barrier() says which ranks are missing, in gloo's words."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_missing_ranks(own_pool, wait_all_ranks: bool) -> None:
 
 
 def enter_part(limits_s: dict[int, float]) -> None:
-    """Of ranks 1 and 2 those that have a limit, one after the other. All make the group."""
+    """Those of ranks 1 and 2 that have a limit enter, one after the other. All make the group."""
     group = dist.new_group([1, 2])
     store = dist.distributed_c10d._get_default_store()
     if (limit_s := limits_s.get(dist.get_rank())) is None:
@@ -76,7 +76,7 @@ def test_ranks_of_a_part_have_their_global_numbers(own_pool) -> None:
 
 
 def enter_after_others(limit_s: float) -> None:
-    """The first rank comes once the limit of the others, who have been there before it, is over."""
+    """The first rank comes when the limit of the others, which came before it, has passed."""
     store = dist.distributed_c10d._get_default_store()
     others = [f"rank {rank} comes" for rank in range(1, dist.get_world_size())]
     if dist.get_rank() == 0:

@@ -2,7 +2,7 @@
 """Paths that carry less than the interfaces at their ends, with and without routers that say so.
 
 Two hosts with two routers between them, all at an MTU of 9000; the link in the middle is narrowed.
-Operations have 10 s: what used to take 13 s or for ever fails, whatever the speed of the machine.
+Operations have 10 s, so what used to take 13 s or for ever fails on a machine of any speed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Network:
     hosts: tuple[Host, Host]
 
     def middle(self, mtu: int) -> list[str]:
-        """What sets the MTU of the link between the routers, at both of its ends."""
+        """The command that sets the MTU of the link between the routers, at both of its ends."""
         ends = ((NAMES[1], "right"), (NAMES[2], "left"))
         return [f"ip -n {name} link set {device} mtu {mtu}" for name, device in ends]
 
@@ -72,7 +72,7 @@ def routed() -> Iterator[Network]:
 
 
 def hide_reports() -> None:
-    """Nothing that the routers themselves have to say gets out."""
+    """Nothing that the routers themselves report gets out."""
     run_all([f"ip -n {name} rule add iif lo blackhole pref 5" for name in NAMES[1:3]])
 
 

@@ -21,8 +21,8 @@ from rocecoll import _core
 pytestmark = pytest.mark.quick
 
 LIMIT = timedelta(seconds=200)
-# Ticks count from the first one that finds the operation begun: so many later the rank is in its wait
-# for sure, or nearly so.
+# Ticks are counted from the first one that finds the operation under way. After this many, the rank
+# is almost certainly in its wait.
 TICK_S = 0.02
 TICKS = 8
 
@@ -36,7 +36,7 @@ def asynchronous() -> None:
 
 
 def message() -> None:
-    """Rank 0 receives what rank 1 sends late."""
+    """Rank 0 receives a message that rank 1 sends late."""
     if dist.get_rank() == 0:
         dist.recv(torch.empty(3), 1)
     else:
@@ -44,7 +44,7 @@ def message() -> None:
 
 
 def large_message() -> None:
-    """Rank 0 sends what rank 1 has no memory for yet."""
+    """Rank 0 sends a message for which rank 1 has no memory yet."""
     tensor = torch.ones(1 << 22)
     if dist.get_rank() == 0:
         dist.send(tensor, 1)
@@ -96,7 +96,7 @@ OPERATIONS = [
 
 @contextmanager
 def ticking(at_last: Callable[[], None]) -> Any:
-    """Calls it in the handler of a signal, once some of them have come while an operation runs."""
+    """Calls `at_last` in a signal's handler, once several have come while an operation runs."""
     ticks = 0
 
     def handler(number: int, frame: FrameType | None) -> None:
@@ -119,7 +119,7 @@ def ticking(at_last: Callable[[], None]) -> Any:
 
 
 def check_handler(operation: Callable[[], None], turn: str) -> None:
-    """Rank 1 comes once rank 0's handler has run, which is in the operation by then."""
+    """Rank 1 comes once the handler of rank 0 has run, which is in the operation by then."""
     store = dist.distributed_c10d._get_default_store()
     if dist.get_rank() == 1:
         store.wait([turn], LIMIT)

@@ -21,7 +21,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 
 pytestmark = pytest.mark.quick
 
-# The ranks that save, and those that load.
+# How many ranks save, and how many load.
 changes = pytest.mark.parametrize(("saving", "loading"), [(2, 2), (2, 3), (3, 2), (3, 1)])
 
 PLACEMENTS = {"rows": [Shard(0)], "columns": [Shard(1)], "everywhere": [Replicate()]}

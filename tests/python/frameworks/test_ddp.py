@@ -62,7 +62,7 @@ def gradients_in_buckets(group: Group) -> list[torch.Tensor]:
 
 
 class Branches(nn.Module):
-    """Every rank uses a branch of its own choice, and nobody the last one."""
+    """Every rank uses its own choice of branches, and none uses the last one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ def accumulation(group: Group) -> list[torch.Tensor]:
 
 
 def uneven_inputs(group: Group) -> list[torch.Tensor]:
-    """Rank r has 2 + 2 r batches; who has none left answers the others' all-reduces."""
+    """Rank r has 2 + 2 r batches. A rank that has none left answers the others' all-reduces."""
     results = []
     for divide_by_all in (True, False):
         model = DistributedDataParallel(mlp(), process_group=group, bucket_cap_mb=BUCKET_MB)
@@ -181,7 +181,7 @@ def test_mixed_types(shared_pool, size: int) -> None:
 
 
 def check_early_end() -> None:
-    """Rank 0 has fewer batches, and everybody is told so instead of being answered."""
+    """Rank 0 has fewer batches. The others are told so instead of being answered."""
     model = DistributedDataParallel(mlp())
     with pytest.raises(RuntimeError, match="exhausted"):  # noqa: SIM117
         with model.join(throw_on_early_termination=True):

@@ -97,7 +97,7 @@ def test_built_in(shared_pool, size: int, name: str, tolerance: float) -> None:
 
 
 def local_sgd(group: Group) -> list[torch.Tensor]:
-    """Every rank on its own from the third turn on, with averaged weights after every second."""
+    """Each rank trains alone from turn 3 on; weights are averaged after every second turn."""
     model = DistributedDataParallel(mlp(), process_group=group)
     alone = dist.new_subgroups(group_size=1, group=group, backend=dist.get_backend(group))[0]
     model.register_comm_hook(

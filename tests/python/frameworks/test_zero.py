@@ -72,7 +72,7 @@ def check_training(in_buckets: bool) -> None:
     shared = [collected if dist.get_rank() == last else None]
     dist.broadcast_object_list(shared, last)
 
-    # Who continues from the collected state goes on where that was.
+    # A process that continues from the collected state goes on from there.
     again = DistributedDataParallel(mlp())
     again.load_state_dict(model.state_dict())
     resumed = ZeroRedundancyOptimizer(again.parameters(), torch.optim.Adam, lr=RATE)

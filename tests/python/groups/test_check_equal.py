@@ -17,7 +17,8 @@ pytestmark = pytest.mark.quick
 
 
 def test_differences() -> None:
-    """Most ranks are right; of as many the lowest; a tensor that a rank has not is a difference, too."""
+    """The majority is right, or in a tie the side of the lowest rank. A missing tensor is a
+    difference, too."""
     same = {"a": b"1", "b": b"2"}
     assert differences([same, same, same]) == []
     assert differences([same, {"a": b"1", "b": b"3"}]) == [Difference("b", (1,))]

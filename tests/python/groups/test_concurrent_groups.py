@@ -227,7 +227,7 @@ def check_ways_to_make_groups() -> None:
 
 @needs_ordered_groups
 def test_ways_to_make_groups(own_pool) -> None:
-    """torch names groups by how many there were on each rank: afterwards only some count one more."""
+    """torch numbers groups on each rank; afterwards only some ranks have counted one more."""
     with own_pool(4) as pool:
         pool.run(check_ways_to_make_groups)
 

@@ -84,7 +84,7 @@ def test_options_that_differ_are_refused_by_name(own_pool: OwnPool, tmp_path: Pa
 
 
 def check_options_that_agree(directory: Path) -> None:
-    """By whatever way, and in whatever words."""
+    """Options agree however they are set, and in whichever spelling."""
     rank = dist.get_rank()
     dist.destroy_process_group()
     if rank == 0:

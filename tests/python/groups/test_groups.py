@@ -120,7 +120,7 @@ def test_leave_and_join_again(own_pool, tmp_path, size: int) -> None:
 
 
 def check_smaller_group(directory: str) -> None:
-    """With a processor for every rank of the smaller group but not of the world."""
+    """There is a processor for each rank of the smaller group, but not for each of the world."""
     rank, size = dist.get_rank(), dist.get_world_size()
     backend = dist.get_backend()
     dist.destroy_process_group()

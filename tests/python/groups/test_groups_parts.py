@@ -29,7 +29,7 @@ def total(backend, value: float) -> float:
 
 
 def check_split() -> None:
-    """Without a word through the Store; ranks in the order that is asked for."""
+    """The Store is not used, and ranks are in the order requested."""
     rank, parent = dist.get_rank(), dist.group.WORLD._get_backend(CPU)
     assert parent.supports_splitting
     mine = [3, 1] if rank in (1, 3) else [0, 2]

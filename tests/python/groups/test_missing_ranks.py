@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A group that some ranks do not make: who is missing is told, and the wait can be ended."""
+"""A group that some ranks do not make: the missing ones are named, and the wait can be ended."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Rank:
         self.process.stdin.flush()
 
     def line(self, *words: str) -> str:
-        """The next line with these words; others are passed over. The test's own limit ends it."""
+        """The next line with these words, skipping others; waits until the test's own limit."""
         assert self.process.stdout is not None
         passed = []
         for line in self.process.stdout:
@@ -115,7 +115,7 @@ def ready_ranks() -> Iterator[list[Rank]]:
 
 
 def wait_for_status(rank: Rank, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What `rocecoll status` shows of the process alone, once that waits for somebody."""
+    """What `rocecoll status` shows of this process alone, once it waits for another rank."""
 
     def ask() -> list[processes.Process]:
         listing = processes.SOCKETS.read_text().splitlines(keepends=True)
@@ -164,7 +164,8 @@ def test_a_late_rank_is_found_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rank_0_waits_for_the_first_group_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where torch would wait, deaf, for all ranks to reach the Store that rank 0 serves."""
+    """Where torch would wait, unable to be interrupted, for all ranks to reach the Store that rank
+    0 serves."""
     first, second = (Rank(rank, port) for port in [free_port()] for rank in (0, 1))
     try:
         shown = wait_for_status(first, monkeypatch)

@@ -126,7 +126,7 @@ def try_to_reconfigure(uuid: int, handles: Any) -> None:
 
 
 def test_killed_at_any_moment(own_pool, nightly: bool) -> None:
-    """The others learn of it at once, whoever it is and wherever the attempt is by then, and go on."""
+    """The others learn of it at once and go on, whichever rank it is and whatever the moment."""
     chance = random.Random(1)
     for trial in range(100 if nightly else 5):
         with own_pool(3) as pool:
@@ -150,7 +150,7 @@ def failed(processes: Sequence[Process], handles: Any, limit_s: float = SHORT_S)
 
 
 def test_a_failed_attempt_leaves_the_old_group(own_pool) -> None:
-    """With one that does not come, and one that has ended."""
+    """One attempt with a rank that does not come, and one with a rank that has ended."""
     with own_pool(2) as pool, own_pool(1) as absent:
         here = everyone(pool)
         handles = run([*here, *everyone(absent)], own_handle)
@@ -185,7 +185,7 @@ def fail_after_the_barrier(uuid: int, handles: Any, failing: str) -> None:
 
 
 def test_a_rank_that_fails_alone_does_not_leave_the_others_waiting(own_pool) -> None:
-    """Its barrier fails where theirs has passed: they have a group of which it is no part."""
+    """Its barrier fails although theirs has passed, so they have a group that it is not in."""
     with own_pool(1) as alone, own_pool(2) as pool:
         processes = everyone(alone, pool)
         handles = run(processes, own_handle)
@@ -261,7 +261,7 @@ def test_not_of_several_backends() -> None:
 
 
 def use_parts() -> None:
-    """Groups of a reconfigured one need no Store either."""
+    """Groups made from a reconfigured one need no Store either."""
     rank, size = dist.get_rank(), dist.get_world_size()
     for _ in range(2):  # the same name and ranks again are another group
         parts = [dist.new_group(ranks) for ranks in ([0, size - 1], list(range(size)))]

@@ -47,7 +47,7 @@ def addresses_of_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def others_never_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rank that the test does not have is not waited for when the verdict is known."""
+    """Once the verdict is known, there is no wait for a rank that the test does not have."""
     monkeypatch.setattr(meetings, "_LEAVE_LIMIT_S", 0.01)
 
 
@@ -159,7 +159,7 @@ def test_a_summary_has_an_end() -> None:
 
 
 def test_a_clone_of_this_host_is_addressed_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A virtual machine started from the same snapshot has name, boot id and namespace alike."""
+    """Virtual machines started from one snapshot have the same name, boot id and namespace."""
     monkeypatch.setattr(meetings, "local_addresses", lambda: HERE - {CLONE})
     store = dist.HashStore()
     records = [record(0, 3), record(1, 3), record(2, 3, address=f"{CLONE}:40002")]
@@ -300,7 +300,7 @@ def test_of_several_ranks_that_cannot_start_all_are_named(others_never_leave: No
 
 
 def test_a_failure_is_told_before_all_have_come(others_never_leave: None) -> None:
-    """Whoever started the ranks may have ended those that had not come yet."""
+    """The launcher may have ended those ranks that had not come yet."""
     store = dist.HashStore()
     tell_failure(store, 1, 3, RuntimeError("no device"))
     with pytest.raises(RendezvousError, match=r"rank 1 \(.*\) could not start: no device"):
@@ -322,7 +322,7 @@ def test_a_reason_has_an_end() -> None:
 
 
 class FrozenStore:
-    """Whose server does not answer."""
+    """A Store whose server does not answer."""
 
     def __init__(self) -> None:
         self.thawed = threading.Event()

@@ -41,18 +41,18 @@ from places import (
 )
 from worker import enter_network
 
-PATIENCE_S = 100.0  # of an operation
-LIMIT_S = 200.0  # of a rank, to answer or to end
-COUNTS = (1, 1 << 13, 1 << 19)  # of 8 bytes: a frame, several, and writes
+PATIENCE_S = 100.0  # for an operation
+LIMIT_S = 200.0  # for a rank to answer or to end
+COUNTS = (1, 1 << 13, 1 << 19)  # elements of 8 bytes: one frame, several, and writes
 LONG_COUNT = 1 << 23
 UNDER_WAY_BYTES = 8 << 20
 PAYLOAD_BYTES = 8 * sum(COUNTS)
-CONTROL_BYTES = 64 << 10  # far more than shared memory needs of the network, far less than PAYLOAD
+CONTROL_BYTES = 64 << 10  # far more than the control path needs, far less than PAYLOAD
 
 
 @dataclass
 class Report:
-    """Of a rank, or why it could not go to its place, or the error that it ended with."""
+    """What a rank reports, or why it could not go to its place, or the error that it ended with."""
 
     refused: str = ""
     error: str = ""
@@ -93,7 +93,7 @@ def reduce_and_leave(rank: int, report: Report) -> None:
 
 
 def die_in_the_middle(rank: int, report: Report, *, victim: int) -> None:
-    """The victim is killed once much, but not all, of a long all_reduce has gone out."""
+    """The victim is killed when much, but not all, of a long all_reduce has gone out."""
     import rocecoll
 
     reduce_exactly(rank)
@@ -112,7 +112,7 @@ def die_in_the_middle(rank: int, report: Report, *, victim: int) -> None:
 def run_rank(
     rank: int, store: str, place: Place, action: Callable[[int, Report], None], pipe: Connection
 ) -> None:
-    """Sends whether it is in its place, waits for the word to go on, and sends the whole report."""
+    """Says whether it is in its place, waits until it may go on, and sends the whole report."""
     report = Report()
     for name in [name for name in os.environ if name.startswith(OPTIONS)]:
         del os.environ[name]
@@ -157,7 +157,7 @@ def run_ranks(
     action: Callable[[int, Report], None] = reduce_and_leave,
     host: str = "127.0.0.1",
 ) -> list[Report | None]:
-    """What the ranks report; none of one that died."""
+    """What the ranks report; None for one that died."""
     context = multiprocessing.get_context("forkserver")
     store, pipes, reports = f"tcp://{host}:{free_port()}", [], []
     with ExitStack() as at_end:
@@ -186,7 +186,7 @@ def run_ranks(
 
 @pytest.fixture
 def covers(tmp_path: Path) -> dict[str, Path]:
-    """Empty directories that ranks are to have in place of those for temporary files."""
+    """Empty directories that take the place of those for temporary files, in the ranks."""
     made = {name: tmp_path / name.strip("/").replace("/", "-") for name in coverable()}
     for path in made.values():
         path.mkdir()
@@ -213,7 +213,7 @@ TWO_COPIES = (
 
 @pytest.fixture(scope="module")
 def fetching() -> None:
-    """Skips where processes may not read each other's memory: then all goes in two copies."""
+    """Skips where processes may not read each other's memory: everything takes two copies."""
     scope = Path("/proc/sys/kernel/yama/ptrace_scope")
     if scope.exists() and int(scope.read_text()) > 1:
         pytest.skip("kernel.yama.ptrace_scope lets at most the administrator's processes do so")
@@ -227,7 +227,7 @@ def fetching() -> None:
 
 
 def test_memory_carries_all_but_control() -> None:
-    """As the machine is, so that this runs everywhere."""
+    """With nothing on the machine changed, so that this runs everywhere."""
     for rank, report in enumerate(run_ranks([(), ()])):
         assert report is not None and not report.error, report
         assert report.shared_bytes >= PAYLOAD_BYTES
@@ -240,7 +240,8 @@ def test_memory_carries_all_but_control() -> None:
     ("places", "carriers"),
     [
         pytest.param(((), ()), (ONE_COPY, ONE_COPY), id="together"),
-        # Who is outside sees those inside; what the outer one writes cannot be fetched.
+        # The outer rank sees the inner one's process, but not the reverse, so what the outer one
+        # writes cannot be fetched.
         pytest.param(((), (own_processes,)), (TWO_COPIES, ONE_COPY), id="one PID namespace"),
         pytest.param(((own_processes,),) * 2, (TWO_COPIES, TWO_COPIES), id="PID namespaces"),
         pytest.param(

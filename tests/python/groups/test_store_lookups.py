@@ -28,7 +28,7 @@ PLACE = [
     ids=["ordinary_line", "line_in_the_form_of_ipv6"],
 )
 def test_lookups_of_two_ends(line: str, asked: int, tmp_path: Path) -> None:
-    """Each end that connects looks up its peer's name, and the thread that serves the Store looks up each one's."""
+    """Each client looks up its peer's name, and the thread that serves the Store each client's."""
     files = {
         "hosts": line,
         "resolv.conf": "nameserver 127.0.0.1",

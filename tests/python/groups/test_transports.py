@@ -143,7 +143,7 @@ def test_ranks_that_use_different_transports_are_told(tmp_path: Path) -> None:
 def test_roce_is_asked_for_by_our_own_names(
     variables: dict[str, str], wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only then is it a warning that a device refuses to work."""
+    """A device that refuses to work causes a warning only then."""
     for name in filter(lambda name: name.startswith(OPTIONS), list(os.environ)):
         monkeypatch.delenv(name)
     for name, value in variables.items():
@@ -171,7 +171,7 @@ def test_a_forked_child_ends_without_the_thread_that_logs(tmp_path: Path) -> Non
 
 
 def test_warnings_show_without_any_set_up() -> None:
-    """And what was said last is out before the interpreter ends."""
+    """The last ones are written before the interpreter ends, too."""
     code = """
 import queue, rocecoll, sys, types
 from rocecoll.logs import log_forwarding

@@ -33,7 +33,7 @@ OWN_LINE = re.compile(
 
 
 def run_ranks(tmp_path: Path, before: str = "", size: int = 2, **variables: str) -> list[str]:
-    store = tmp_path / secrets.token_hex(8)  # another one each time
+    store = tmp_path / secrets.token_hex(8)  # a different one each time
     commands = [
         [sys.executable, "-c", PROGRAM, str(rank), str(size), str(store), before]
         for rank in range(size)
@@ -201,9 +201,9 @@ def join(store, rank, size):
 
 
 def test_a_small_socket_buffer_is_told_with_what_to_do(tmp_path: Path) -> None:
-    wanted = 1 << 30  # more than any system allows by itself
+    wanted = 1 << 30  # more than any system allows by default
     command = [sys.executable, "-c", PROGRAM, "0", "1", str(tmp_path / "store"), ""]
-    if os.geteuid() == 0:  # who may take more than the limit
+    if os.geteuid() == 0:  # root may exceed the limit
         command = ["setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", *command]
     [result] = run_programs(
         [command], [environment(ROCECOLL_DEBUG="INFO", ROCECOLL_SOCKET_BUFFER_BYTES=str(wanted))]

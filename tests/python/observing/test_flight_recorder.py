@@ -21,7 +21,7 @@ from rocecoll.flight_recorder import Evidence
 
 
 def call_everything(prefix: str) -> None:
-    """What differs between the ranks here is allowed to, and must not be called a mismatch."""
+    """What differs between the ranks here may differ, and must not be called a mismatch."""
     rank, size = dist.get_rank(), dist.get_world_size()
     group = dist.group.WORLD
     with rocecoll.trace():

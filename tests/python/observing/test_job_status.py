@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other processes learn of a running one, who may ask, and who is named."""
+"""What other processes learn of a running one, which ones may ask, and which ranks are named."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_only_listening_sockets_with_our_name_count() -> None:
 
 @contextlib.contextmanager
 def late_ranks(ranks: int) -> Iterator[list[subprocess.Popen[str]]]:
-    """Whose last one is in no operation, while the others wait for it."""
+    """Ranks of which the last one is in no operation, while the others wait for it."""
     port = str(free_port())
     place = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     running = [
@@ -147,7 +147,7 @@ def late_ranks(ranks: int) -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def seen(ranks: list[subprocess.Popen[str]]) -> list[Process]:
-    """Those of the test alone, which shares the machine with others."""
+    """Only the processes of this test, which shares the machine with others."""
     pids = {process.pid for process in ranks}
     lines = processes.SOCKETS.read_text().splitlines(keepends=True)
     ours = [line for line in lines if pids & set(processes.sockets(line).values())]
@@ -167,7 +167,7 @@ def test_a_rank_that_keeps_the_others_is_named_until_it_goes_on() -> None:
     with late_ranks(3) as ranks:
 
         def stuck() -> Group | None:
-            """Once all answer, however busy the machine is, and the others wait for the last."""
+            """The group, once all answer (late on a busy machine) and the others wait for rank 2."""
             for group in processes.groups_of(seen(ranks)):
                 others_wait = all(member.state["running"] for member in group.members[:2])
                 if len(group.members) == 3 and others_wait and processes.verdicts(group):
@@ -180,7 +180,7 @@ def test_a_rank_that_keeps_the_others_is_named_until_it_goes_on() -> None:
         assert f"process {ranks[2].pid}" in line
 
         def shown() -> bool:
-            """Ranks of other tests are asked, too, and who is late to answer is left out."""
+            """Ranks of other tests are asked, too, and those that answer late are left out."""
             command = [sys.executable, "-m", "rocecoll", "status"]
             done = subprocess.run(command, env=environment(), capture_output=True, text=True)
             return "rank 2 has called 1 collective" in " ".join(done.stdout.split())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocecoll.peer_stats(): with whom, over what, how much."""
+"""rocecoll.peer_stats(): the peers, the path to each, and how much it carried."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def reduce_in_pair() -> tuple[set[int], set[int]]:
         name = pair.group_name
         dist.all_reduce(torch.ones(8), group=pair)
         alive = ranks_in_rows(name)
-    dist.barrier()  # who leaves first takes the link along
+    dist.barrier()  # the rank that leaves first closes the link
     if dist.get_rank() == 0:
         return alive, set()
     dist.destroy_process_group(pair)

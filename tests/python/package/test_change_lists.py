@@ -44,7 +44,7 @@ def algorithms(tree: Tree) -> list[Algorithm]:
 
 
 def files_with(tree: Tree, pattern: str) -> set[str]:
-    """But for tests, and the changelog, which has lines on every kind of change."""
+    """Except tests, and the changelog, which has lines on every kind of change."""
     word = re.compile(pattern)
     texts = tree.files | tree.documents
     return {
@@ -207,8 +207,8 @@ def test_files_that_are_listed_exist(heading: str) -> None:
     assert paths and not [path for path in paths if not (ROOT / path).exists()]
 
 
-# Something of each kind that is there: whatever names it in the core and the package is listed, and
-# whatever is listed names it, but for what is its own and what only looks like it.
+# An existing example of each kind: every file in the core and the package that names it is listed,
+# and every listed file names it, except its own files and those that only look like it.
 @pytest.mark.parametrize(
     ("heading", "example", "others"),
     [

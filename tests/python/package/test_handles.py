@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles: the same ranks everywhere, and nothing from outside that is not looked at."""
+"""Handles: the same ranks everywhere, and everything that comes from outside is checked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_list_says_who_is_which_rank() -> None:
 
 
 def test_a_set_is_ordered_alike_and_by_host() -> None:
-    """The addresses of a host: those of others lie between them."""
+    """Each host has addresses between which those of other hosts lie."""
     handles = [
         handle(process, host, process, address=f"192.0.2.{address}:{process}")
         for process, (host, address) in enumerate(

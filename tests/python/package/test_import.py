@@ -142,7 +142,7 @@ except Exception as error:
     ids=["refuses", "has no library"],
 )
 def test_a_rank_that_cannot_import_the_package_tells_the_others(trouble: str, reason: str) -> None:
-    """Which would wait for it for half an hour."""
+    """They would wait for it for half an hour."""
     common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     programs = [MEETS, trouble + MEETS]
     one, other = run_programs(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a package index shows: README.md, in which no link is dead, and addresses where they are known."""
+"""What a package index shows: README.md without dead links, and the project's addresses where
+known."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rocecoll.init() under every launcher, real where there is one, else by its variables."""
+"""rocecoll.init() under every launcher: the real one if it is installed, otherwise its
+variables."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def test_pmi_needs_a_meeting_point_on_several_hosts() -> None:
     several = {**PMI, "MPI_LOCALNRANKS": "2"}
     with pytest.raises(RuntimeError, match="PMI does not say where rank 0 runs: set MASTER_ADDR"):
         find_place(several)
-    # No job is told from another.
+    # Jobs cannot be told apart.
     assert find_place({**several, "MASTER_ADDR": "a"}).init_method == "tcp://a:29500"
     jobs = [{**several, "MASTER_ADDR": "a", "PMI_JOBID": job} for job in ("7.0", "7.0", "7.1")]
     one, same, other = (find_place(job).init_method for job in jobs)
@@ -181,7 +182,7 @@ def test_a_port_that_is_taken_is_told_with_the_cure() -> None:
 
 
 def test_a_port_of_all_jobs_is_told_where_it_is_taken_or_nobody_comes() -> None:
-    """Several hosts under PMI without a number of the job."""
+    """Several hosts under PMI, which gives no job number."""
     several = {**PMI, "PMI_SIZE": "2", "MPI_LOCALNRANKS": "1", "MASTER_ADDR": "127.0.0.1"}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

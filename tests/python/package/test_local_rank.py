@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank tells the core of its place on the host, by which it takes a NIC."""
+"""What a rank tells the core about its place on the host, by which it chooses a NIC."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.quick
 
 GOES_ON = "rocecoll: ranks 0 and 1 (192.0.2.1:7): goes on over {}: {{}}"
 OVER_UDP, OVER_NETWORK = GOES_ON.format("UDP"), GOES_ON.format("the network")
-# Files that have nothing but reasons (and lines of the log, which count by themselves), and the whole
+# Files that contain only reasons (and log lines, which are counted separately), and the whole
 # message in which a reason reaches people.
 INSIDE = {
     "csrc/transport/fast_paths/shm/": OVER_NETWORK,
@@ -26,7 +26,7 @@ INSIDE = {
     "csrc/messenger/peer_channel_receive.cc": 'rocecoll: group "0": rank 3 of the group sent {}',
     "csrc/transport/datagram/reliability/connection.cc": 'rocecoll: group "0": lost rank 3 (192.0.2.1:7): {} 9 s',
 }
-# What stands behind the cause in a message: advice, and where an operation was.
+# What follows the cause in a message: advice, and where an operation was.
 BEHIND = (
     " Or set ROCECOLL_TRANSPORT=auto, the default, ",
     "see whether these ranks are alive",
@@ -69,7 +69,8 @@ BEHIND = (
     f"; and {NUMBER} more tensors",
     f", and {NUMBER} before them that the trace had no room for",
 )
-# Made of what is put in, or said by what they are given to: their beginnings, and a whole message.
+# Texts made up of what is inserted, or completed by their caller: their beginnings, and a whole
+# message.
 ADDRESS = "rocecoll: transport udp; address 192.0.2.1 of eth0, MTU 1500: {}"
 UNUSABLE = "rocecoll: transport rc cannot be used here: {}"
 NEEDS = "rocecoll: allreduce: ring needs {}"
@@ -102,7 +103,7 @@ MADE_UP = {
 
 
 def whole(said: Said) -> str:
-    """As people see it."""
+    """The whole message, as people see it."""
     for beginning, message in MADE_UP.items():
         if said.text.startswith(beginning):
             return message.format(said.text)

@@ -386,7 +386,7 @@ def test_core_takes_every_setting() -> None:
 
 
 def test_an_option_is_named_in_the_table_and_by_one_reader_at_most() -> None:
-    """What CONTRIBUTING.md says of adding one."""
+    """As CONTRIBUTING.md says about adding one."""
     files = modules_of_a_job()
     for name in table():
         use = re.compile(rf"""[\[(]["']{name}["'][\])]""")

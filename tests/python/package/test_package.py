@@ -136,7 +136,7 @@ print(42400 <= first < 42450 <= port() < 42500)
 
 @pytest.mark.quick
 def test_a_later_group_is_told_which_of_its_options_are_ignored() -> None:
-    """It keeps what it says nothing of, and what it says alike, without a word."""
+    """Options that it does not set, or sets to the same value, cause no warning."""
     code = (
         GROUP
         + """
@@ -165,7 +165,8 @@ for warning in caught:
 
 @pytest.mark.quick
 def test_a_variable_that_changes_between_groups_is_told_to_be_ignored() -> None:
-    """Set, changed or no longer set; what stays as it was is not told, nor what would be the same."""
+    """It may be newly set, changed or no longer set. Unchanged variables, and changes without
+    effect, cause no warning."""
     code = (
         GROUP
         + """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For how long a rank polls: it needs a core, and processor time that nobody counts."""
+"""How long a rank polls: it needs a core, and processor time that is not limited."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ TAG = "// SPDX-License-Identifier: Apache-2.0\n"
 
 @dataclass
 class Rule:
-    """`planted` has exactly the violations that `places` begin with; the rest of it is fine."""
+    """`places` are the beginnings of exactly those violations that `planted` has."""
 
     check: Callable[[Tree], list[str]]
     planted: dict[str, str]

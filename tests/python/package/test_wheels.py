@@ -35,7 +35,7 @@ HAS_ROCE = Path(rocecoll.__file__).with_name("librocecoll_verbs.so").exists()
 SYSTEM = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"}
 SYSTEM |= {"libpthread.so.0", "libdl.so.2"}  # of libc.so.6 from glibc 2.34 on
 TORCH = {"libtorch.so", "libtorch_cpu.so", "libc10.so"}
-# What each object may ask of the loader, beside the system.
+# What each object may need besides the system's libraries.
 NEEDED = {
     "librocecoll": set(),
     "_core": {"librocecoll.so"},
@@ -44,8 +44,8 @@ NEEDED = {
 }
 
 
-# Functions that glibc 2.28 has, too: newer ones moved them between its libraries or changed what few
-# ask of them, or libstdc++ takes them where they are.
+# Functions that glibc 2.28 has, too: newer releases moved them between libraries or changed what
+# few programs rely on, or libstdc++ uses them only where they exist.
 IN_GLIBC_2_28 = re.compile(
     r"dl\w+|pthread_\w+|sem_\w+|[fl]?stat(64)?|exp|log|pow|fmod|__isoc23_\w+|__libc_single_threaded"
 )
@@ -93,7 +93,7 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made in the tree, so by one process of the test run; the others wait for it and take them."""
+    """Built in the tree, so by one process of the test run; the others wait for it."""
     directory = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         directory = directory.parent

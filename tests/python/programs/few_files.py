@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of ranks that may open so many more files, with a store that is theirs already.
+"""Pairs of ranks that may open only FILES more files, and already have a store.
 
     python few_files.py DIRECTORY LATE FILES...
 
-For each FILES, a number, or one for each rank with a comma between them, two ranks are forked, before
-rocecoll has started anything. With LATE 0 they make their first group so, with LATE 1 a second one.
-Their outputs go to DIRECTORY, and a JSON object on standard output has the exit statuses and the
-outputs, by FILES and rank.
+FILES is a number, or one for each rank, separated by a comma. For each FILES two ranks are forked,
+before rocecoll has started anything. With LATE 0 they make their first group under this limit, with
+LATE 1 a second one. Their outputs go to DIRECTORY, and a JSON object on standard output has the
+exit statuses and the outputs, by FILES and rank.
 """
 
 from __future__ import annotations

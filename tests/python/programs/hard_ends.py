@@ -58,7 +58,7 @@ def warm_send(rank: int, others_ended: int) -> None:
 
 
 def missed(rank: int, others_ended: int) -> None:
-    """The others need one that ends, and are told which; nobody ends before all are."""
+    """The others need a rank that ends, and are told which. None ends before all have been told."""
     if rank == GONE:
         dist.barrier()
         return

@@ -3,7 +3,7 @@
 
 python leaves_early.py API INIT_METHOD INTERFACE SECONDS
 
-API is "torch" or "core". The network is away for so long.
+API is "torch" or "core". The network is away for SECONDS.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def core_broadcast(rank: int, size: int, interface: str) -> Callable[[torch.Tens
 
 
 def unplug(interface: str, away_s: float) -> None:
-    """The network comes back by itself, also after this process has ended."""
+    """The network comes back on its own, also after this process has ended."""
     subprocess.run(["ip", "link", "set", interface, "down"], check=True)
     again = ["sh", "-c", f"sleep {away_s} && ip link set {interface} up"]
-    # Whoever waits for the end of this process's output does not wait for that.
+    # Without our output, so that a reader of it does not wait for that process.
     subprocess.Popen(again, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

@@ -3,7 +3,8 @@
 
 python narrow.py INIT_METHOD ELEMENTS [COMMAND...]
 
-Of so many float32. Each command is one argument. Sums are checked. An all_reduce may take OPERATION_LIMIT_S.
+Each has ELEMENTS float32. Each command is one argument. Sums are checked. An all_reduce may take
+OPERATION_LIMIT_S.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 python unplug.py INIT_METHOD INTERFACE [SECONDS]
 
-With SECONDS the network comes back after so long, and there must be no error.
+With SECONDS the network comes back after that time, and there must be no error.
 """
 
 from __future__ import annotations

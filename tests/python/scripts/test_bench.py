@@ -216,7 +216,7 @@ def test_ucx_carries_what_openmpi_hands_it(where: str, carried_by: str, tmp_path
     others = [name for row in rows for name in row["peers"] if name != "rocecoll"]
     assert others == ["mpi-shm"] * 3 + ["mpi-ucx"] * 3
     assert all(peer["wrong"] == 0 for row in rows for peer in row["peers"].values())
-    # UCX's own words, which each rank has for its peer, and in another line for itself.
+    # UCX's own words: each rank writes a line for its peer, and another one for itself.
     to_peers = re.findall(r"ep_cfg\[\d\]: (?!tag\(self/)(.+)", result.stdout)
     assert len(to_peers) == 2, result.stdout
     assert all(re.match(carried_by, way) for way in to_peers), to_peers

@@ -36,7 +36,7 @@ def test_slow_start_and_tail_do_not_count() -> None:
 
 
 def test_all_in_one_sample() -> None:
-    # At least as long as the sample; never a division by nothing.
+    # The time is at least that of the sample, so there is never a division by zero.
     assert perftest.packet_rate([(1.0, 50), (1.5, 150)], 100) == pytest.approx(200)
 
 
@@ -138,7 +138,7 @@ def test_each_end_stays_on_a_core() -> None:
 
 
 def fake_wire(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sent: int) -> list[tuple[str, str]]:
-    """Blocks that take no time and send so much each; returns what was run."""
+    """Blocks that take no time and send `sent` bytes each; returns what was run."""
     total, order = [0], []
     monkeypatch.setenv("SOFTROCE_OUT", str(tmp_path))
     monkeypatch.setattr(rounds, "bytes_on_wire", lambda: total[0])

@@ -166,7 +166,7 @@ def test_a_namespace_of_somebody_else_stays() -> None:
 
 
 def words_of(process: psutil.Process) -> list[str]:
-    """None of one that has ended meanwhile, as the many short commands that make a network do."""
+    """Empty if it has ended meanwhile, as do the many short commands that set up a network."""
     try:
         return process.cmdline()
     except psutil.NoSuchProcess:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/compare_settings.py: who is run in which order with what, and the ratios that come of it."""
+"""scripts/compare_settings.py: what is run in which order with which settings, and the resulting
+ratios."""
 
 from __future__ import annotations
 

@@ -120,7 +120,8 @@ def test_what_has_no_room_is_dropped_and_counted(
         dropped = ends[0].packets()[1]
         assert dropped > 0
         found = numbers(second, 100 - dropped)
-        # If this machine stood still for a second meanwhile, those that came first made room for others.
+        # If this machine stood still for a second meanwhile, the first frames have made room for
+        # others.
         assert found[:10] == list(range(10))
         assert ends[1].packets() == (0, 0)
 

@@ -127,7 +127,7 @@ def test_an_end_between_two_looks_is_not_missed(tmp_path: Path) -> None:
             pass
         for process in running._processes:
             process.join()
-        # Told once more when the server of the processes closes its end, soon after.
+        # It is signalled once more, soon after, when the processes' server closes its end.
         assert wait(running.sentinels, timeout=60), "nobody would look again before the limit"
         assert running.is_over()
     finally:

@@ -100,7 +100,7 @@ def test_cells_of_a_line() -> None:
     ],
 )
 def test_a_ratio_of_bounds_is_one_or_nothing(who: list[str], ratio: str) -> None:
-    """What was given up counts as done, here as much again as was done."""
+    """What was given up counts as done; here it is as much as was really done."""
     bounds = row(network_matrix.Measurement("veth:rate=1gbit"))
     for name in who:
         bounds.blocks[name][-1].gave_up = True

@@ -38,7 +38,7 @@ def runner() -> ModuleType:
 
 
 def run(command: list[str], directory: Path) -> str:
-    """Its output. That what hangs ends is what is tested, not how soon."""
+    """Returns its output. The tests check that what hangs is ended, not how soon."""
     output = directory / "output"
     with output.open("wb") as file:
         process = subprocess.Popen(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ping-pong of a bed, without one: who ends whom, and when there are faults on the wire."""
+"""The ping-pong of a bed, without one: which end ends the other, and when there are faults on the
+wire."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_end_that_fails_ends_the_other(
     programs: Callable[..., None], capfd: pytest.CaptureFixture[str], failing: int
 ) -> None:
-    """Which waits for it and would do so for ever."""
+    """The other waits for it, and would do so for ever."""
     texts = [HANG, HANG]
     texts[failing] = "import sys; sys.exit('no completion')"
     programs(*texts)

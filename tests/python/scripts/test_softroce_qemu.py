@@ -52,7 +52,8 @@ def test_other_kernel_is_booted_as_it_is(image: bytes) -> None:
     assert qemu_kernel.bootable(image) == image
 
 
-# What the tools of the packages get, and what they answer. `busybox` leaves a copy of what it packs.
+# Stand-ins for the packages' tools, with what they answer. `busybox` leaves a copy of what it
+# packs.
 TOOLS = {
     "depmod": 'touch "$2/made by depmod"',
     "modprobe": """[ -e "$2/made by depmod" ] || exit 1
@@ -93,7 +94,7 @@ def package(
 
 
 def test_boot_has_kernel_and_modules_in_their_order(package: Path, tmp_path: Path) -> None:
-    """Packed or not, and once each."""
+    """Modules may be packed or not, and each is there once."""
     boot = qemu_kernel.Boot(tmp_path)
     qemu_kernel.write_boot(boot, package)
     assert boot.kernel.read_bytes() == ELF

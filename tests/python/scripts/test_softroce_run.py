@@ -50,7 +50,7 @@ def test_arguments_directory_and_environment_arrive(
 
 
 def test_signals_work_in_the_job() -> None:
-    """Ignored ones would be inherited all the way from the supervisor."""
+    """If any were ignored, the job would inherit that all the way from the supervisor."""
     assert run_guests(FakeMachine(), job("sh", "-c", "kill -TERM $$; exit 1")) == 128 + 15
 
 
@@ -90,7 +90,7 @@ def test_killed_guest_does_not_count(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_wire_of_a_killed_guest_takes_frames(capfd: pytest.CaptureFixture[str]) -> None:
-    """More than a socket holds; and it never refuses them."""
+    """It takes more of them than a socket holds, and never refuses any."""
     program = (
         "import os, pathlib, socket\n"
         "pathlib.Path(os.environ['SOFTROCE_KILL'] + '.1').touch()\n"

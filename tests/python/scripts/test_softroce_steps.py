@@ -74,7 +74,7 @@ def test_steps_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 
 def test_steps_say_what_they_took(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of time, as others do, and of a processor in their guests."""
+    """The time, as for other tests, and the processor time in their guests."""
     busy = "import time\nwhile time.process_time() < 0.3: pass"
     steps = [roce.Step("busy", f"{sys.executable} -c '{busy}'"), roce.Step("bad", "exit 1")]
     step_runner.run_tests(FakeRoom(1), steps, tmp_path)
@@ -146,7 +146,7 @@ def meet(own: Path, other: Path) -> str:
 
 
 def test_steps_share_the_room(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Two meet that could not do so one after the other; one of two guests has the room alone."""
+    """Two steps meet, so they run at once; a step with two guests has the room alone."""
     here, there = tmp_path / "here", tmp_path / "there"
     steps = [
         roce.Step("first", meet(here, there), limit_s=DEADLINE_S),

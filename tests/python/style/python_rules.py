@@ -171,7 +171,7 @@ def helpers_are_used(tree: Tree) -> list[str]:
             path.startswith("tests/python/")
         ):
             continue
-        # A program without a suffix has a name that is a word: it takes its directory to mean it.
+        # The name of a program without a suffix is an ordinary word, so only its whole path counts.
         word = name if "." in name else path
         called = re.compile(rf"(?<![\w.-]){re.escape(word)}(?![\w-]|\.\w)")
         named = any(

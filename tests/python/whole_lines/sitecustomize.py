@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Has every program that a test starts write each line at once, its end with it.
+"""Has every program that a test starts write each line together with its end.
 
-torchrun starts its workers with -u. `print` then writes a line and its end apart, and a line of
-another rank, whose output is the same pipe, comes between the two every few hundred runs.
+torchrun starts its workers with -u. `print` then writes a line and its end separately, and every
+few hundred runs a line of another rank, whose output is the same pipe, comes between the two.
 """
 
 import io
