@@ -86,6 +86,7 @@ c10d::ErrorType Backend::getError() {
 void Backend::abort() {
   const MembershipPtr group = current();
   group->aborted_here = true;
+  abort_hooks_->on_end(group->group);
   ProgressOf(*runtime_).abort(
       group->group, NamedStatus(StatusCode::kAborted, "the process group was aborted by rank " +
                                                           std::to_string(group->rank())));
@@ -93,7 +94,9 @@ void Backend::abort() {
 
 void Backend::shutdown() {
   const std::string& description = getGroupDesc();
-  current()->leave(*runtime_, description == kNotDescribed ? std::string() : description);
+  const MembershipPtr group = current();
+  abort_hooks_->on_end(group->group);
+  group->leave(*runtime_, description == kNotDescribed ? std::string() : description);
 }
 
 void Backend::registerOnCompletionHook(
@@ -116,6 +119,15 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
                                    c10::typeMetaToScalarType(options.dtype()), std::nullopt);
 }
 
+void Backend::extend(Request& request) {
+  const milliseconds extension = extensions_.current();
+  if (extension == milliseconds(0)) return;
+  for (OperationSpec& spec : request.specs) {
+    const Duration own = spec.timeout > Duration{0} ? spec.timeout : Saturated(timeout_.load());
+    spec.timeout = After(Instant(own), Saturated(extension)).time_since_epoch();
+  }
+}
+
 void Backend::stage(Request& request) {
   if (!request.staging->device) return;
   request.call.device = request.staging->device->device();
@@ -127,11 +139,14 @@ Work::Launch Backend::make_work(Membership& group, Request request, uint64_t bat
   request.call.record = observe(group, request, batch);
   if (completion_hook_->is_set()) request.call.hook = completion_hook_;
   if (IsMessage(request.call.type)) request.call.habit = wait_habit_;
-  return {c10::make_intrusive<Work>(runtime_, group.facts.rank, std::move(request.call)),
-          std::move(request.specs), std::move(request.staging)};
+  request.call.abort_hooks = abort_hooks_;
+  auto work = c10::make_intrusive<Work>(runtime_, group.facts.rank, std::move(request.call));
+  extensions_.on_made(work);
+  return {std::move(work), std::move(request.specs), std::move(request.staging)};
 }
 
 Backend::WorkPtr Backend::submit(Membership& group, Request request) {
+  extend(request);
   Work::Launch launch = make_work(group, std::move(request));
   Work::Ptr work = launch.work;
   Work::Submit(group.group, std::move(launch));
@@ -142,6 +157,7 @@ Backend::WorkPtr Backend::add(Batch& batch, MembershipPtr group, Request request
   TORCH_CHECK(batch.membership == nullptr || batch.membership == group, kNamePrefix,
               "the process group was reconfigured while a batch was open");
   batch.membership = std::move(group);
+  extend(request);
   batch.admit(request);
   const bool asynchronous = request.call.asynchronous;
   batch.calls.push_back(make_work(*batch.membership, std::move(request), batch.number));
@@ -184,6 +200,7 @@ Backend::WorkPtr Backend::allreduce_sparse(Tensors& tensors,
   }
   const MembershipPtr group = membership();
   Request request = SparseAllReduceRequest(group->facts, tensors, options);
+  extend(request);
   const at::NoGradGuard no_grad;
   auto reduction = std::make_shared<SparseReduction>(
       GroupView{runtime_, group->group, group->rank(), group->facts.ranks(),
@@ -201,6 +218,27 @@ Backend::WorkPtr Backend::allreduce_sparse(Tensors& tensors,
             });
   return work;
 }
+
+#if TORCH_VERSION_MINOR >= 14
+Backend::WorkPtr Backend::gather_single(at::Tensor& output, at::Tensor& input,
+                                        const c10d::GatherOptions& options) {
+  const MembershipPtr group = membership();
+  TensorLists blocks;
+  if (group->facts.rank == options.rootRank) {
+    const int64_t ranks = group->facts.size;
+    TORCH_CHECK_VALUE(
+        output.defined() && output.is_contiguous() && output.numel() == ranks * input.numel(),
+        "ProcessGroupRocecoll::gather_single: the root's output must be contiguous "
+        "and have the elements of ",
+        ranks, " inputs");
+    blocks.emplace_back();
+    for (const at::Tensor& block : output.view({ranks, input.numel()}).unbind(0)) {
+      blocks.back().push_back(block.view(input.sizes()));
+    }
+  }
+  return run(GatherRequest, blocks, Tensors{input}, options);
+}
+#endif
 
 std::shared_ptr<const Gate> Backend::gate_behind_sparse() {
   if (sparse_steps_->idle()) return nullptr;
@@ -233,6 +271,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
     throw;
   } catch (const std::exception& error) {
     if (record) record->end(error.what());
+    abort_hooks_->on_failed_call(runtime_, group->group);
     if (!CompletionPool::serves_here()) ProcessEnd::instance().hold_back(false);
     throw;
   }

@@ -19,10 +19,12 @@
 #include "torch/backend/membership.h"
 #include "torch/backend/options.h"
 #include "torch/backend/requests.h"
+#include "torch/backend/timeout_extensions.h"
 #include "torch/interface/c10d_interface.h"
 #include "torch/observing/recorder.h"
 #include "torch/process/completion_pool.h"
 #include "torch/tensors/staging_devices.h"
+#include "torch/work/abort_hooks.h"
 #include "torch/work/completion_hook.h"
 #include "torch/work/work.h"
 
@@ -51,6 +53,16 @@ class Backend final : public BackendInterface {
       std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) override;
   void waitForPendingWorks() override;
   void enableCollectivesTiming() override {}  // every work knows its times
+#ifdef C10D_BACKEND_HAS_HOOKS
+  // Hooks run when a call learns that the group has failed, once, unless this rank has aborted it.
+  void registerAbortHook(int64_t id, c10d::AbortHook hook) override {
+    abort_hooks_->set(id, std::move(hook));
+  }
+  void unregisterAbortHook(int64_t id) override { abort_hooks_->remove(id); }
+  void addEphemeralTimeout(const std::chrono::milliseconds& timeout) override {
+    extensions_.add(timeout);
+  }
+#endif
   // CPU tensors only; their device has no index.
   bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0; }
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
@@ -102,6 +114,11 @@ class Backend final : public BackendInterface {
                  const c10d::GatherOptions& options) override {
     return run(GatherRequest, outputs, inputs, options);
   }
+#if TORCH_VERSION_MINOR >= 14
+  // All ranks' blocks behind each other in the root's `output`, which others leave undefined.
+  WorkPtr gather_single(at::Tensor& output, at::Tensor& input,
+                        const c10d::GatherOptions& options) override;
+#endif
   WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
                   const c10d::ScatterOptions& options) override {
     return run(ScatterRequest, outputs, inputs, options);
@@ -187,6 +204,8 @@ class Backend final : public BackendInterface {
   MembershipPtr membership() const;
   WorkPtr submit(Membership& group, Request request);
   WorkPtr add(Batch& batch, MembershipPtr group, Request request);
+  // Gives the request the time that the program has added to what its options say.
+  void extend(Request& request);
   // The part that tensors of an accelerator need at the time of the call.
   void stage(Request& request);
   // Makes the work of a call and what it runs, counts it and shows it to profiler and recorder, all
@@ -203,9 +222,11 @@ class Backend final : public BackendInterface {
   const std::shared_ptr<Runtime> runtime_;
   const std::shared_ptr<SerialQueue> sparse_steps_ = std::make_shared<SerialQueue>();
   const std::shared_ptr<CompletionHook> completion_hook_ = std::make_shared<CompletionHook>();
+  const std::shared_ptr<AbortHooks> abort_hooks_ = std::make_shared<AbortHooks>();
   const std::shared_ptr<WaitHabit> wait_habit_ = std::make_shared<WaitHabit>();
   const c10::intrusive_ptr<Options> options_;
   Batches batches_;
+  TimeoutExtensions extensions_;
   StagingDevices devices_;
   std::atomic<std::chrono::milliseconds> timeout_;  // of operations that have none of their own
   mutable std::mutex membership_mutex_;

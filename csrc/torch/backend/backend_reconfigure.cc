@@ -42,6 +42,7 @@ void Backend::await_members(int rank, int size) {
 void Backend::adopt(Backend& made) {
   ROCECOLL_CHECK(made.runtime_ == runtime_);
   ProgressOf(*runtime_).set_timeout(made.current()->group, Saturated(timeout_.load()));
+  abort_hooks_->on_end(current()->group);
   {
     const std::scoped_lock lock(membership_mutex_, made.membership_mutex_);
     std::swap(membership_, made.membership_);

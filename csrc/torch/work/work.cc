@@ -190,6 +190,7 @@ void Work::discard(const Status& why) {
 
 void Work::on_operation_done(const Status& status, size_t count) {
   if (!status.ok()) {
+    if (call_.abort_hooks) call_.abort_hooks->on_failed_call(runtime_, group_);
     std::lock_guard lock(state_mutex_);
     if (failure_.ok()) failure_ = status;
   }

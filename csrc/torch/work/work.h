@@ -20,6 +20,7 @@
 #include "torch/process/completion_pool.h"
 #include "torch/tensors/device_copies.h"
 #include "torch/tensors/tensor_layout.h"
+#include "torch/work/abort_hooks.h"
 #include "torch/work/completion_hook.h"
 
 namespace rocecoll::torch_adapter {
@@ -38,16 +39,17 @@ class Work : public c10d::Work {
  public:
   struct Call {
     c10d::OpType type = c10d::OpType::UNKNOWN;
-    const char* title = nullptr;                     // "rocecoll:<op>", what profilers show
-    std::vector<at::Tensor> inputs;                  // what profilers take shapes from; not kept
-    std::vector<at::Tensor> results;                 // what the future yields
-    size_t lists = 1;                                // in which: several are equally long
-    bool asynchronous = true;                        // the caller will not wait at once
-    int source_rank = -1;                            // receives: the sender
-    CallRecordPtr record = nullptr;                  // told of start and end
-    std::shared_ptr<CompletionHook> hook = nullptr;  // told of begin and end
-    std::shared_ptr<WaitHabit> habit = nullptr;      // messages: told of submission and wait
-    std::optional<c10::Device> device = {};          // an accelerator, if the tensors are there
+    const char* title = nullptr;                        // "rocecoll:<op>", what profilers show
+    std::vector<at::Tensor> inputs;                     // what profilers take shapes from; not kept
+    std::vector<at::Tensor> results;                    // what the future yields
+    size_t lists = 1;                                   // in which: several are equally long
+    bool asynchronous = true;                           // the caller will not wait at once
+    int source_rank = -1;                               // receives: the sender
+    CallRecordPtr record = nullptr;                     // told of start and end
+    std::shared_ptr<CompletionHook> hook = nullptr;     // told of begin and end
+    std::shared_ptr<AbortHooks> abort_hooks = nullptr;  // told of a failure
+    std::shared_ptr<WaitHabit> habit = nullptr;         // messages: told of submission and wait
+    std::optional<c10::Device> device = {};             // an accelerator, if the tensors are there
   };
 
   using Ptr = c10::intrusive_ptr<Work>;

@@ -87,10 +87,25 @@ def check_gather_and_scatter(dtype: torch.dtype) -> None:
             for source in range(size):
                 expected = make_input(dtype, count, source)
                 assert_same(outputs[source], expected, ("gather", dtype, count, source))
+        if hasattr(dist, "gather_single"):  # from torch 2.14 on
+            check_gather_single(make_input(dtype, count, rank), root)
         pieces = [make_input(dtype, count, 100 + target) for target in range(size)]
         output = torch.empty(count, dtype=dtype)
         dist.scatter(output, pieces if rank == root else None, root)
         assert_same(output, make_input(dtype, count, 100 + rank), ("scatter", dtype, count))
+
+
+def check_gather_single(mine: torch.Tensor, root: int) -> None:
+    """Into a flat tensor, and into one with a row for each rank."""
+    size, count = dist.get_world_size(), mine.numel()
+    gather_single = getattr(dist, "gather_single")  # noqa: B009
+    for shape in ((size * count,), (size, count)):
+        output = torch.empty(shape, dtype=mine.dtype)
+        gather_single(mine, output if dist.get_rank() == root else None, root)
+        if dist.get_rank() != root:
+            continue
+        for source, block in enumerate(output.view(size, count)):
+            assert_same(block, make_input(mine.dtype, count, source), ("single", count, source))
 
 
 @dtypes
