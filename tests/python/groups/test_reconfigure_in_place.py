@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -24,6 +25,8 @@ from epochs import (
     next_uuid,
     run,
 )
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import rocecoll
@@ -193,6 +196,73 @@ def test_ddp_keeps_its_group(own_pool) -> None:
         assert run(processes[:2], gradient) == [[1.5] * 3] * 2
 
 
+def shard() -> float:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 4)
+    fully_shard(model, mesh=DeviceMesh.from_group(_kept[0], "cpu"))
+    _held[:] = [model]
+    return sharded_gradient()
+
+
+def sharded_gradient() -> float:
+    model = _held[0]
+    model.zero_grad()
+    model(torch.full((2, 8), dist.get_rank() + 1.0)).sum().backward()
+    return float(model.weight.grad.full_tensor().sum())
+
+
+def test_fsdp_keeps_its_group(own_pool) -> None:
+    """The same ranks again, as after an abort: parameters stay sharded over them."""
+    with own_pool(2) as pool:
+        processes = begin_all(pool)
+        together(processes)
+        before = run(processes, shard)
+        run(processes, abort)
+        together(processes)
+        assert run(processes, sharded_gradient) == before
+
+
+def call_on(stop: threading.Event) -> None:
+    while not stop.is_set():
+        try:
+            dist.all_reduce(torch.ones(10))
+        except dist.DistBackendError:
+            continue
+
+
+def change_under_calls(uuids: Sequence[int], handles: Any) -> None:
+    """Rank 0 goes on calling, from another thread: its calls fail with their epoch, or count in the next."""
+    stop = threading.Event()
+    thread = threading.Thread(target=call_on, args=(stop,), daemon=True)
+    if dist.get_rank() == 0:
+        thread.start()
+    for uuid in uuids:
+        change_quietly(uuid, handles)
+    stop.set()
+    _held[:] = [thread]
+
+
+def end_calls() -> None:
+    backend().abort()
+    if _held[0].ident is not None:
+        _held[0].join(ENOUGH_S)
+        assert not _held[0].is_alive()
+
+
+def change_quietly(uuid: int, handles: Any) -> None:
+    c10d._reconfigure(uuid, handles, timeout=timedelta(seconds=ENOUGH_S)).wait()
+
+
+def test_calls_of_other_threads_end_with_their_epoch(own_pool) -> None:
+    with own_pool(2) as pool:
+        processes = begin_all(pool)
+        together(processes)
+        uuids = [next(next_uuid) for _ in range(20)]
+        run(processes, change_under_calls, uuids, run(processes, handle))
+        run(processes, end_calls)
+        assert together(processes) == in_order(2)
+
+
 def use_parts() -> None:
     """Groups made before stay; those made afterwards need no Store."""
     before = _held[0]
@@ -225,7 +295,7 @@ def change_in_a_batch(uuid: int, handles: Any) -> None:
     group: Any = dist.group.WORLD
     group._start_coalescing(CPU)
     group.allreduce([torch.ones(1)])
-    c10d._reconfigure(uuid, handles, timeout=timedelta(seconds=ENOUGH_S)).wait()
+    change_quietly(uuid, handles)
     group.allreduce([torch.ones(1)])
     with pytest.raises(RuntimeError, match="reconfigured while a batch was open"):
         group._end_coalescing(CPU)
