@@ -66,7 +66,6 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         meeting = met((own,), own, name, [to_text(own).encode()])
     else:
         name, meeting = _meeting(group, store, own)
-    if not alone:
         _announce(meeting, own, name, settings)
     backend = make_backend(
         runtime=runtime,

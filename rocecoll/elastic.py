@@ -109,7 +109,7 @@ def _attempt(
     """Makes the group, and takes it back if what is done with it inside fails."""
     if type(uuid) is not int:
         raise TypeError(f"uuid must be an int, not {type(uuid).__name__}")
-    refuse_wrappers()
+    _refuse_wrappers()
     members, rank = of_handles.members(uuid, handles, shared_runtime({}).process)
     if uuid in _used:
         raise RuntimeError(
@@ -153,7 +153,7 @@ def _backend(group: Any) -> Any:
     return backends[0]
 
 
-def refuse_wrappers() -> None:
+def _refuse_wrappers() -> None:
     """torch's wrapper asks a gloo group before each call, and that one keeps its ranks."""
     if c10d.get_debug_level() == c10d.DebugLevel.DETAIL:
         raise ValueError(
