@@ -45,6 +45,12 @@ def run(processes: Sequence[Process], function: Callable[..., Any], *args: Any) 
     return [outcome.value for outcome in outcomes]
 
 
+def backend() -> Any:
+    """Of the default group."""
+    group: Any = dist.group.WORLD
+    return group._get_backend(CPU)
+
+
 def own_handle() -> str:
     return rocecoll.reconfigure_handle()
 

@@ -7,12 +7,11 @@ import os
 import signal
 import threading
 from datetime import timedelta
-from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from epochs import CPU, ENOUGH_S, SHORT_S, Process, attempt, everyone, run
+from epochs import ENOUGH_S, SHORT_S, Process, attempt, backend, everyone, run
 from torch.distributed import distributed_c10d
 
 from rocecoll._c10d import recorded_calls, start_recording, stop_recording
@@ -23,11 +22,6 @@ pytestmark = [
 ]
 _ran: list[str] = []
 _told = threading.Event()
-
-
-def backend() -> Any:
-    group: Any = dist.group.WORLD
-    return group._get_backend(CPU)
 
 
 def register() -> None:

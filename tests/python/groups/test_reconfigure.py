@@ -19,11 +19,11 @@ import pytest
 import torch
 import torch.distributed as dist
 from epochs import (
-    CPU,
     ENOUGH_S,
     SHORT_S,
     Process,
     attempt,
+    backend,
     check_exchanges,
     everyone,
     in_order,
@@ -76,7 +76,7 @@ def test_late_join_and_merge(own_pool) -> None:
 
 
 def abort() -> None:
-    dist.group.WORLD._get_backend(CPU).abort()
+    backend().abort()
 
 
 def test_recovers_after_an_abort(own_pool) -> None:

@@ -19,17 +19,17 @@ from epochs import (
     SHORT_S,
     Process,
     attempt,
+    backend,
     check_exchanges,
     everyone,
     in_order,
     next_uuid,
+    reconfigure,
     run,
 )
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
-
-import rocecoll
 
 pytestmark = [
     pytest.mark.quick,
@@ -51,11 +51,6 @@ def begin(rank: int, size: int) -> None:
     assert (dist.get_rank(), dist.get_world_size()) == (rank, size)
     assert c10d._supports_reconfigure() and backend().supports_reconfigure
     _kept[:] = [dist.group.WORLD]
-
-
-def backend() -> Any:
-    group: Any = dist.group.WORLD
-    return group._get_backend(CPU)
 
 
 def begin_all(*pools: Any) -> list[Process]:
@@ -311,9 +306,8 @@ def test_a_batch_belongs_to_one_epoch(own_pool) -> None:
 
 def both_ways(uuid: int, handles: Any) -> None:
     """Ours does the same, and keeps the object too."""
-    rocecoll.reconfigure(None, uuid, handles, timedelta(seconds=ENOUGH_S))
+    reconfigure(uuid, handles, ENOUGH_S)
     assert _kept == [dist.group.WORLD]
-    check_exchanges()
 
 
 def test_both_ways_go_together(own_pool) -> None:
