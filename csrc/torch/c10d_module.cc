@@ -82,11 +82,8 @@ c10::intrusive_ptr<Backend> MakeBackend(const std::shared_ptr<Runtime>& runtime,
   if (!table) throw py::value_error("unknown collective among the algorithms");
   GroupSpec group = MakeSpec(name, key, rank, members, timeout);
   group.global_ranks = global_ranks;
-  group.messenger = runtime->options().messenger;
   auto own = c10::make_intrusive<Options>(chosen);  // the caller may use its own for other groups
   own->timeout = timeout;
-  own->group_name = name;
-  own->global_ranks_in_group.assign(global_ranks.begin(), global_ranks.end());
   return c10::make_intrusive<Backend>(runtime, std::move(group), *std::move(table), std::move(own));
 }
 

@@ -39,6 +39,9 @@ Backend::Backend(std::shared_ptr<Runtime> runtime, GroupSpec group, AlgorithmTab
       devices_(runtime_->options().staging_bytes),
       timeout_(std::chrono::duration_cast<milliseconds>(group.timeout)),
       membership_(std::make_shared<Membership>(runtime_, std::move(group), std::move(algorithms))) {
+  const GroupSpec& spec = membership_->spec;
+  options_->group_name = spec.name;
+  options_->global_ranks_in_group.assign(spec.global_ranks.begin(), spec.global_ranks.end());
   init();
 }
 
@@ -93,10 +96,12 @@ void Backend::abort() {
 }
 
 void Backend::shutdown() {
+  if (runtime_->forked()) return;  // where another thread's locks may be held for good
   const std::string& description = getGroupDesc();
   const MembershipPtr group = current();
   abort_hooks_->on_end(group->group);
-  group->leave(*runtime_, description == kNotDescribed ? std::string() : description);
+  runtime_->progress().remove_group(group->group,
+                                    description == kNotDescribed ? std::string() : description);
 }
 
 void Backend::registerOnCompletionHook(
@@ -218,27 +223,6 @@ Backend::WorkPtr Backend::allreduce_sparse(Tensors& tensors,
             });
   return work;
 }
-
-#if TORCH_VERSION_MINOR >= 14
-Backend::WorkPtr Backend::gather_single(at::Tensor& output, at::Tensor& input,
-                                        const c10d::GatherOptions& options) {
-  const MembershipPtr group = membership();
-  TensorLists blocks;
-  if (group->facts.rank == options.rootRank) {
-    const int64_t ranks = group->facts.size;
-    TORCH_CHECK_VALUE(
-        output.defined() && output.is_contiguous() && output.numel() == ranks * input.numel(),
-        "ProcessGroupRocecoll::gather_single: the root's output must be contiguous "
-        "and have the elements of ",
-        ranks, " inputs");
-    blocks.emplace_back();
-    for (const at::Tensor& block : output.view({ranks, input.numel()}).unbind(0)) {
-      blocks.back().push_back(block.view(input.sizes()));
-    }
-  }
-  return run(GatherRequest, blocks, Tensors{input}, options);
-}
-#endif
 
 std::shared_ptr<const Gate> Backend::gate_behind_sparse() {
   if (sparse_steps_->idle()) return nullptr;

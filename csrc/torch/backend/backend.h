@@ -35,7 +35,8 @@ class Backend final : public BackendInterface {
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Options = torch_adapter::Options;  // instead of the base class's
 
-  // Throws when the group cannot be added. `group.addresses` decides the number of ranks.
+  // Throws when the group cannot be added. `group.addresses` decides the number of ranks. Takes
+  // `options` for its own, and names the group and its ranks in them.
   Backend(std::shared_ptr<Runtime> runtime, GroupSpec group, AlgorithmTable algorithms,
           c10::intrusive_ptr<Options> options);
   ~Backend() override;
@@ -115,9 +116,10 @@ class Backend final : public BackendInterface {
     return run(GatherRequest, outputs, inputs, options);
   }
 #if TORCH_VERSION_MINOR >= 14
-  // All ranks' blocks behind each other in the root's `output`, which others leave undefined.
   WorkPtr gather_single(at::Tensor& output, at::Tensor& input,
-                        const c10d::GatherOptions& options) override;
+                        const c10d::GatherOptions& options) override {
+    return run(GatherIntoRequest, output, input, options);
+  }
 #endif
   WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
                   const c10d::ScatterOptions& options) override {

@@ -14,13 +14,9 @@
 namespace rocecoll::torch_adapter {
 
 c10::intrusive_ptr<Backend> Backend::remade(GroupSpec group) const {
-  const MembershipPtr old = current();
-  group.messenger = old->spec.messenger;
   auto own = c10::make_intrusive<Options>(*options_);
   own->timeout = std::chrono::duration_cast<std::chrono::milliseconds>(group.timeout);
-  own->group_name = group.name;
-  own->global_ranks_in_group.clear();
-  return c10::make_intrusive<Backend>(runtime_, std::move(group), old->facts.algorithms,
+  return c10::make_intrusive<Backend>(runtime_, std::move(group), current()->facts.algorithms,
                                       std::move(own));
 }
 

@@ -69,23 +69,19 @@ c10::intrusive_ptr<Backend> Backend::part(
   }
   auto own = c10::make_intrusive<Options>(inherited);
   own->timeout = options ? options->timeout : timeout_.load();
-  own->group_name = options ? NameOf(*options) : "";
-  if (own->group_name.empty()) own->group_name = whole.spec.name + ":" + function;
   if (options) own->group_desc = DescriptionOf(*options);
   GroupSpec group;
   group.key = whole.part_key(members);
-  group.name = own->group_name;
+  group.name = options ? NameOf(*options) : "";
+  if (group.name.empty()) group.name = whole.spec.name + ":" + function;
   group.rank = static_cast<Rank>(self - members.begin());
-  own->global_ranks_in_group.clear();
   std::vector<GroupMember> chosen_members;
   for (Rank member : members) {
     chosen_members.push_back(whole.spec.member(member));
     group.global_ranks.push_back((*whole.global_ranks)[member]);
-    own->global_ranks_in_group.push_back(group.global_ranks.back());
   }
   group.set_members(std::move(chosen_members));
   group.timeout = Saturated(own->timeout);
-  group.messenger = whole.spec.messenger;
   return c10::make_intrusive<Backend>(runtime_, std::move(group), whole.facts.algorithms,
                                       std::move(own));
 }

@@ -19,6 +19,11 @@ std::vector<Rank> GlobalRanks(const GroupSpec& group) {
   return ranks;
 }
 
+GroupSpec WithSettings(GroupSpec group, const Runtime& runtime) {
+  group.messenger = runtime.options().messenger;
+  return group;
+}
+
 // As 128 bits of SHA-1: equal on all members, and new for each `turn`.
 GroupKey DeriveKey(const GroupKey& parent, const std::vector<Rank>& members, uint64_t turn) {
   std::string seed((3 + members.size()) * sizeof(uint64_t), '\0');
@@ -40,17 +45,13 @@ GroupKey DeriveKey(const GroupKey& parent, const std::vector<Rank>& members, uin
 
 Membership::Membership(const std::shared_ptr<Runtime>& runtime, GroupSpec made,
                        AlgorithmTable algorithms)
-    : spec(made),
-      facts{static_cast<int>(made.rank), static_cast<int>(made.addresses.size()),
+    : spec(WithSettings(std::move(made), *runtime)),
+      facts{static_cast<int>(spec.rank), static_cast<int>(spec.addresses.size()),
             std::move(algorithms)},
-      global_ranks(std::make_shared<const std::vector<Rank>>(GlobalRanks(made))) {
-  Result<GroupId> added = ProgressOf(*runtime).add_group(std::move(made));
+      global_ranks(std::make_shared<const std::vector<Rank>>(GlobalRanks(spec))) {
+  Result<GroupId> added = ProgressOf(*runtime).add_group(spec);
   if (!added.ok()) Throw(added.status());
   group = added.value();
-}
-
-void Membership::leave(const Runtime& runtime, const std::string& description) const {
-  if (!runtime.forked()) runtime.progress().remove_group(group, description);
 }
 
 std::string Membership::global_name(Rank group_rank) const {

@@ -19,11 +19,10 @@
 namespace rocecoll::torch_adapter {
 
 struct Membership {
-  // Adds the group to the engine, or throws. Whoever makes it calls leave().
+  // Adds the group to the engine, with the settings of the runtime, or throws. Backend::shutdown()
+  // removes it.
   Membership(const std::shared_ptr<Runtime>& runtime, GroupSpec group, AlgorithmTable algorithms);
 
-  // Removes the group; logs show it under that description, if any.
-  void leave(const Runtime& runtime, const std::string& description) const;
   Rank rank() const { return spec.rank; }
   // In messages: the global rank.
   std::string global_name(Rank group_rank) const;

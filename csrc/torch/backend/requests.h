@@ -96,6 +96,9 @@ Request ReduceScatterFromCoalescedRequest(const GroupFacts& group, const Tensors
                                           const c10d::ReduceScatterOptions& options);
 Request GatherRequest(const GroupFacts& group, const TensorLists& outputs, const Tensors& inputs,
                       const c10d::GatherOptions& options);
+// The blocks lie one behind the other in the root's `output`, which others leave undefined.
+Request GatherIntoRequest(const GroupFacts& group, const at::Tensor& output,
+                          const at::Tensor& input, const c10d::GatherOptions& options);
 Request ScatterRequest(const GroupFacts& group, const Tensors& outputs, const TensorLists& inputs,
                        const c10d::ScatterOptions& options);
 Request AllToAllRequest(const GroupFacts& group, const Tensors& outputs, const Tensors& inputs,

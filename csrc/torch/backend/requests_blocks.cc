@@ -270,6 +270,23 @@ Request GatherRequest(const GroupFacts& group, const TensorLists& outputs, const
   return request;
 }
 
+Request GatherIntoRequest(const GroupFacts& group, const at::Tensor& output,
+                          const at::Tensor& input, const c10d::GatherOptions& options) {
+  TensorLists blocks;
+  if (group.rank == options.rootRank) {
+    TORCH_CHECK_VALUE(
+        output.defined() && output.is_contiguous() && output.numel() == group.size * input.numel(),
+        "ProcessGroupRocecoll::gather_single: the root's output must be contiguous "
+        "and have the elements of ",
+        group.size, " inputs");
+    blocks.emplace_back();
+    for (const at::Tensor& block : output.view({group.size, input.numel()}).unbind(0)) {
+      blocks.back().push_back(block.view(input.sizes()));
+    }
+  }
+  return GatherRequest(group, blocks, {input}, options);
+}
+
 Request ScatterRequest(const GroupFacts& group, const Tensors& outputs, const TensorLists& inputs,
                        const c10d::ScatterOptions& options) {
   const Tensors list =
