@@ -53,7 +53,7 @@ class Record:
 
     @property
     def host(self) -> IpAddress:
-        return ipaddress.ip_address(self.address.rpartition(":")[0].strip("[]"))
+        return _host_of(self.address)
 
     @property
     def port(self) -> int:
@@ -61,6 +61,12 @@ class Record:
 
     def __str__(self) -> str:
         return f"rank {self.rank} ({self.host_name}, {self.address})"
+
+
+# Remembered, because every rank asks this of every other more than once whenever a group is made.
+@functools.lru_cache(maxsize=4096)
+def _host_of(address: str) -> IpAddress:
+    return ipaddress.ip_address(address.rpartition(":")[0].strip("[]"))
 
 
 @dataclass(frozen=True)

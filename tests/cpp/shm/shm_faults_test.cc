@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstring>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -229,6 +232,21 @@ TEST(ShmFaults, SharedMemoryIsThereOnSystemsThatKnowNoSuchSeal) {
     ASSERT_TRUE(made.ok()) << made.status().message();
     EXPECT_TRUE(SharedSegment::Map(Descriptor(::dup(made.value().descriptor())), 4096).ok());
   }).join();
+}
+
+TEST(ShmFaults, ARingHasPagesOnlyForWhatMostPairsNeed) {
+  std::string mode;
+  std::ifstream("/proc/sys/vm/overcommit_memory") >> mode;
+  const auto made = SharedSegment::Create(kRingSegmentBytes, kReadyRingBytes);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  const auto bytes_with_pages = [&made] {
+    struct stat facts{};
+    EXPECT_EQ(::fstat(made.value().descriptor(), &facts), 0);
+    return static_cast<size_t>(facts.st_blocks) * 512;
+  };
+  EXPECT_EQ(bytes_with_pages(), mode == "2" ? kRingSegmentBytes : kReadyRingBytes);
+  std::memset(made.value().data(), 1, kRingSegmentBytes);
+  EXPECT_EQ(bytes_with_pages(), kRingSegmentBytes);
 }
 
 TEST(ShmFaults, ManyLinksLeaveNothingBehind) {

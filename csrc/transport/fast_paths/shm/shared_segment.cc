@@ -27,6 +27,17 @@ int CreateMemory() {
   return descriptor < 0 && errno == EINVAL ? ::memfd_create("rocecoll", flags) : descriptor;
 }
 
+// A memfd is not charged for pages before they are touched. If the system commits no more memory
+// than it has (vm.overcommit_memory=2), such a touch can fail, and it ends the process with SIGBUS.
+bool EveryPageMayBeRefused() {
+  static const bool refused = [] {
+    const Descriptor file(::open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC));
+    char mode = '2';
+    return !file.valid() || ::read(file, &mode, 1) != 1 || mode == '2';
+  }();
+  return refused;
+}
+
 }  // namespace
 
 SharedSegment::~SharedSegment() {
@@ -42,15 +53,15 @@ SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
   return *this;
 }
 
-Result<SharedSegment> SharedSegment::Create(size_t bytes) {
+Result<SharedSegment> SharedSegment::Create(size_t bytes, size_t ready_bytes) {
   SharedSegment segment;
   segment.descriptor_ = Descriptor(CreateMemory());
   if (!segment.descriptor_.valid()) return SystemError("no shared memory (memfd_create)");
-  // Allocates the pages now, on the NUMA node of the process that reads them. A first touch later
-  // might find no memory.
-  const int error = ::ftruncate(segment.descriptor_, static_cast<off_t>(bytes)) != 0
-                        ? errno
-                        : ::posix_fallocate(segment.descriptor_, 0, static_cast<off_t>(bytes));
+  if (EveryPageMayBeRefused()) ready_bytes = bytes;
+  const int error =
+      ::ftruncate(segment.descriptor_, static_cast<off_t>(bytes)) != 0
+          ? errno
+          : ::posix_fallocate(segment.descriptor_, 0, static_cast<off_t>(ready_bytes));
   if (error != 0)
     return SystemError("no shared memory of " + std::to_string(bytes) + " bytes", error);
   if (::fcntl(segment.descriptor_, F_ADD_SEALS, kSeals) != 0) {

@@ -18,9 +18,11 @@ class SharedSegment {
   SharedSegment(SharedSegment&& other) noexcept { *this = std::move(other); }
   SharedSegment& operator=(SharedSegment&& other) noexcept;
 
-  // Filled with zeros. All of it is allocated, so that no later write fails for lack of memory.
-  // kNetwork with the reason if the system refuses.
-  static Result<SharedSegment> Create(size_t bytes);
+  // Filled with zeros. The first `ready_bytes` have their pages at once, on the NUMA node of this
+  // process; whoever writes to the rest first has to wait for a page. kNetwork with the reason if
+  // the system refuses.
+  static Result<SharedSegment> Create(size_t bytes, size_t ready_bytes);
+  static Result<SharedSegment> Create(size_t bytes) { return Create(bytes, bytes); }
   // Maps a segment that a peer has created. Refuses it unless it has `bytes` and cannot be made
   // smaller, because an access behind its end would kill this process.
   static Result<SharedSegment> Map(Descriptor descriptor, size_t bytes);

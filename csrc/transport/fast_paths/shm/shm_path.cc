@@ -19,7 +19,7 @@ ShmPath::ShmPath(ShmDevice& device)
 
 Status ShmPath::prepare() {
   destroy();
-  auto segment = SharedSegment::Create(kRingSegmentBytes);
+  auto segment = SharedSegment::Create(kRingSegmentBytes, kReadyRingBytes);
   if (!segment.ok()) return segment.status();
   const std::optional<uint32_t> slot = device_.add(*this);
   if (!slot) return Status(StatusCode::kNetwork, "this process has no room for more paths");

@@ -57,6 +57,9 @@ inline constexpr size_t kRingBytes = size_t{512} << 10;
 // small messages stay in memory that is in the caches, and the rest is touched only when needed.
 inline constexpr size_t kWarmRingBytes = size_t{128} << 10;
 inline constexpr size_t kRingSegmentBytes = RingHeader::kBytes + kRingBytes;
+// What has its pages from the start. Most pairs never need more, and with 64 ranks on a host a MiB
+// a pair would be 2 GiB.
+inline constexpr size_t kReadyRingBytes = RingHeader::kBytes + kWarmRingBytes;
 // Messages begin on cache lines of their own.
 inline constexpr size_t kRingAlignment = 64;
 // A payload of this size fits into an empty ring, whatever position that is at.
