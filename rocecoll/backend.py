@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch.distributed
 from torch._C._distributed_c10d import HashStore
+from torch.distributed import distributed_c10d as c10d
 
 import rocecoll
 from rocecoll import environment, notes, options
@@ -49,6 +50,10 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
 
     if (agreed := _agreed.get()) is not None:
         return agreed
+    # From torch 2.14 on. Such a group connects to nobody before it is reconfigured.
+    alone = getattr(group, "enable_reconfigure", False)
+    if alone:
+        refuse_wrappers()
     store = store_of_members(group)
     try:
         require_room_for_a_group()
@@ -57,8 +62,6 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
         tell_failure(store, group.group_rank, group.group_size, error)
         raise
     settings |= runtime.settings  # the process may have had a group before, with other ones
-    # From torch 2.14 on. Such a group connects to nobody before it is reconfigured.
-    alone = getattr(group, "enable_reconfigure", False)
     rank, ranks = (0, 1) if alone else (group.group_rank, group.group_size)
     own = _record(rank, ranks, settings, runtime)
     if alone:
@@ -81,6 +84,15 @@ def create_backend(group: Any, pg_options: Options | None) -> Backend:
     if alone:
         backend.await_members(group.group_rank, group.group_size)
     return backend
+
+
+def refuse_wrappers() -> None:
+    """torch's wrapper asks a gloo group before each call, and that one keeps its ranks."""
+    if c10d.get_debug_level() == c10d.DebugLevel.DETAIL:
+        raise ValueError(
+            "reconfigure: with TORCH_DISTRIBUTED_DEBUG=DETAIL torch adds a gloo group to each "
+            "group, which cannot get other ranks: set it to INFO"
+        )
 
 
 def remake_backend(

@@ -24,7 +24,7 @@ from torch._C._distributed_c10d import BarrierOptions, HashStore
 from torch.distributed import distributed_c10d as c10d
 
 from rocecoll._c10d import Backend, Options
-from rocecoll.backend import handed_over, own_record, remake_backend
+from rocecoll.backend import handed_over, own_record, refuse_wrappers, remake_backend
 from rocecoll.rendezvous import handles as of_handles
 from rocecoll.runtime import shared_runtime
 from rocecoll.torch_hooks import backends_of
@@ -109,7 +109,7 @@ def _attempt(
     """Makes the group, and takes it back if what is done with it inside fails."""
     if type(uuid) is not int:
         raise TypeError(f"uuid must be an int, not {type(uuid).__name__}")
-    _refuse_wrappers()
+    refuse_wrappers()
     members, rank = of_handles.members(uuid, handles, shared_runtime({}).process)
     if uuid in _used:
         raise RuntimeError(
@@ -151,12 +151,3 @@ def _backend(group: Any) -> Any:
             "must be rocecoll"
         )
     return backends[0]
-
-
-def _refuse_wrappers() -> None:
-    """torch's wrapper asks a gloo group before each call, and that one keeps its ranks."""
-    if c10d.get_debug_level() == c10d.DebugLevel.DETAIL:
-        raise ValueError(
-            "reconfigure: with TORCH_DISTRIBUTED_DEBUG=DETAIL torch adds a gloo group to each "
-            "group, which cannot get other ranks: set it to INFO"
-        )

@@ -260,6 +260,18 @@ def test_not_of_several_backends() -> None:
         pool.close()
 
 
+def refuse_a_wrapper() -> None:
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    with pytest.raises(ValueError, match="TORCH_DISTRIBUTED_DEBUG=DETAIL"):
+        rocecoll.reconfigure(None, 1, [rocecoll.reconfigure_handle()])
+    dist.set_debug_level(dist.DebugLevel.OFF)
+
+
+def test_not_of_a_wrapper(own_pool) -> None:
+    with own_pool(1) as pool:
+        pool.run(refuse_a_wrapper)
+
+
 def use_parts() -> None:
     """Groups made from a reconfigured one need no Store either."""
     rank, size = dist.get_rank(), dist.get_world_size()

@@ -98,6 +98,18 @@ def test_connects_to_nobody_before(own_pool) -> None:
         assert together(processes) == in_order(2)
 
 
+def begin_with_a_wrapper() -> None:
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    with pytest.raises(ValueError, match="TORCH_DISTRIBUTED_DEBUG=DETAIL"):
+        begin(0, 2)
+    dist.set_debug_level(dist.DebugLevel.OFF)
+
+
+def test_refuses_a_wrapper_at_once(own_pool) -> None:
+    with own_pool(1) as pool:
+        run(begin_all(pool), begin_with_a_wrapper)
+
+
 def test_shrinks_and_grows(own_pool) -> None:
     """Without the last or the middle rank, each alone, all again, the same again; handles stay good."""
     with own_pool(3) as pool:
