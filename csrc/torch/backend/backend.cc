@@ -145,6 +145,10 @@ Work::Launch Backend::make_work(Membership& group, Request request, uint64_t bat
   if (completion_hook_->is_set()) request.call.hook = completion_hook_;
   if (IsMessage(request.call.type)) request.call.habit = wait_habit_;
   request.call.abort_hooks = abort_hooks_;
+  if (success_hooks_->any()) {
+    request.call.success_hooks = success_hooks_;
+    request.call.completion_key = SuccessHooks::NextKey();
+  }
   auto work = c10::make_intrusive<Work>(runtime_, group.facts.rank, std::move(request.call));
   extensions_.on_made(work);
   return {std::move(work), std::move(request.specs), std::move(request.staging)};

@@ -64,6 +64,17 @@ class Backend final : public BackendInterface {
     extensions_.add(timeout);
   }
 #endif
+#if TORCH_VERSION_MINOR >= 15
+  bool supportsAbortHooks() const override { return true; }
+  bool supportsCompletionHooks() const override { return true; }
+  // `hook` sees every work begun afterwards that succeeds, except batches, whose members it sees.
+  void registerCompletionHook(int64_t id, c10d::CompletionHook hook) override {
+    success_hooks_->set(id, [hook = std::move(hook)](uint64_t key, float duration_ms) {
+      hook({key, duration_ms});
+    });
+  }
+  void unregisterCompletionHook(int64_t id) override { success_hooks_->remove(id); }
+#endif
   // CPU tensors only; their device has no index.
   bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0; }
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
@@ -225,6 +236,7 @@ class Backend final : public BackendInterface {
   const std::shared_ptr<SerialQueue> sparse_steps_ = std::make_shared<SerialQueue>();
   const std::shared_ptr<CompletionHook> completion_hook_ = std::make_shared<CompletionHook>();
   const std::shared_ptr<AbortHooks> abort_hooks_ = std::make_shared<AbortHooks>();
+  const std::shared_ptr<SuccessHooks> success_hooks_ = std::make_shared<SuccessHooks>();
   const std::shared_ptr<WaitHabit> wait_habit_ = std::make_shared<WaitHabit>();
   const c10::intrusive_ptr<Options> options_;
   Batches batches_;

@@ -6,11 +6,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
+#include <utility>
 
 #include "runtime/runtime_owner.h"
+#include "torch/work/hook_table.h"
 
 namespace rocecoll::torch_adapter {
 
@@ -20,20 +20,18 @@ class AbortHooks : public std::enable_shared_from_this<AbortHooks> {
  public:
   using Hook = std::function<void()>;
 
-  void set(int64_t id, Hook hook);
-  void remove(int64_t id);
+  void set(int64_t id, Hook hook) { hooks_.set(id, std::move(hook)); }
+  void remove(int64_t id) { hooks_.remove(id); }
   // A call of the group has failed. Costs one load while there are no hooks.
   void on_failed_call(const std::shared_ptr<Runtime>& runtime, GroupId group);
   // The caller ends the group: what its calls fail with is no news.
-  void on_end(GroupId group);
+  void on_end(GroupId group) { told_ = group; }
 
  private:
   void run(GroupId group);
 
-  std::mutex mutex_;
-  std::map<int64_t, Hook> hooks_;
-  std::atomic<bool> any_{false};
-  GroupId told_ = 0;  // the last group that is over
+  HookTable<Hook> hooks_;
+  std::atomic<GroupId> told_{0};  // the last group that is over
 };
 
 }  // namespace rocecoll::torch_adapter

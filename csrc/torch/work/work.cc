@@ -265,6 +265,9 @@ void Work::announce() {
     call_.hook->completed(
         submitted_ ? MakeWorkInfo(opType_, getSequencenumber(), started_, duration) : nullptr);
   }
+  if (call_.success_hooks && isSuccess()) {
+    call_.success_hooks->run(call_.completion_key, getDuration());
+  }
   if (batch_ == nullptr) return;
   if (results_stored_) {
     const std::lock_guard lock(batch_->state_mutex_);

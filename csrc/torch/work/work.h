@@ -16,12 +16,14 @@
 #include "engine/operations/operation.h"
 #include "engine/progress/wait_habit.h"
 #include "runtime/runtime_owner.h"
+#include "torch/interface/torch_version.h"
 #include "torch/observing/recorder.h"
 #include "torch/process/completion_pool.h"
 #include "torch/tensors/device_copies.h"
 #include "torch/tensors/tensor_layout.h"
 #include "torch/work/abort_hooks.h"
 #include "torch/work/completion_hook.h"
+#include "torch/work/success_hooks.h"
 
 namespace rocecoll::torch_adapter {
 
@@ -48,8 +50,11 @@ class Work : public c10d::Work {
     CallRecordPtr record = nullptr;                     // told of start and end
     std::shared_ptr<CompletionHook> hook = nullptr;     // told of begin and end
     std::shared_ptr<AbortHooks> abort_hooks = nullptr;  // told of a failure
-    std::shared_ptr<WaitHabit> habit = nullptr;         // messages: told of submission and wait
-    std::optional<c10::Device> device = {};             // an accelerator, if the tensors are there
+    std::shared_ptr<const SuccessHooks> success_hooks =
+        nullptr;                                 // told of the end, if it is no failure
+    uint64_t completion_key = 0;                 // by which these tell works apart
+    std::shared_ptr<WaitHabit> habit = nullptr;  // messages: told of submission and wait
+    std::optional<c10::Device> device = {};      // an accelerator, if the tensors are there
   };
 
   using Ptr = c10::intrusive_ptr<Work>;
@@ -92,6 +97,9 @@ class Work : public c10d::Work {
   // From the call, not from the operation's start in the engine, until completion.
   float getDuration() const override;
   uint64_t getSequencenumber() const override;
+#if TORCH_VERSION_MINOR >= 15
+  uint64_t getCompletionKey() const override { return call_.completion_key; }
+#endif
 
  private:
   // What an operation keeps alive until it is done and its callback has run.
