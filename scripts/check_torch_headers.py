@@ -78,7 +78,7 @@ def headers_of(wheel: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
 def compiles(sources: list[Path], include: Path) -> bool:
     """Compiles all files as one unit: torch's headers take most of the time."""
     command = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-fPIC"]
-    command += ["-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'csrc'}"]
+    command += ["-Wall", "-Wextra", "-Wundef", "-Werror", f"-I{ROOT / 'csrc'}"]
     for directory in (include, include / "torch/csrc/api/include", sysconfig.get_path("include")):
         command += ["-isystem", str(directory)]
     text = "".join(f'#include "{source}"\n' for source in sources)
