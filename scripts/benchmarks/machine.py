@@ -6,7 +6,10 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+import timeit
 from pathlib import Path
+
+import torch
 
 from rocecoll.bench import machine
 
@@ -22,6 +25,12 @@ def commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
+def torch_call_us() -> float:
+    """Of an addition to one element, in which nothing is computed to speak of."""
+    one, calls = torch.zeros(1), 10000
+    return min(timeit.repeat(lambda: one.add_(1), number=calls)) / calls * 1e6
+
+
 def facts(tcp: str | None, cache_line: str) -> dict[str, str | int]:
     """`tcp` is the congestion control that was asked for; `cache_line` the distance of two cores."""
     found = machine.facts()
@@ -30,6 +39,7 @@ def facts(tcp: str | None, cache_line: str) -> dict[str, str | int]:
     return {
         **found,
         "cache_line_round_trip": cache_line,
+        "torch_call": f"{torch_call_us():.1f} us",
         "commit": commit(),
         "command": shlex.join(["./scripts/bench", *sys.argv[1:]]),
     }

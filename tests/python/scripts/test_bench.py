@@ -75,6 +75,7 @@ def test_a_page_has_machine_command_and_tables(
     assert f"| cores | {len(os.sched_getaffinity(0))} |" in text
     assert "| tcp_congestion_control | reno |" in text
     assert "| cache_line_round_trip | 60, then 352 ns |" in text
+    assert re.search(r"\| torch_call \| \d+\.\d us \|", text)
     assert "```\n./scripts/bench --op all_reduce\n```" in text
     assert "## 2 ranks on one host\n" in text and "## 2 hosts, veth:mtu=9000\n" in text
     assert text.count("| gloo | 1000 | 1000 |") == 2
