@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/monotonic_clock.h"
 #include "runtime/network_plugin.h"
@@ -211,15 +212,13 @@ bool NeedsNoRoce(const RuntimeOptions& options) {
 
 Result<std::unique_ptr<Transport>> OpenNetwork(const RuntimeOptions& options, RoceUse& roce) {
   const std::string& name = options.transport;
-  if (name != "udp" && name != "ud" && name != "rc" && name != "auto") {
-    return Status(StatusCode::kInvalidArgument,
-                  "there is no transport \"" + name + "\"; there are udp, ud, rc and auto");
-  }
   if (name == "ud") return OpenUd(options, roce);
   if (NeedsNoRoce(options)) {
     roce.problem = "its launcher has told it that all ranks are on its host";
-  } else if (name != "udp") {
+  } else if (name == "rc" || name == "auto") {
     return OpenRc(options, roce);
+  } else {
+    ROCECOLL_CHECK(name == "udp");  // the table of options accepts no other
   }
   auto udp = OpenUdpPort(options);
   if (!udp.ok()) return udp.status();

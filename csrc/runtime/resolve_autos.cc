@@ -41,7 +41,7 @@ void ResolveAutos(const OptionValues& read, RuntimeOptions& options) {
   options.progress.patient = IsAuto(read, "spin_us");  // a time that is given is all that is polled
   ConnectionOptions& connection = options.connection;
   if (IsAuto(read, "peer_timeout")) {
-    const bool roce_by_name = options.transport != "udp" && options.transport != "auto";
+    const bool roce_by_name = options.transport == "rc" || options.transport == "ud";
     if (roce_by_name) connection.peer_timeout = kRocePeerTimeout;
     options.roce_peer_timeout = kRocePeerTimeout;
   }

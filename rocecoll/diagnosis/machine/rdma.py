@@ -30,7 +30,7 @@ def check_rdma(settings: options.Settings) -> list[Finding]:
 
 def needs_port(settings: options.Settings) -> bool:
     """Whether the transport refuses to work without a port."""
-    return settings["transport"] not in ("udp", "auto")
+    return settings["transport"] in ("rc", "ud")
 
 
 def judge_ports(devices: Devices, needed: bool, character_devices: bool) -> list[Finding]:

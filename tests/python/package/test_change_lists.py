@@ -74,6 +74,13 @@ def listed(heading: str) -> set[str]:
     return named_files("\n".join(steps))
 
 
+def listed_if(heading: str, case: str) -> set[str]:
+    """The files that also change in a case, says the line behind the numbered ones that begins with it."""
+    lines = re.findall(rf"^- If {case}\b.*(?:\n  .*)*", section(heading), re.MULTILINE)
+    assert len(lines) == 1, case
+    return named_files(lines[0])
+
+
 def test_rows_are_what_is_offered() -> None:
     rows = algorithms(TREE)
     for collective in {row.collective for row in rows}:
@@ -210,27 +217,30 @@ def test_files_that_are_listed_exist(heading: str) -> None:
 # An existing example of each kind: every file in the core and the package that names it is listed,
 # and every listed file names it, except its own files and those that only look like it.
 @pytest.mark.parametrize(
-    ("heading", "example", "others"),
+    ("heading", "cases", "example", "others"),
     [
-        ("Add a dtype", r"(?i)\bk?float8_?e4m3fnuz\b", ()),
-        ("Add a reduction", r"BXOR|kBxor|BxorOp", ()),
-        ("Add a fault", r"\bcorrupt(ed)?\b", ("csrc/transport/sim/",)),
+        ("Add a dtype", (), r"(?i)\bk?float8_?e4m3fnuz\b", ()),
+        ("Add a reduction", (), r"BXOR|kBxor|BxorOp", ()),
+        ("Add a fault", (), r"\bcorrupt(ed)?\b", ("csrc/transport/sim/",)),
         (
             "Add a transport",
+            ("it needs a RoCE device",),
             r'fast_paths/rc\b|"rc"',
             ("csrc/transport/fast_paths/rc/",),
         ),
     ],
 )
-def test_change_touches_what_is_listed(heading: str, example: str, others: tuple[str, ...]) -> None:
+def test_change_touches_what_is_listed(
+    heading: str, cases: tuple[str, ...], example: str, others: tuple[str, ...]
+) -> None:
     touched = {
         path
         for path in files_with(TREE, example)
         if path.startswith(("csrc/", "rocecoll/")) and not path.startswith(others)
     }
-    numbered = listed(heading)
-    assert touched == {path for path in numbered if path.startswith(("csrc/", "rocecoll/"))}
-    assert not [name for name in numbered if not re.search(example, (ROOT / name).read_text())]
+    named = listed(heading).union(*(listed_if(heading, case) for case in cases))
+    assert touched == {path for path in named if path.startswith(("csrc/", "rocecoll/"))}
+    assert not [name for name in named if not re.search(example, (ROOT / name).read_text())]
 
 
 def test_another_file_is_found() -> None:

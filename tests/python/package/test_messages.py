@@ -19,8 +19,7 @@ OVER_UDP, OVER_NETWORK = GOES_ON.format("UDP"), GOES_ON.format("the network")
 # message in which a reason reaches people.
 INSIDE = {
     "csrc/transport/fast_paths/shm/": OVER_NETWORK,
-    "csrc/transport/fast_paths/switching/": OVER_UDP,
-    "csrc/transport/fast_paths/rc/": OVER_UDP,
+    "csrc/transport/fast_paths/": OVER_UDP,
     "csrc/transport/verbs/": OVER_UDP,
     "csrc/transport/datagram/ud/failover_paths.cc": "UDP carries the traffic with 3: {}",
     "csrc/messenger/peer_channel_receive.cc": 'rocecoll: group "0": rank 3 of the group sent {}',
