@@ -184,7 +184,7 @@ class PeerStats(TypedDict):
     group: str
     rank: int  # global
     address: str
-    path: str  # "udp", "ud", "rc" or "shm"
+    path: str  # its name in docs/observability.md
     in_use: bool  # it carries what is sent now
     bytes_sent: int
     bytes_received: int

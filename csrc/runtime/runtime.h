@@ -20,7 +20,7 @@ namespace rocecoll {
 
 // MakeRuntimeOptions() of option_table.h sets these fields by name.
 struct RuntimeOptions {
-  std::string transport = "auto";      // udp, ud, rc or auto
+  std::string transport = "auto";      // as option_table.cc names them
   bool roce_wanted = false;            // the user named auto, or a device
   bool shm = false;                    // between processes that reach each other over loopback
   std::string host = "127.0.0.1";      // numeric address that peers use; the socket binds to all

@@ -224,8 +224,8 @@ def test_files_that_are_listed_exist(heading: str) -> None:
         ("Add a fault", (), r"\bcorrupt(ed)?\b", ("csrc/transport/sim/",)),
         (
             "Add a transport",
-            ("it needs a RoCE device",),
-            r'fast_paths/rc\b|"rc"',
+            ("it has options of its own", "it needs a RoCE device"),
+            r"""fast_paths/rc\b|["`(]rc["`)]""",
             ("csrc/transport/fast_paths/rc/",),
         ),
     ],
@@ -241,6 +241,12 @@ def test_change_touches_what_is_listed(
     named = listed(heading).union(*(listed_if(heading, case) for case in cases))
     assert touched == {path for path in named if path.startswith(("csrc/", "rocecoll/"))}
     assert not [name for name in named if not re.search(example, (ROOT / name).read_text())]
+
+
+def test_what_a_transport_without_shared_memory_touches() -> None:
+    """As udp is one: shared memory is off beside it by default."""
+    named = listed_if("Add a transport", "shared memory is off")
+    assert not [name for name in named if not re.search(r"\budp\b", (ROOT / name).read_text())]
 
 
 def test_another_file_is_found() -> None:
