@@ -105,7 +105,8 @@ class PathTraffic {
   virtual Result<RemoteSlice> expose(uint32_t number, LocalSlice into) = 0;
   // False if part of it has been written.
   virtual bool take_back(uint32_t number) = 0;
-  // Drops all writes and exposed slices. After destroy().
+  // Drops all writes and exposed slices. The messages of the writes keep their numbers, but
+  // take_written() does not name them any more. After destroy().
   virtual void forget_lent() = 0;
   // The control path carries the link now: destroys the path's ends, gives back what was lent, and
   // returns the frames that the peer does not have, oldest first. The path is as new afterwards, at

@@ -273,7 +273,8 @@ class MemoryPath final : public FastPath {
     }
   }
   void settle(const Message& message) {
-    if (message.write) written_.push_back(message.write->number);
+    const bool lent = message.write && message.write->from.size > 0;  // not forgotten since
+    if (lent) written_.push_back(message.write->number);
   }
 
   MemoryFabric& fabric_;
