@@ -48,11 +48,18 @@ def made(odd: bool) -> dict[str, Any]:
     }
 
 
+def in_order_of(rank: int) -> dict[str, torch.Tensor]:
+    """The same tensors by name, in another order on each second rank."""
+    named = {"first": torch.zeros(1), "second": torch.ones(1)}
+    return dict(reversed(named.items())) if rank % 2 else named
+
+
 def check() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     rocecoll.check_equal(made(False))
     rocecoll.check_equal(made(False).values())
     rocecoll.check_equal([])
+    rocecoll.check_equal(in_order_of(rank))
     rocecoll.check_equal([torch.nn.Parameter(torch.ones(2))])
     with pytest.raises(
         UnequalError, match=f"weight differs on rank {size - 1} of {size}"
