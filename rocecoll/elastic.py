@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that come and go: reconfigure() makes the default group anew from the handles of its members.
 
-No Store takes part, so none has to survive. The members make the new group beside the old one, and a
-barrier in it shows that all are there and mean the same. Only then does the old group end; an attempt
-that fails leaves it as it was. A rank that fails aborts the new group: those that had passed the barrier
-before learn of it at their next call, and reconfigure again.
+No Store takes part, so none has to survive. The members make the new group beside the old one, and an
+all_reduce in it shows that all are there and mean the same. Only then does the old group end; an attempt
+that fails leaves it as it was. A rank that fails aborts the new group: those that had passed the
+all_reduce before learn of it at their next call, and reconfigure again.
 
 From torch 2.14 on the process group keeps its object and gets other ranks. Before that, a new process
 group takes the place of the default one.
@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import BarrierOptions, HashStore
+from torch._C._distributed_c10d import AllreduceOptions, HashStore
 from torch.distributed import distributed_c10d as c10d
 
 from rocecoll._c10d import Backend, Options
@@ -48,6 +49,7 @@ class _Agreed:
     rank: int
     size: int
     work: Any  # complete
+    groups: int  # that the member with most has made so far
 
 
 def handle_of(group: Any) -> str:
@@ -88,7 +90,7 @@ def reconfigure(
 def reconfigure_in_place(
     backend: Any, uuid: int, handles: Collection[str], timeout: timedelta | None
 ) -> Any:
-    """c10d's Backend.reconfigure(), which calls it; returns the work of the barrier."""
+    """c10d's Backend.reconfigure(), which calls it; returns the work in which all have come."""
     for group in c10d._world.pg_map:
         if group is not dist.group.WORLD and backend in backends_of(group):
             raise NotImplementedError(_ONLY_DEFAULT)
@@ -97,8 +99,10 @@ def reconfigure_in_place(
     world: Any = dist.group.WORLD
     if world is not None and backend in backends_of(world):
         c10d._world.pg_group_ranks[world] = {rank: rank for rank in range(made.size)}
-        # Groups that new_group() makes from now on need no Store either.
+        # Groups that new_group() makes from now on need no Store either, and get the same names on
+        # all members: torch counts the groups that a process makes.
         c10d._world.pg_map[world] = (c10d._world.pg_map[world][0], made.store)
+        c10d._world.group_count = made.groups
     return made.work
 
 
@@ -121,20 +125,23 @@ def _attempt(
     limit = timeout or old.options._timeout
     made, store = remake_backend(old, members, rank, _NAME, limit)
     try:
-        yield _Agreed(made, store, rank, len(members.records), _agree(made, limit))
+        work, groups = _agree(made, limit)
+        yield _Agreed(made, store, rank, len(members.records), work, groups)
     except BaseException:
         made.abort()  # members that have come further learn of it at their next call
         made.shutdown()
         raise
 
 
-def _agree(attempt: Any, limit: timedelta) -> Any:
-    """Returns once every member has come here."""
-    options = BarrierOptions()
+def _agree(attempt: Any, limit: timedelta) -> tuple[Any, int]:
+    """Returns once every member has come here; the work, and the groups made by the one with most."""
+    groups = torch.tensor([c10d._world.group_count], device="cpu")
+    options = AllreduceOptions()
+    options.reduceOp = dist.ReduceOp.MAX  # type: ignore[assignment]  # as torch itself does
     options.timeout = limit
-    work = attempt.barrier(options)
+    work = attempt.allreduce([groups], options)
     work.wait()
-    return work
+    return work, int(groups.item())
 
 
 def _backend(group: Any) -> Any:

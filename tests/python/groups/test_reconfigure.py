@@ -164,10 +164,10 @@ def test_a_failed_attempt_leaves_the_old_group(own_pool) -> None:
         assert join(here) == in_order(2)
 
 
-def fail_after_the_barrier(uuid: int, handles: Any, failing: str) -> None:
+def fail_after_all_have_come(uuid: int, handles: Any, failing: str) -> None:
     agree = elastic._agree
 
-    def agree_and_fail(made: Any, limit: timedelta) -> None:
+    def agree_and_fail(made: Any, limit: timedelta) -> Any:
         agree(made, limit)
         raise dist.DistBackendError("its deadline came first")
 
@@ -185,11 +185,11 @@ def fail_after_the_barrier(uuid: int, handles: Any, failing: str) -> None:
 
 
 def test_a_rank_that_fails_alone_does_not_leave_the_others_waiting(own_pool) -> None:
-    """Its barrier fails although theirs has passed, so they have a group that it is not in."""
+    """It fails although all have come, so the others have a group that it is not in."""
     with own_pool(1) as alone, own_pool(2) as pool:
         processes = everyone(alone, pool)
         handles = run(processes, own_handle)
-        run(processes, fail_after_the_barrier, next(next_uuid), handles, handles[0])
+        run(processes, fail_after_all_have_come, next(next_uuid), handles, handles[0])
         assert join(processes) == in_order(3)
 
 

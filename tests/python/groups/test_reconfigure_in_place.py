@@ -298,6 +298,35 @@ def test_other_groups(own_pool) -> None:
         run(processes, use_parts)
 
 
+def make_groups(count: int) -> None:
+    _held[:] = [dist.new_group() for _ in range(count)]
+
+
+def use_new_groups() -> str:
+    """Those of some ranks and of all, whose names all members must find alike; the name of the last."""
+    ranks = list(range(dist.get_world_size()))
+    limit = timedelta(seconds=ENOUGH_S)
+    for group in (
+        dist.new_group(timeout=limit),
+        dist.new_group(ranks, timeout=limit, use_local_synchronization=True),
+    ):
+        total = torch.ones(1)
+        dist.all_reduce(total, group=group)
+        assert total.item() == len(ranks)
+    return str(group.group_name)
+
+
+def test_new_groups_of_members_that_have_made_other_numbers_of_them(own_pool) -> None:
+    """As one that has come to replace a rank, and has made none."""
+    with own_pool(2) as pool, own_pool(1) as late:
+        processes = begin_all(pool, late)
+        together(processes[:2])
+        run(processes[:2], make_groups, 2)
+        for _ in range(2):
+            assert together(processes) == in_order(3)
+            assert len(set(run(processes, use_new_groups))) == 1
+
+
 def change_in_a_batch(uuid: int, handles: Any) -> None:
     group: Any = dist.group.WORLD
     group._start_coalescing(CPU)
