@@ -119,11 +119,11 @@ def _attempt(
         raise RuntimeError(
             f"reconfigure: uuid {uuid} was already used; each attempt needs a new one"
         )
+    limit = old.options._timeout if timeout is None else timeout
+    made, store = remake_backend(old, members, rank, _NAME, limit)
     _used[uuid] = None
     if len(_used) > _UUIDS_KEPT:
         _used.popitem(last=False)
-    limit = timeout or old.options._timeout
-    made, store = remake_backend(old, members, rank, _NAME, limit)
     try:
         work, groups = _agree(made, limit)
         yield _Agreed(made, store, rank, len(members.records), work, groups)

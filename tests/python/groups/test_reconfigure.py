@@ -229,6 +229,21 @@ def test_what_makes_no_group_is_refused_at_once(own_pool) -> None:
         run(processes, check_exchanges)
 
 
+def refuse_timeouts(uuid: int, handles: Any) -> None:
+    for limit in (timedelta(0), timedelta(seconds=-1), timedelta(microseconds=1)):
+        with pytest.raises(ValueError, match="the timeout must be positive"):
+            rocecoll.reconfigure(None, uuid, handles, limit)
+
+
+def test_no_time_is_refused_at_once(own_pool) -> None:
+    """And is no attempt: its uuid is still unused."""
+    with own_pool(2) as pool:
+        processes = everyone(pool)
+        uuid, handles = next(next_uuid), run(processes, own_handle)
+        run(processes[:1], refuse_timeouts, uuid, handles)
+        assert run(processes, reconfigure, uuid, handles, ENOUGH_S) == in_order(2)
+
+
 def test_options_that_must_be_alike_are_compared(own_pool) -> None:
     with own_pool(1) as one, own_pool(1, ROCECOLL_LANE_BYTES="65536") as other:
         processes = everyone(one, other)
