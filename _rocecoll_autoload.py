@@ -33,6 +33,7 @@ HOOKED = (
     "_create_shrunk_process_group",
     "monitored_barrier",
     "_set_pg_timeout",
+    "_store_based_barrier",
 )
 
 

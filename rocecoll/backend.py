@@ -138,7 +138,7 @@ def handed_over(backend: Backend) -> Iterator[None]:
 
 def _meeting(group: Any, store: Any, own: Record) -> tuple[str, Meeting]:
     """The group's name in messages, and its ranks."""
-    members = _known_members(group.store)
+    members = known_members(group.store)
     if members is None:
         name = group.group_id
         return name, meet(store, own, name, group.timeout, group.global_ranks_in_group)
@@ -165,7 +165,7 @@ def _record(rank: int, ranks: int, settings: Settings, runtime: Runtime) -> Reco
     )
 
 
-def _known_members(store: Any) -> Members | None:
+def known_members(store: Any) -> Members | None:
     """Of a group that was reconfigured, or a part of one: nobody else looks into its Store."""
     root = root_of(store)
     if not isinstance(root, HashStore) or not root.check([MEMBERS]):

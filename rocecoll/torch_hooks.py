@@ -23,7 +23,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from rocecoll import options
 from rocecoll._c10d import Backend, Options, make_process_group
-from rocecoll.backend import create_backend
+from rocecoll.backend import create_backend, known_members
 from rocecoll.first_store import waited_for_by_us
 from rocecoll.host import accelerators
 from rocecoll.notes import named
@@ -184,6 +184,13 @@ def monitored_barrier(plain: Callable[..., None], *args: Any, **kwargs: Any) -> 
         call.arguments["timeout"] = timedelta(seconds=timeout) if seconds else timeout
     group.monitored_barrier(**call.arguments)
     return None
+
+
+def _store_based_barrier(plain: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+    """With TORCH_DIST_INIT_BARRIER=1. Members that reconfigured a group share no Store, and have met."""
+    call = inspect.signature(plain).bind(*args, **kwargs)
+    if known_members(call.arguments["store"]) is None:
+        plain(*args, **kwargs)
 
 
 def _set_pg_timeout(plain: Callable[..., None], *args: Any, **kwargs: Any) -> None:

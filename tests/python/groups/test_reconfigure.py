@@ -309,6 +309,17 @@ def test_parts_of_what_was_reconfigured(own_pool) -> None:
         run(processes, use_parts)
 
 
+def test_needs_no_barrier_in_a_store(own_pool) -> None:
+    """torch has one after each group that it makes, if asked for it."""
+    with (
+        own_pool(2, TORCH_DIST_INIT_BARRIER="1") as pool,
+        own_pool(1, TORCH_DIST_INIT_BARRIER="1") as late,
+    ):
+        processes = everyone(pool, late)
+        assert join(processes) == in_order(3)
+        run(processes, use_parts)
+
+
 def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
