@@ -157,4 +157,6 @@ def _backend(group: Any) -> Any:
             f"reconfigure: the group has the backends {dist.get_backend_config(world)}; all "
             "must be rocecoll"
         )
-    return backends[0]
+    ours: Any = backends[0]
+    ours._set_default_timeout(ours.options._timeout)  # raises in a process forked from the group's
+    return ours

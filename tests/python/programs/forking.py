@@ -20,7 +20,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-import rocecoll  # noqa: F401
+import rocecoll
 
 LIMIT_S = 200.0
 
@@ -45,6 +45,8 @@ def use_group(pending: dist.Work) -> str:
         "future": pending.get_future,
         "set_timeout": lambda: dist.distributed_c10d._set_pg_timeout(timedelta(seconds=1), world),
         "abort": world.abort,
+        "handle": rocecoll.reconfigure_handle,
+        "reconfigure": lambda: rocecoll.reconfigure(None, 1, ["of the parent"]),
     }
     errors = {name: error_of(call) for name, call in calls.items()}
     wrong = {name: error for name, error in errors.items() if error != "DistBackendError forked"}
