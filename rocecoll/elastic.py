@@ -24,6 +24,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions, HashStore
 from torch.distributed import distributed_c10d as c10d
 
+from rocecoll import flight_recorder
 from rocecoll._c10d import Backend, Options
 from rocecoll.backend import handed_over, own_record, refuse_wrappers, remake_backend
 from rocecoll.rendezvous import handles as of_handles
@@ -131,6 +132,7 @@ def _attempt(
         made.abort()  # members that have come further learn of it at their next call
         made.shutdown()
         raise
+    flight_recorder.rank_is(rank)
 
 
 def _agree(attempt: Any, limit: timedelta) -> tuple[Any, int]:

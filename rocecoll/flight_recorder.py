@@ -35,6 +35,7 @@ Entry = dict[str, Any]
 Sizes = list[list[int]]
 
 _recording_process: int | None = None
+_rank = 0  # of this process in its first group, or in the one to which it was reconfigured
 
 
 def dump(prefix: str | os.PathLike[str], rank: int | None = None) -> Path:
@@ -151,6 +152,12 @@ def _message(call: Call, numbers: dict[str, int]) -> tuple[Entry, list[int]]:
     return entry, order
 
 
+def rank_is(rank: int) -> None:
+    """What is written from here on is of this rank: the default group was reconfigured."""
+    global _rank
+    _rank = rank
+
+
 def record_until_exit(trace_path: str, dump_prefix: str, rank: int) -> None:
     """What the options ask for, from the process's first group on. A forked child writes nothing."""
     from rocecoll import _c10d
@@ -160,10 +167,11 @@ def record_until_exit(trace_path: str, dump_prefix: str, rank: int) -> None:
     if _recording_process == owner:
         return
     _recording_process = owner
+    rank_is(rank)
     trace = Trace(trace_path, CAPACITY, rank).__enter__() if trace_path else None
     ending = threading.Event()
     watcher = threading.Thread(
-        target=_watch, args=(dump_prefix, rank, ending), name="rocecoll_dump", daemon=True
+        target=_watch, args=(dump_prefix, ending), name="rocecoll_dump", daemon=True
     )
     if dump_prefix:
         _c10d.start_recording(CAPACITY)
@@ -176,6 +184,7 @@ def record_until_exit(trace_path: str, dump_prefix: str, rank: int) -> None:
             ending.set()
             watcher.join()
         if trace:
+            trace.rank = _rank
             trace.__exit__(None, None, None)
 
     atexit.register(finish)
@@ -204,7 +213,7 @@ class Evidence:
         return new
 
 
-def _watch(prefix: str, rank: int, ending: threading.Event) -> None:
+def _watch(prefix: str, ending: threading.Event) -> None:
     """Dumps when a group fails, even if no call waits here: other ranks may wait for this one.
 
     Dumps at exit only if nothing has failed: a later dump would show less of the failure.
@@ -214,6 +223,6 @@ def _watch(prefix: str, rank: int, ending: threading.Event) -> None:
     while not ended:
         ended = ending.wait(POLL_S)
         if evidence.look(*_core.failed_groups()):
-            dump(prefix, rank)
+            dump(prefix, _rank)
     if not evidence.kept:
-        dump(prefix, rank)
+        dump(prefix, _rank)

@@ -49,7 +49,7 @@ class Trace:
             raise ValueError(f"capacity={capacity}: accepted is a number of calls from 1")
         self._path = path
         self._capacity = capacity
-        self._rank = rank
+        self.rank = rank
         self._first: int | None = None
         self.calls: list[Call] = []
         self.dropped = 0
@@ -73,20 +73,20 @@ class Trace:
         assert self._first is not None
         self.calls, self.dropped = _c10d.recorded_calls(self._first)
         _c10d.stop_recording()
-        self._rank = process_rank(self.calls) if self._rank is None else self._rank
+        self.rank = process_rank(self.calls) if self.rank is None else self.rank
         if self._path is not None:
             content = self.chrome().encode()
-            write(rank_path(self._path, self._rank), lambda file: file.write(content))
-        if self._rank == 0:
+            write(rank_path(self._path, self.rank), lambda file: file.write(content))
+        if self.rank == 0:
             print(self.table(), file=sys.stderr)
 
     def table(self) -> str:
         """Who called what how often, the longest total duration first."""
-        return _table(self.calls, self.dropped, self._rank or 0)
+        return _table(self.calls, self.dropped, self.rank or 0)
 
     def chrome(self) -> str:
         """The trace in Chrome's JSON format: a process per rank, a track per group."""
-        rank = self._rank or 0
+        rank = self.rank or 0
         events = _metadata(rank, "process_name", 0, f"rank {rank}") + _call_events(self.calls, rank)
         notes = {"rank": rank, "dropped_calls": self.dropped}
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ms", "otherData": notes})

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
+import os
 import pickle
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +17,9 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from epochs import attempt, check_exchanges, everyone, in_order, join, run
 from launch import PROGRAMS, environment, run_programs
+from waiting import wait_until
 
 import rocecoll
 from rocecoll.flight_recorder import Evidence
@@ -157,3 +162,25 @@ def test_a_refused_call_is_not_among_those_that_ranks_made(own_pool, tmp_path: P
         pool.run(call_a_failed_group, str(tmp_path / "rank"))
     entries = pickle.loads((tmp_path / "rank0").read_bytes())["entries"]
     assert [entry["collective_seq_id"] for entry in entries] == [1], entries
+
+
+def tell_pid() -> int:
+    return os.getpid()
+
+
+def test_files_are_of_the_ranks_that_were_given_by_reconfigure(own_pool, tmp_path: Path) -> None:
+    """Each process has begun alone, as rank 0."""
+    with contextlib.ExitStack() as pools:
+        processes = [
+            one
+            for _ in range(3)
+            for one in everyone(
+                pools.enter_context(own_pool(1, ROCECOLL_FLIGHT_RECORDER=f"{tmp_path}/rank"))
+            )
+        ]
+        assert join(processes) == in_order(3)
+        os.kill(run(processes[1:2], tell_pid)[0], signal.SIGKILL)
+        attempt([processes[0], processes[2]], check_exchanges)
+        wait_until(
+            lambda: {one.name for one in tmp_path.iterdir()} == {"rank0", "rank2"}, "the dumps"
+        )
