@@ -203,6 +203,44 @@ def test_ddp_keeps_its_group(own_pool) -> None:
         assert run(processes[:2], gradient) == [[1.5] * 3] * 2
 
 
+class InAnotherOrder(torch.nn.Module):
+    """Its parameters get their gradients in an order that DDP learns in the first step only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(1, 1, bias=False) for _ in range(3))
+        for number, layer in enumerate(self.layers):
+            torch.nn.init.constant_(layer.weight, number + 1.0)
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        first, second, third = self.layers
+        return first(third(second(given)))
+
+
+def wrap_another() -> None:
+    _held[:] = [DistributedDataParallel(InAnotherOrder())]
+
+
+def gradients() -> list[float]:
+    model = _held[0]
+    model.zero_grad()
+    model(torch.full((1, 1), dist.get_rank() + 1.0)).sum().backward()
+    return [layer.weight.grad.item() for layer in model.module.layers]
+
+
+def test_ddp_is_wrapped_anew_when_a_process_comes(own_pool) -> None:
+    with own_pool(2) as pool, own_pool(1) as late:
+        processes = begin_all(pool, late)
+        together(processes[:2])
+        run(processes[:2], wrap_another)
+        for _ in range(2):
+            assert run(processes[:2], gradients) == [[9.0, 4.5, 3.0]] * 2
+        together(processes)
+        run(processes, wrap_another)
+        for _ in range(2):
+            assert run(processes, gradients) == [[12.0, 6.0, 4.0]] * 3
+
+
 def shard() -> float:
     torch.manual_seed(0)
     model = torch.nn.Linear(8, 4)
