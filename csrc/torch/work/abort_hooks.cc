@@ -22,7 +22,7 @@ void AbortHooks::run(GroupId group) {
   if (told_.exchange(group) == group) return;
   for (const auto& [id, hook] : hooks_.copy()) {
     try {
-      hook();
+      (*hook)();
     } catch (const std::exception& error) {
       TORCH_WARN(kNamePrefix, "abort hook ", id, " raised: ", error.what());
     }

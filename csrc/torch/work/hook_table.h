@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -14,14 +15,19 @@ namespace rocecoll::torch_adapter {
 template <typename Hook>
 class HookTable {
  public:
+  // Shared: to copy or destroy a function of Python's takes Python's lock, whose holder may wait
+  // for ours.
+  using Hooks = std::map<int64_t, std::shared_ptr<const Hook>>;
+
   void set(int64_t id, Hook hook) {
+    auto kept = std::make_shared<const Hook>(std::move(hook));
     const std::lock_guard lock(mutex_);
-    hooks_[id] = std::move(hook);
+    hooks_[id].swap(kept);
     any_ = true;
   }
   // No hook with this number runs in visit() afterwards.
   void remove(int64_t id) {
-    Hook removed;  // ends without the lock: it may be a function of Python's
+    std::shared_ptr<const Hook> removed;
     const std::lock_guard lock(mutex_);
     if (const auto found = hooks_.find(id); found != hooks_.end()) {
       removed = std::move(found->second);
@@ -31,7 +37,7 @@ class HookTable {
   }
   // Costs one load.
   bool any() const { return any_; }
-  std::map<int64_t, Hook> copy() const {
+  Hooks copy() const {
     const std::lock_guard lock(mutex_);
     return hooks_;
   }
@@ -39,12 +45,12 @@ class HookTable {
   template <typename Visitor>
   void visit(const Visitor& visitor) const {
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, hook] : hooks_) visitor(id, hook);
+    for (const auto& [id, hook] : hooks_) visitor(id, *hook);
   }
 
  private:
   mutable std::mutex mutex_;
-  std::map<int64_t, Hook> hooks_;
+  Hooks hooks_;
   std::atomic<bool> any_{false};
 };
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from datetime import timedelta
 
 import pytest
@@ -72,6 +73,34 @@ def test_runs_when_a_call_times_out(own_pool) -> None:
         run([first], register)
         run([first], time_out)
         assert run([first], ran) == [["noted"]]
+
+
+def register_and_wait_for_none() -> None:
+    backend().register_abort_hook(1, _told.set)
+    dist.all_reduce(torch.ones(1), async_op=True)
+
+
+def change_until_one_runs() -> None:
+    """The hook starts on another thread while this one holds Python's lock."""
+    limit = time.monotonic() + ENOUGH_S
+    while not _told.is_set() and time.monotonic() < limit:
+        backend().register_abort_hook(2, _ran.clear)
+        backend().unregister_abort_hook(2)
+    assert _told.is_set()
+
+
+def abort() -> None:
+    backend().abort()
+
+
+def test_hooks_change_while_they_run(own_pool) -> None:
+    with own_pool(2) as pool:
+        first, last = everyone(pool)
+        run([first], register_and_wait_for_none)
+        pool.send(change_until_one_runs, ranks=[first.rank])
+        run([last], abort)
+        [outcome] = pool.collect([first.rank])
+        assert outcome.error is None, outcome
 
 
 def end(by_abort: bool) -> None:
