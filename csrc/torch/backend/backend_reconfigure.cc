@@ -50,11 +50,13 @@ void Backend::adopt(Backend& made) {
 }
 
 c10d::ReconfigureHandle Backend::get_reconfigure_handle() const {
+  ProgressOf(*runtime_);  // throws in a forked process
   const pybind11::gil_scoped_acquire python;
   return Elastic().attr("to_handle_of")(options_).cast<std::string>();
 }
 
 Backend::WorkPtr Backend::reconfigure(const c10d::ReconfigureOptions& options) {
+  ProgressOf(*runtime_);
   const pybind11::gil_scoped_acquire python;
   const auto self = c10::intrusive_ptr<Backend>::reclaim_copy(this);
   return Elastic()

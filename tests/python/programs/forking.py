@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -48,6 +49,10 @@ def use_group(pending: dist.Work) -> str:
         "handle": rocecoll.reconfigure_handle,
         "reconfigure": lambda: rocecoll.reconfigure(None, 1, ["of the parent"]),
     }
+    c10d: Any = dist
+    if hasattr(c10d, "_reconfigure"):  # from torch 2.14 on
+        calls["c10d's handle"] = c10d._get_reconfigure_handle
+        calls["c10d's reconfigure"] = lambda: c10d._reconfigure(1, ["of the parent"])
     errors = {name: error_of(call) for name, call in calls.items()}
     wrong = {name: error for name, error in errors.items() if error != "DistBackendError forked"}
     return f"wrong: {wrong}" if wrong else "all refused"
