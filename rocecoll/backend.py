@@ -101,7 +101,7 @@ def remake_backend(
     """A group of these members with the settings of `old`, and the Store in which its parts find them."""
     store = HashStore()
     store.set(MEMBERS, to_list(members))
-    settings, name = shared_runtime({}).settings, f"{group_id}:{members.uuid}"
+    settings, name = running().settings, f"{group_id}:{members.uuid}"
     own = members.records[rank]
     meeting = _meeting_of_members(store, members, own, name, [])
     debug_output.configure(None, rank)
@@ -146,9 +146,20 @@ def _meeting(group: Any, store: Any, own: Record) -> tuple[str, Meeting]:
     return name, _meeting_of_members(store, members, own, name, group.global_ranks_in_group)
 
 
+def running() -> Runtime:
+    """The runtime that the groups of this process use."""
+    runtime = shared_runtime({})
+    if not runtime.settings:  # made just now, for no group
+        raise RuntimeError(
+            "reconfigure: every group of this process was shut down; call destroy_process_group() "
+            "and init_process_group() first"
+        )
+    return runtime
+
+
 def own_record(chosen: Options) -> Record:
     """What this process tells of itself in a handle, while it has a group; with no rank yet."""
-    runtime = shared_runtime({})
+    runtime = running()
     return _record(0, 0, options.resolve(chosen.values) | runtime.settings, runtime)
 
 

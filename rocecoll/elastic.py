@@ -26,9 +26,8 @@ from torch.distributed import distributed_c10d as c10d
 
 from rocecoll import flight_recorder
 from rocecoll._c10d import Backend, Options
-from rocecoll.backend import handed_over, own_record, refuse_wrappers, remake_backend
+from rocecoll.backend import handed_over, own_record, refuse_wrappers, remake_backend, running
 from rocecoll.rendezvous import handles as of_handles
-from rocecoll.runtime import shared_runtime
 from rocecoll.torch_hooks import backends_of
 
 # Of attempts that this process remembers: enough for one a second in three hours.
@@ -115,7 +114,7 @@ def _attempt(
     if type(uuid) is not int:
         raise TypeError(f"uuid must be an int, not {type(uuid).__name__}")
     refuse_wrappers()
-    members, rank = of_handles.members(uuid, handles, shared_runtime({}).process)
+    members, rank = of_handles.members(uuid, handles, running().process)
     if uuid in _used:
         raise RuntimeError(
             f"reconfigure: uuid {uuid} was already used; each attempt needs a new one"

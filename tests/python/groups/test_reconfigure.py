@@ -287,6 +287,22 @@ def test_not_of_a_wrapper(own_pool) -> None:
         pool.run(refuse_a_wrapper)
 
 
+def shut_down_and_begin_anew() -> None:
+    group: Any = dist.group.WORLD
+    group.shutdown()
+    for call in (own_handle, lambda: rocecoll.reconfigure(None, next(next_uuid), ["any"])):
+        with pytest.raises(RuntimeError, match="every group of this process was shut down"):
+            call()
+    dist.destroy_process_group()
+    dist.init_process_group("rocecoll", store=dist.HashStore(), rank=0, world_size=1)
+
+
+def test_a_group_that_was_shut_down_has_no_handle(own_pool) -> None:
+    with own_pool(2) as pool:
+        run(everyone(pool), shut_down_and_begin_anew)
+        assert join(everyone(pool)) == in_order(2)
+
+
 def use_parts() -> None:
     """Groups made from a reconfigured one need no Store either."""
     rank, size = dist.get_rank(), dist.get_world_size()
