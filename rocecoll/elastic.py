@@ -13,6 +13,7 @@ group takes the place of the default one.
 from __future__ import annotations
 
 import collections
+import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ _ONLY_DEFAULT = (
     "new_group() or split_group()"
 )
 _used: collections.OrderedDict[int, None] = collections.OrderedDict()
+_taken_over = 0  # attempts of this process that have got as far as that
+_takes_over = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -119,19 +122,32 @@ def _attempt(
         raise RuntimeError(
             f"reconfigure: uuid {uuid} was already used; each attempt needs a new one"
         )
-    limit = old.options._timeout if timeout is None else timeout
+    limit, before = old.options._timeout if timeout is None else timeout, _taken_over
     made, store = remake_backend(old, members, rank, _NAME, limit)
     _used[uuid] = None
     if len(_used) > _UUIDS_KEPT:
         _used.popitem(last=False)
     try:
         work, groups = _agree(made, limit)
+        _take_over(before)
         yield _Agreed(made, store, rank, len(members.records), work, groups)
     except BaseException:
         made.abort()  # members that have come further learn of it at their next call
         made.shutdown()
         raise
     flight_recorder.rank_is(rank)
+
+
+def _take_over(before: int) -> None:
+    """Of attempts that run at once in this process, the first whose members have come wins."""
+    global _taken_over
+    with _takes_over:
+        if _taken_over != before:
+            raise RuntimeError(
+                "reconfigure: another thread of this process has reconfigured the group meanwhile; "
+                "make one attempt after the other"
+            )
+        _taken_over += 1
 
 
 def _agree(attempt: Any, limit: timedelta) -> tuple[Any, int]:

@@ -113,9 +113,8 @@ std::string FailureText::message_call(const OperationSpec& spec, uint64_t sequen
 }
 
 std::string FailureText::no_contact(Rank to, const std::string& why) const {
-  return "no contact with " + peer(to) +
-         ": it met this rank in the store, but no UDP packet came back (" + own_address(to) +
-         " to " + group_.addresses[to].text() + "): " + why + see_log(to);
+  return "no contact with " + peer(to) + ": its address is known, but no UDP packet came back (" +
+         own_address(to) + " to " + group_.addresses[to].text() + "): " + why + see_log(to);
 }
 
 std::string FailureText::see_log(Rank of) const {

@@ -43,7 +43,8 @@ c10::IValue ResultsOf(const Work::Call& call) {
 Status WithAdvice(const Status& status) {
   if (status.code() != StatusCode::kTimeout) return status;
   return Status(status.code(),
-                status.message() + " (the timeout argument of init_process_group or new_group)");
+                status.message() +
+                    " (the timeout argument of the call, of init_process_group or of new_group)");
 }
 
 // Refusals that concern the element type do not know the operation.

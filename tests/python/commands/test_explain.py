@@ -55,7 +55,7 @@ def test_a_log_is_explained_in_its_own_order(tmp_path: Path) -> None:
 
 def test_options_are_named_by_their_variables_and_links_by_their_pages() -> None:
     found = {entry.says[0]: entry for entry in messages.entries()}
-    entry = found["it met this rank in the store, but no UDP packet came back"]
+    entry = found["its address is known, but no UDP packet came back"]
     assert entry.cure == "its log; firewalls.md; `ROCECOLL_SOCKET_IFNAME`"
 
 

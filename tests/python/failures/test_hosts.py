@@ -91,7 +91,7 @@ def test_a_firewall_that_drops_udp_is_told(hosts: tuple[Host, ...]) -> None:
     # The second host hears nothing at all. The first one hears from it, and so learns the cause.
     for start in ("logged: ", "raised: "):
         for part in (
-            "met this rank in the store, but no UDP packet came back",
+            "its address is known, but no UDP packet came back",
             f"({hosts[1].ipv4}:",
             f" to {hosts[0].ipv4}:",
             "firewall",

@@ -193,6 +193,34 @@ def test_a_rank_that_fails_alone_does_not_leave_the_others_waiting(own_pool) -> 
         assert join(processes) == in_order(3)
 
 
+def change_twice_at_once(uuids: list[int], handles: Any) -> tuple[int, int]:
+    """While the first attempt waits, another one is through. It stands for another thread."""
+    agree, later = elastic._agree, uuids[1:]
+
+    def agree_late(made: Any, limit: timedelta) -> Any:
+        agreed = agree(made, limit)
+        if later:
+            reconfigure(later.pop(), handles, ENOUGH_S)
+        return agreed
+
+    with (
+        mock.patch.object(elastic, "_agree", agree_late),
+        pytest.raises(RuntimeError, match="another thread of this process"),
+    ):
+        reconfigure(uuids[0], handles, ENOUGH_S)
+    check_exchanges()
+    return dist.get_rank(), dist.get_world_size()
+
+
+def test_of_two_attempts_at_once_one_wins(own_pool) -> None:
+    with own_pool(2) as pool:
+        processes = everyone(pool)
+        handles = run(processes, own_handle)
+        uuids = [next(next_uuid), next(next_uuid)]
+        assert run(processes, change_twice_at_once, uuids, handles) == in_order(2)
+        assert join(processes) == in_order(2)
+
+
 def reconfigure_by(choices: dict[str, Any], uuid: int) -> tuple[int, int]:
     return reconfigure(uuid, choices[own_handle()], SHORT_S)
 

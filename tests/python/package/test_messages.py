@@ -91,7 +91,7 @@ MADE_UP = {
     ", among those of ROCECOLL_SOCKET_IFNAME=": ADDRESS,
     f" #{NUMBER} (to {NUMBER} (from {NUMBER}any rank": "send #1 (to rank 3) timed out after 9 s",
     f"lost {NUMBER}: ": "lost rank 3: no process listens at its address any more",
-    "nothing heard for ": "no contact with rank 3: it met this rank in the store, but no UDP packet came back",
+    "nothing heard for ": "no contact with rank 3: its address is known, but no UDP packet came back",
     " is up again": "the RoCE port 3 is up again",
     f": goes on over {NUMBER}: ": OVER_UDP,
     f"{NUMBER} is taken from {NUMBER}": "ROCECOLL_DEBUG is taken from NCCL_DEBUG=INFO",

@@ -40,12 +40,12 @@ TEST(FailureText, OfAFailedFirstContactTheAddressesAreThoseThatWereUsed) {
   failure.status = Status(StatusCode::kNoContact, "silence");
   failure.peer = 1;
   EXPECT_EQ(text.link_cause(failure, ""),
-            "no contact with rank 1 (10.0.0.1:7001): it met this rank in the store, but no UDP "
+            "no contact with rank 1 (10.0.0.1:7001): its address is known, but no UDP "
             "packet came back (127.0.0.1:7000 to 127.0.0.1:7001): silence; see rank 1's own log "
             "first: it may have raised an exception");
   failure.peer = 2;
   EXPECT_EQ(text.link_cause(failure, ""),
-            "no contact with rank 2 (10.0.0.2:7000): it met this rank in the store, but no UDP "
+            "no contact with rank 2 (10.0.0.2:7000): its address is known, but no UDP "
             "packet came back (10.0.0.1:7000 to 10.0.0.2:7000): silence; see rank 2's own log "
             "first: it may have raised an exception");
 }
