@@ -77,7 +77,7 @@ inline std::optional<Rank> RankBehind(const std::string& text, std::string_view 
 }
 
 inline std::optional<Blame> ParseBlame(Rank self, const std::string& message) {
-  const size_t met = message.find(" met this rank in the store");
+  const size_t met = message.find(": its address is known");
   const auto lost = met == std::string::npos ? RankBehind(message, "lost rank ", std::string::npos)
                                              : RankBehind(message, "rank ", met);
   if (!lost) return std::nullopt;

@@ -93,7 +93,7 @@ TEST_F(WaitWatchTest, MissingFirstContactIsToldAfterFiveSeconds) {
   ASSERT_EQ(told.size(), 1u);
   EXPECT_TRUE(told[0].text.starts_with("group \"default\": ")) << told[0].text;
   for (const char* part :
-       {"rank 1 (10.0.0.1:7001)", "met this rank in the store", "10.0.0.1:7000 to 10.0.0.1:7001",
+       {"rank 1 (10.0.0.1:7001)", "its address is known", "10.0.0.1:7000 to 10.0.0.1:7001",
         "ROCECOLL_PORT_RANGE", "ROCECOLL_SOCKET_IFNAME", "MTU"}) {
     EXPECT_NE(told[0].text.find(part), std::string::npos) << part << " in " << told[0].text;
   }
