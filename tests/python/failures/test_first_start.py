@@ -53,9 +53,10 @@ def test_a_port_that_another_program_has(tmp_path: Path) -> None:
 
 FIRST = range(32)  # up to more than a first group of two ranks needs open at once
 LATER = range(12)
+# One rank may still have as many as it needs when the other, which has not, tells it.
 TOO_MANY = re.compile(
-    r"RuntimeError: rocecoll: too many open files: this process may have (\d+) and needs about "
-    r"(\d+); raise `ulimit -n`\n\Z"
+    r"(?:RuntimeError|could not start): rocecoll: too many open files: this process may have (\d+) "
+    r"and needs about (\d+); raise `ulimit -n`\n\Z"
 )
 
 
@@ -85,9 +86,9 @@ def test_a_first_group_has_the_files_that_it_needs_or_says_so(tmp_path: Path) ->
 
 
 def test_a_later_group_has_the_files_that_it_needs_or_says_so(tmp_path: Path) -> None:
+    """How many are open when the limit is set depends on how far the first group's paths have come."""
     worked = check_few_files(True, tmp_path, LATER)
     assert not worked[0] and worked[-1]
-    assert worked == sorted(worked), worked
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["first", "later"])
