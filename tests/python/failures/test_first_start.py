@@ -86,9 +86,9 @@ def test_a_first_group_has_the_files_that_it_needs_or_says_so(tmp_path: Path) ->
 
 
 def test_a_later_group_has_the_files_that_it_needs_or_says_so(tmp_path: Path) -> None:
-    """How many are open when the limit is set depends on how far the first group's paths have come."""
     worked = check_few_files(True, tmp_path, LATER)
     assert not worked[0] and worked[-1]
+    assert worked == sorted(worked), worked
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["first", "later"])

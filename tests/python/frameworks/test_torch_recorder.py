@@ -6,16 +6,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from epochs import ENOUGH_S, everyone, next_uuid, run
+from epochs import everyone, next_uuid, run
 from torch._C import _distributed_c10d
+from waiting import wait_until
 
 pytestmark = [
     pytest.mark.quick,
@@ -24,32 +23,21 @@ pytestmark = [
 c10d: Any = _distributed_c10d  # its interface is younger than the torch that mypy sees
 
 
-def recorded() -> list[tuple[str, str, int]]:
-    """Name, state and sequence number of each call."""
+def recorded() -> list[tuple[str, str]]:
+    """Name and state of each call."""
     told = json.loads(c10d._dump_fr_trace_json(True, False, "rocecoll"))
     return [
-        (
-            one["profiling_name"].removeprefix("rocecoll:").split(" ")[0],
-            one["state"],
-            one["p2p_seq_id"] if one["is_p2p"] else one["collective_seq_id"],
-        )
+        (one["profiling_name"].removeprefix("rocecoll:").split(" ")[0], one["state"])
         for one in told["entries"]
     ]
 
 
 def complete() -> bool:
-    return all(state == "completed" for _, state, _ in recorded())
-
-
-def await_that(true: Callable[[], bool]) -> None:
     """A call may return a moment before torch has been told."""
-    deadline = time.monotonic() + ENOUGH_S
-    while not true():
-        assert time.monotonic() < deadline, recorded()
-        time.sleep(0.001)
+    return all(state == "completed" for _, state in recorded())
 
 
-def call() -> list[tuple[str, str, int]]:
+def call() -> list[tuple[str, str]]:
     c10d._reset_fr_trace("rocecoll")
     peer = 1 - dist.get_rank()
     dist.all_reduce(torch.ones(3))
@@ -59,7 +47,7 @@ def call() -> list[tuple[str, str, int]]:
     else:
         dist.recv(torch.ones(2), peer)
     dist.barrier()
-    await_that(complete)
+    wait_until(complete, "torch to know that all calls are complete")
     return recorded()
 
 
@@ -67,15 +55,15 @@ def test_sees_calls_complete(own_pool) -> None:
     with own_pool(2) as pool:
         for rank, told in enumerate(run(everyone(pool), call)):
             message = "recv" if rank else "send"
-            assert [name for name, *_ in told] == ["all_reduce", "broadcast", message, "barrier"]
+            assert [name for name, _ in told] == ["all_reduce", "broadcast", message, "barrier"]
 
 
 def call_alone(dump: str) -> str:
     """Until a rank has died: the state of the call that it left out."""
     with pytest.raises(dist.DistBackendError, match="rank 1"):
         dist.all_reduce(torch.ones(3))
-    await_that(Path(dump).exists)
-    [*_, (name, state, _)] = recorded()
+    wait_until(Path(dump).exists, "the dump")
+    [*_, (name, state)] = recorded()
     assert name == "all_reduce"
     return state
 
@@ -98,8 +86,8 @@ def begin_empty() -> None:
     c10d_dist._reconfigure(uuid, [handle]).wait()
     c10d._reset_fr_trace("rocecoll")
     dist.all_reduce(torch.ones(1))
-    await_that(complete)
-    assert [name for name, *_ in recorded()] == ["all_reduce"]
+    wait_until(complete, "torch to know that all calls are complete")
+    assert [name for name, _ in recorded()] == ["all_reduce"]
 
 
 def test_goes_on_in_a_reconfigured_group(own_pool) -> None:
