@@ -26,7 +26,7 @@ class RollCall {
   }
   void end() { *this = {}; }
   bool active() const { return sequence_ != 0; }
-  bool asks_for(uint64_t sequence) const { return sequence_ == sequence; }
+  bool asks_for(uint64_t sequence) const { return active() && sequence_ == sequence; }
   // This process did not run for `length`: the answers may still come.
   void on_pause(Duration length) { end_ += length; }
   // Calls send(rank) for each rank that has not answered, if it is time to ask (again).

@@ -46,5 +46,18 @@ TEST(RollCall, AsksAgainUntilAllHaveAnsweredOrTheTimeIsOver) {
   EXPECT_LE(answered.next_look(), now);
 }
 
+// A peer may send anything. The number of no collective is 0.
+TEST(RollCall, TakesNoAnswersWhileItAsksNobody) {
+  RollCall call;
+  call.on_answer(2, 0, true);
+  EXPECT_FALSE(call.active());
+  call.begin(Instant{}, 7, 4, 1);
+  call.end();
+  call.on_answer(2, 0, false);
+  call.on_answer(2, 7, false);
+  EXPECT_FALSE(call.active());
+  EXPECT_TRUE(call.absent().empty());
+}
+
 }  // namespace
 }  // namespace rocecoll
