@@ -38,13 +38,14 @@ ReduceOp ParseReduceOp(std::string_view name) {
 }  // namespace
 
 GroupObject::GroupObject(const RuntimeObject& runtime, GroupSpec spec)
-    : progress_(runtime.progress()),
+    : runtime_(runtime.runtime()),
       rank_(spec.rank),
       size_(static_cast<uint32_t>(spec.addresses.size())) {
   Result<GroupId> added = GroupId{0};
+  Progress& progress = ProgressOf(*runtime_);
   {
     const py::gil_scoped_release release;
-    added = progress_->add_group(std::move(spec));
+    added = progress.add_group(std::move(spec));
   }
   RaiseUnlessOk(added.status());
   id_ = added.value();
@@ -53,34 +54,41 @@ GroupObject::GroupObject(const RuntimeObject& runtime, GroupSpec spec)
 GroupObject::~GroupObject() {
   close();
   const py::gil_scoped_release release;
-  progress_.reset();
+  runtime_.reset();
 }
 
 void GroupObject::close() {
   if (!id_.has_value()) return;
   const GroupId id = *std::exchange(id_, std::nullopt);
+  if (runtime_->forked()) return;
   const py::gil_scoped_release release;
-  progress_->remove_group(id);
+  runtime_->progress().remove_group(id);
 }
 
 void GroupObject::abort(const std::string& reason) {
   if (!id_.has_value()) return;
+  const GroupId id = *id_;  // as another thread may close the group meanwhile
+  Progress& progress = ProgressOf(*runtime_);
   const py::gil_scoped_release release;
-  progress_->abort(*id_, Status(StatusCode::kAborted, reason));
+  progress.abort(id, Status(StatusCode::kAborted, reason));
 }
 
 void GroupObject::set_timeout(double timeout_s) {
   const Duration timeout = DurationFromSeconds(timeout_s, "timeout_s");
   if (timeout <= Duration{0}) RaiseInvalid("timeout_s must be positive");
   if (!id_.has_value()) return;
+  const GroupId id = *id_;
+  Progress& progress = ProgressOf(*runtime_);
   const py::gil_scoped_release release;
-  progress_->set_timeout(*id_, timeout);
+  progress.set_timeout(id, timeout);
 }
 
 Status GroupObject::status() const {
   if (!id_.has_value()) return NamedStatus(StatusCode::kAborted, "the group is closed");
+  const GroupId id = *id_;
+  Progress& progress = ProgressOf(*runtime_);
   const py::gil_scoped_release release;
-  return progress_->group_status(*id_);
+  return progress.group_status(id);
 }
 
 GroupObject::Call::Call(const GroupObject& group, Collective collective, std::string_view type,
@@ -162,19 +170,21 @@ py::object GroupObject::Call::run() {
   // The engine and whoever waits share the operation; the last that lets go of the buffers here or
   // there drops them.
   auto operation = std::make_shared<Operation>(std::move(spec_), views_);
+  const GroupId id = *group_.id_;
+  Progress& progress = ProgressOf(*group_.runtime_);
   Status status;
   {
     const py::gil_scoped_release release;
-    status = group_.progress_->submit(
-        *group_.id_, operation, asynchronous_ ? Progress::Next::kGoesOn : Progress::Next::kWaits);
+    status = progress.submit(id, operation,
+                             asynchronous_ ? Progress::Next::kGoesOn : Progress::Next::kWaits);
     if (status.ok() && !asynchronous_) {
-      WaitUnlocked(*group_.progress_, operation, Duration::max());
+      WaitUnlocked(progress, operation, Duration::max());
       status = operation->status();
     }
   }
   RaiseUnlessOk(status);
   if (asynchronous_) {
-    return py::cast(std::make_unique<OperationObject>(group_.progress_, std::move(operation)));
+    return py::cast(std::make_unique<OperationObject>(group_.runtime_, std::move(operation)));
   }
   return py::none();
 }

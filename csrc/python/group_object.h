@@ -66,7 +66,7 @@ class GroupObject {
   };
 
  private:
-  std::shared_ptr<Progress> progress_;
+  std::shared_ptr<Runtime> runtime_;
   std::optional<GroupId> id_;  // none once closed
   uint32_t rank_ = 0;
   uint32_t size_ = 0;

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/named_status.h"
 #include "interpreter/process_end.h"
 #include "interpreter/signals.h"
 #include "python/errors.h"
-#include "runtime/runtime_owner.h"
 
 namespace py = pybind11;
 
@@ -19,19 +19,20 @@ namespace {
 
 // Runtimes that live, to be shut down before the interpreter ends: afterwards no thread may drop a
 // Python buffer. Under the GIL.
-std::vector<std::weak_ptr<Progress>>& LiveRuntimes() {
-  static std::vector<std::weak_ptr<Progress>> runtimes;
+std::vector<std::weak_ptr<Runtime>>& LiveRuntimes() {
+  static std::vector<std::weak_ptr<Runtime>> runtimes;
   return runtimes;
 }
 
 void ShutDownAll() {
-  std::vector<std::shared_ptr<Progress>> live;
-  for (const auto& runtime : std::exchange(LiveRuntimes(), {})) {
-    if (auto progress = runtime.lock()) live.push_back(std::move(progress));
+  std::vector<std::shared_ptr<Runtime>> live;
+  for (const auto& known : std::exchange(LiveRuntimes(), {})) {
+    auto runtime = known.lock();
+    if (runtime != nullptr && !runtime->forked()) live.push_back(std::move(runtime));
   }
   ProcessEnd::instance().begin();  // those whose end Python waits for have ended
   const py::gil_scoped_release release;
-  for (const auto& progress : live) progress->shutdown();
+  for (const auto& runtime : live) runtime->progress().shutdown();
   live.clear();
 }
 
@@ -120,24 +121,34 @@ RuntimeOptions OptionsFrom(const OptionValues& values) {
   return options.take();
 }
 
-RuntimeObject::RuntimeObject(const OptionValues& values) : options_(OptionsFrom(values)) {
-  auto started = StartRuntime(options_);
+RuntimeObject::RuntimeObject(const OptionValues& values) {
+  RuntimeOptions options = OptionsFrom(values);
+  RoceUse roce;
+  auto started = StartRuntime(options, &roce);
   RaiseUnlessOk(started.status());
-  progress_ = started.take();
+  runtime_ = std::make_shared<Runtime>(RuntimeOwner::instance(), started.take(), values,
+                                       std::move(options), std::move(roce));
   auto& live = LiveRuntimes();
-  std::erase_if(live, [](const std::weak_ptr<Progress>& runtime) { return runtime.expired(); });
-  live.push_back(progress_);
+  std::erase_if(live, [](const std::weak_ptr<Runtime>& runtime) { return runtime.expired(); });
+  live.push_back(runtime_);
 }
 
 RuntimeObject::~RuntimeObject() {
   const py::gil_scoped_release release;
-  progress_.reset();
+  runtime_.reset();
 }
 
 OperationObject::~OperationObject() {
   const py::gil_scoped_release release;
   operation_.reset();
-  progress_.reset();
+  runtime_.reset();
+}
+
+Progress& ProgressOf(const Runtime& runtime) {
+  if (!runtime.forked()) return runtime.progress();
+  Raise(NamedStatus(StatusCode::kAborted,
+                    "this process was forked from the one that made the runtime, and cannot use it "
+                    "(the thread and the connections stayed there). Make one here"));
 }
 
 void WaitUnlocked(Progress& progress, const OperationPtr& operation, Duration limit) {
@@ -150,8 +161,9 @@ bool OperationObject::wait(std::optional<double> timeout_s) {
   const Duration limit =
       timeout_s.has_value() ? DurationFromSeconds(*timeout_s, "timeout_s") : Duration::max();
   if (!operation_->done()) {
+    Progress& progress = ProgressOf(*runtime_);
     const py::gil_scoped_release release;
-    WaitUnlocked(*progress_, operation_, limit);
+    WaitUnlocked(progress, operation_, limit);
   }
   if (!operation_->done()) return false;
   RaiseUnlessOk(operation_->status());
@@ -168,21 +180,24 @@ void BindRuntime(py::module_& module) {
            "Options by name, see option_table().")
       .def_property_readonly(
           "address",
-          [](const RuntimeObject& runtime) { return runtime.progress()->address().text(); })
+          [](const RuntimeObject& self) { return ProgressOf(*self.runtime()).address().text(); })
       .def("stats",
-           [](const RuntimeObject& runtime) {
-             return ByName(Unlocked([&] { return runtime.progress()->stats(); }));
+           [](const RuntimeObject& self) {
+             Progress& progress = ProgressOf(*self.runtime());
+             return ByName(Unlocked([&] { return progress.stats(); }));
            })
       .def("peer_stats",
-           [](const RuntimeObject& runtime) {
-             return Rows(Unlocked([&] { return runtime.progress()->peer_stats(); }));
+           [](const RuntimeObject& self) {
+             Progress& progress = ProgressOf(*self.runtime());
+             return Rows(Unlocked([&] { return progress.peer_stats(); }));
            })
       .def(
           "shutdown",
-          [](const RuntimeObject& runtime, double limit_s) {
+          [](const RuntimeObject& self, double limit_s) {
             const Duration limit = DurationFromSeconds(limit_s, "limit_s");
+            Progress& progress = ProgressOf(*self.runtime());
             const py::gil_scoped_release release;
-            runtime.progress()->shutdown(limit);
+            progress.shutdown(limit);
           },
           py::arg("limit_s") = 1.0,
           "Ends all groups and lets their last messages arrive, for at most this time.");

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "runtime/option_table.h"
+#include "runtime/runtime_owner.h"
 
 namespace rocecoll::python {
 
@@ -17,18 +18,17 @@ class RuntimeObject {
   explicit RuntimeObject(const OptionValues& values);
   ~RuntimeObject();
 
-  const std::shared_ptr<Progress>& progress() const { return progress_; }
-  const RuntimeOptions& options() const { return options_; }
+  const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
+  const RuntimeOptions& options() const { return runtime_->options(); }
 
  private:
-  const RuntimeOptions options_;
-  std::shared_ptr<Progress> progress_;
+  std::shared_ptr<Runtime> runtime_;
 };
 
 class OperationObject {
  public:
-  OperationObject(std::shared_ptr<Progress> progress, OperationPtr operation)
-      : progress_(std::move(progress)), operation_(std::move(operation)) {}
+  OperationObject(std::shared_ptr<Runtime> runtime, OperationPtr operation)
+      : runtime_(std::move(runtime)), operation_(std::move(operation)) {}
   ~OperationObject();
 
   // True once it is complete; false if the time has passed while the operation goes on. Raises its
@@ -39,10 +39,12 @@ class OperationObject {
   std::string status() const;
 
  private:
-  std::shared_ptr<Progress> progress_;
+  std::shared_ptr<Runtime> runtime_;
   OperationPtr operation_;
 };
 
+// Raises in a forked child, whose copy shares memory with other ranks: it may not even be stepped.
+Progress& ProgressOf(const Runtime& runtime);
 // Waits until the operation is complete or the time has passed. The caller does not hold the GIL.
 // Throws what a signal handler raises.
 void WaitUnlocked(Progress& progress, const OperationPtr& operation, Duration limit);

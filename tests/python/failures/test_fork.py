@@ -32,6 +32,28 @@ def test_children(tmp_path: Path) -> None:
         ], result.stdout
 
 
+@pytest.mark.quick
+def test_children_without_torch() -> None:
+    """They share memory with the other ranks, which must not get anything from them."""
+    output = run_program([sys.executable, str(PROGRAMS / "forking_core.py")])
+    assert output.splitlines() == [
+        "all_reduce: refused",
+        "wait: refused",
+        "status: refused",
+        "abort: refused",
+        "set_timeout: refused",
+        "shutdown: refused",
+        "stats: refused",
+        "peer_stats: refused",
+        "address: refused",
+        "use it: 0",
+        "just end: 0",
+        "drop it: 0",
+        "begin anew: 0",
+        str([[3.0] * 4] * 2),
+    ], output
+
+
 @pytest.mark.parametrize("way", ["fork", "loader"])
 def test_killed_parent_of_a_living_child(tmp_path: Path, way: str) -> None:
     """The network reports the death at once. Silence would do so long after the test's limit."""
