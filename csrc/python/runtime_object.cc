@@ -36,6 +36,13 @@ void ShutDownAll() {
   live.clear();
 }
 
+// Waits for what operations kept alive: a thread that still releases a buffer when the interpreter
+// ends is ended by Python, and takes the process with it. The caller does not hold the GIL.
+void End(Runtime* runtime) {
+  if (!runtime->forked()) runtime->progress().shutdown();
+  delete runtime;
+}
+
 template <typename Call>
 auto Unlocked(Call call) {
   const py::gil_scoped_release release;
@@ -126,8 +133,9 @@ RuntimeObject::RuntimeObject(const OptionValues& values) {
   RoceUse roce;
   auto started = StartRuntime(options, &roce);
   RaiseUnlessOk(started.status());
-  runtime_ = std::make_shared<Runtime>(RuntimeOwner::instance(), started.take(), values,
-                                       std::move(options), std::move(roce));
+  runtime_ = std::shared_ptr<Runtime>(new Runtime(RuntimeOwner::instance(), started.take(), values,
+                                                  std::move(options), std::move(roce)),
+                                      End);
   auto& live = LiveRuntimes();
   std::erase_if(live, [](const std::weak_ptr<Runtime>& runtime) { return runtime.expired(); });
   live.push_back(runtime_);

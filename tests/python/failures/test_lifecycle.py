@@ -126,6 +126,10 @@ def test_end_right_after_the_last_operation(
     assert statuses == [[status] * hard_ends.RANKS] * jobs, result.stdout
 
 
+def test_end_while_a_buffer_is_released() -> None:
+    run_program([sys.executable, str(PROGRAMS / "slow_release.py")], fresh=True)
+
+
 @pytest.mark.parametrize("rendezvous", ["static", "c10d"])
 def test_restart_after_a_killed_worker(backend: str, rendezvous: str, tmp_path: Path) -> None:
     """torchrun --max-restarts: static with one agent, c10d with two, of which one sees the kill."""
