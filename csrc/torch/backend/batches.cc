@@ -5,6 +5,17 @@
 
 #include "base/named_status.h"
 namespace rocecoll::torch_adapter {
+namespace {
+
+// No other thread gets this number. A std::thread::id is soon given to another thread, whose calls
+// would go into the batch that an earlier one has left open, and never be sent.
+uint64_t ThisThread() {
+  static std::atomic<uint64_t> last{0};
+  thread_local const uint64_t number = ++last;
+  return number;
+}
+
+}  // namespace
 
 void Batch::admit(const Request& request) {
   if (request.staging->device) {
@@ -29,20 +40,20 @@ void Batches::open() {
     left->discard("the batch that the call was part of has never ended");
   }
   const std::lock_guard lock(mutex_);
-  open_.emplace(std::this_thread::get_id(), std::make_unique<Batch>(++started_));
+  open_.emplace(ThisThread(), std::make_unique<Batch>(++started_));
   ++count_;
 }
 
 Batch* Batches::find() {
   if (count_.load() == 0) return nullptr;
   const std::lock_guard lock(mutex_);
-  const auto found = open_.find(std::this_thread::get_id());
+  const auto found = open_.find(ThisThread());
   return found == open_.end() ? nullptr : found->second.get();
 }
 
 std::unique_ptr<Batch> Batches::take() {
   const std::lock_guard lock(mutex_);
-  auto node = open_.extract(std::this_thread::get_id());
+  auto node = open_.extract(ThisThread());
   if (node.empty()) return nullptr;
   --count_;
   return std::move(node.mapped());

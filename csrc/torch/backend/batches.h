@@ -15,7 +15,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -56,7 +55,7 @@ class Batches {
 
  private:
   std::mutex mutex_;
-  std::unordered_map<std::thread::id, std::unique_ptr<Batch>> open_;
+  std::unordered_map<uint64_t, std::unique_ptr<Batch>> open_;  // by thread
   std::atomic<size_t> count_{0};
   uint64_t started_ = 0;
 };

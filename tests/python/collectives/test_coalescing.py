@@ -220,6 +220,23 @@ def check_other_thread() -> None:
     assert kept.tolist() == [0, 0]
 
 
+def check_ended_thread() -> None:
+    """A thread that ends within a batch leaves it to no later one, which may get its identity."""
+    world, size, total = world_group(), dist.get_world_size(), torch.ones(2)
+    results: list[object] = []
+    for call in (lambda: world._start_coalescing(CPU), lambda: dist.all_reduce(total)):
+        thread = threading.Thread(target=lambda call=call: results.append(call()))
+        thread.start()
+        thread.join(200)
+        assert not thread.is_alive()
+    assert len(results) == 2
+    assert total.tolist() == [size] * 2
+
+
+def test_ended_thread(shared_pool) -> None:
+    shared_pool(2).run(check_ended_thread)
+
+
 def test_other_thread(shared_pool) -> None:
     shared_pool(3).run(check_other_thread)
 
