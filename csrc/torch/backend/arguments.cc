@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <numeric>
 #include <string>
 
 #include "torch/interface/c10d_interface.h"
@@ -149,10 +148,12 @@ std::vector<int64_t> CheckSplits(const char* function, const char* name, const a
            "Number of tensor splits not equal to group size: " + std::to_string(splits.size()) +
                " " + name + " splits for " + std::to_string(size) + " ranks");
   }
+  int64_t left = rows;  // a sum of all might overflow
   for (int64_t split : splits) {
     if (split < 0) Refuse(function, std::string("negative ") + name + " split");
+    left = split > left ? -1 : left - split;
   }
-  if (std::accumulate(splits.begin(), splits.end(), int64_t{0}) != rows) {
+  if (left != 0) {
     Refuse(function, std::string("Split sizes doesn't match total dim 0 size of the ") + name +
                          " tensor (" + std::to_string(rows) + ")");
   }

@@ -348,3 +348,16 @@ def test_same_words(shared_pool) -> None:
             assert ours[0] == theirs[0], (name, ours, theirs)
             assert phrase in theirs[1], (name, theirs)
             assert phrase in ours[1], (name, ours)
+
+
+def splits_beyond_all_numbers() -> None:
+    """Their sum is that of the rows only because it has overflowed."""
+    group, longest = dist.distributed_c10d._get_default_group(), 2**63 - 1
+    splits, rows = [longest, longest, 5], torch.zeros(3, dtype=torch.uint8)
+    for ours in ((splits, splits), ([1, 1, 1], splits), (splits, [1, 1, 1])):
+        with pytest.raises(RuntimeError, match="Split sizes doesn't match total dim 0 size"):
+            group.alltoall_base(rows.clone(), rows, *ours)
+
+
+def test_splits_beyond_all_numbers(shared_pool) -> None:
+    shared_pool(3).run(splits_beyond_all_numbers)
