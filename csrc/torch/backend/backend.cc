@@ -62,6 +62,8 @@ MembershipPtr Backend::membership() const {
 }
 
 void Backend::setTimeout(milliseconds timeout) {
+  TORCH_CHECK_VALUE(timeout > milliseconds(0), kNamePrefix, "group \"", current()->spec.name,
+                    "\": the timeout must be positive");
   timeout_ = timeout;
   options_->timeout = timeout;
   ProgressOf(*runtime_).set_timeout(current()->group, Saturated(timeout));

@@ -165,6 +165,11 @@ def check_calls_by_name() -> None:
         assert backend.options._timeout == timedelta(seconds=7)
         backend._set_default_timeout(timedelta(seconds=9))
         assert backend.options._timeout == timedelta(seconds=9)
+        for none in (timedelta(0), timedelta(seconds=-5)):
+            with pytest.raises(ValueError, match="the timeout must be positive"):
+                c10d._set_pg_timeout(none, group)
+        assert backend.options._timeout == timedelta(seconds=9)
+        dist.barrier(group)
         dist.destroy_process_group(group)
 
 
