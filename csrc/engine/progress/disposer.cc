@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <iterator>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -33,7 +34,13 @@ void Disposer::let_go(Owners& owners) {
   queue_->waiting.insert(queue_->waiting.end(), std::make_move_iterator(owners.begin()),
                          std::make_move_iterator(owners.end()));
   owners.clear();
-  if (!std::exchange(queue_->started, true)) std::thread(Serve, queue_).detach();
+  if (!queue_->started) {
+    try {
+      std::thread(Serve, queue_).detach();
+      queue_->started = true;
+    } catch (const std::system_error&) {  // the system has none to give now: the next call asks
+    }
+  }
   queue_->changed.notify_all();
 }
 

@@ -11,6 +11,7 @@
 #include "interpreter/process_end.h"
 #include "torch/backend/arguments.h"
 #include "torch/backend/monitored_barrier.h"
+#include "torch/process/completion_pool.h"
 #include "torch/process/errors.h"
 #include "torch/tensors/local_reduction.h"
 #include "torch/tensors/page_allocator.h"
@@ -108,6 +109,7 @@ void Backend::shutdown() {
 
 void Backend::registerOnCompletionHook(
     std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) {
+  CompletionPool::instance().require_thread();
   completion_hook_->set(std::move(hook));
   // What hasHooks() looks at.
   onCompletionHook_ = [](const std::shared_ptr<c10d::WorkInfo>&) {};
@@ -211,6 +213,7 @@ Backend::WorkPtr Backend::allreduce_sparse(Tensors& tensors,
   }
   const MembershipPtr group = membership();
   Request request = SparseAllReduceRequest(group->facts, tensors, options);
+  CompletionPool::instance().require_thread();
   extend(request);
   const at::NoGradGuard no_grad;
   auto reduction = std::make_shared<SparseReduction>(

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/process/completion_pool.h"
 
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/named_status.h"
 #include "base/per_process.h"
+#include "torch/process/errors.h"
 #include "torch/process/run_all.h"
 
 namespace rocecoll::torch_adapter {
@@ -19,15 +23,32 @@ bool CompletionPool::serves_here() { return serving_here; }
 
 CompletionPool& CompletionPool::instance() { return PerProcess<CompletionPool>::instance(); }
 
+void CompletionPool::start_thread() {
+  std::thread([this] { serve(); }).detach();
+  ++threads_;
+}
+
+void CompletionPool::require_thread() {
+  const std::lock_guard lock(mutex_);
+  if (threads_ > 0) return;
+  try {
+    start_thread();
+  } catch (const std::system_error& error) {
+    Throw(NamedStatus(StatusCode::kInternal,
+                      std::string("no thread for what follows the call: ") + error.what()));
+  }
+}
+
 void CompletionPool::run(std::function<void()> task) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
   tasks_.push_back(std::move(task));
   if (tasks_.size() > idle_ && threads_ < kMaxThreads) {
-    ++threads_;
-    std::thread([this] { serve(); }).detach();
-  } else {
-    work_arrived_.notify_one();
+    try {
+      return start_thread();
+    } catch (const std::system_error&) {  // the task waits for a thread that there is
+    }
   }
+  work_arrived_.notify_one();
 }
 
 bool CompletionPool::drain(std::chrono::nanoseconds limit) {

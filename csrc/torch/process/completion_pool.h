@@ -26,8 +26,12 @@ class CompletionPool {
 
   // Whether this thread is one of the pool's.
   static bool serves_here();
-  // `task` must not throw. Runs at once unless kMaxThreads tasks are already running. The queue is
-  // bounded by the operations in flight: each is queued at most once.
+  // Makes sure that there is a thread, without which a task would never run. Throws if the system
+  // refuses it.
+  void require_thread();
+  // `task` must not throw. Runs at once unless kMaxThreads tasks are already running, or the system
+  // refuses a further thread. The queue is bounded by the operations in flight: each is queued at
+  // most once.
   void run(std::function<void()> task);
   // Waits for up to `limit` until nothing is queued or running; returns whether that is so.
   bool drain(std::chrono::nanoseconds limit);
@@ -35,6 +39,7 @@ class CompletionPool {
  private:
   friend PerProcess<CompletionPool>;
   CompletionPool() = default;
+  void start_thread();
   void serve();
 
   std::mutex mutex_;

@@ -415,7 +415,10 @@ void Work::abort() {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
-  if (!isCompleted()) ProgressOf(*runtime_);
+  if (!isCompleted()) {
+    ProgressOf(*runtime_);
+    CompletionPool::instance().require_thread();
+  }
   std::lock_guard lock(state_mutex_);
   future_shared_ = true;
   return future_;
