@@ -71,6 +71,40 @@ TEST_F(ShmIntake, WhatIsRevokedWhileItIsFetchedIsNotTaken) {
   EXPECT_EQ(intake_.taken_bytes(), taken_bytes);
 }
 
+// A writer that is as fast as its reader: the next part is there once one is taken.
+class Feeding final : public Intake {
+ public:
+  Feeding(PlayedPeer& peer, size_t size) : peer_(peer), size_(size) {}
+  void say_next() {
+    RingEntry entry = Entry(Kind::kPart, 1, taken_);
+    const size_t part_bytes = std::min(size_ - taken_, size_t{32} << 10);
+    entry.last = taken_ + part_bytes == size_ ? 1 : 0;
+    peer_.say(entry, Bytes(part_bytes));
+  }
+  void take(std::span<const std::byte> bytes) override {
+    taken_ += bytes.size();
+    if (taken_ < size_) say_next();
+  }
+  size_t taken_bytes() const override { return taken_; }
+
+ private:
+  PlayedPeer& peer_;
+  const size_t size_;
+  size_t taken_ = 0;
+};
+
+TEST_F(ShmIntake, PartsThatNeverEndLeaveOthersTheirTurn) {
+  start();
+  Feeding feeding(peer_, kSeveralFetches);
+  expose(1, kSeveralFetches, &feeding);
+  feeding.say_next();
+  peer_.ring(end());
+  for (FastEvent event; device_->poll(event);) ASSERT_EQ(event.kind, FastEvent::Kind::kProgress);
+  EXPECT_GT(feeding.taken_bytes(), 0u);
+  EXPECT_LT(feeding.taken_bytes(), kSeveralFetches);
+  expect_landed(look());
+}
+
 // In the generation after one that ended under way.
 TEST_F(ShmIntake, WhatHasBeenTakenIsNotTakenAgain) {
   for (const bool fetched : {false, true}) {

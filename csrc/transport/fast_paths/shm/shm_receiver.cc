@@ -51,12 +51,16 @@ bool ShmReceiver::take_back(uint32_t number) {
 }
 
 Found ShmReceiver::look(FastEvent& event) {
-  while (const auto message = ring_->reader.next()) {
+  for (int left = kMessagesPerTurn; left > 0; --left) {
+    const auto message = ring_->reader.next();
+    if (!message) {
+      if (!ring_->reader.sound()) return Broken(event, "the peer wrote what cannot be");
+      return Found::kNothing;
+    }
     const Found found = take(*message, event);
     if (found != Found::kNothing) return found;
   }
-  if (!ring_->reader.sound()) return Broken(event, "the peer wrote what cannot be");
-  return Found::kNothing;
+  return Found::kLater;
 }
 
 Found ShmReceiver::take(const RingReader::Message& message, FastEvent& event) {

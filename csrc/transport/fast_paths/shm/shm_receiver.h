@@ -69,6 +69,9 @@ class ShmReceiver {
  private:
   // This much of a write is fetched at a time, so that other links and heartbeats have their turn.
   static constexpr size_t kFetchBytes = size_t{4} << 20;
+  // Likewise of messages that are no events, such as parts of a write: as many bytes of these. A
+  // writer that is as fast as this process never leaves the ring empty.
+  static constexpr int kMessagesPerTurn = 128;
   // Bytes for an intake are fetched in pieces of this size, always into the beginning of the slice,
   // which therefore stays in the processor's caches.
   static constexpr size_t kHandOverBytes = size_t{128} << 10;
