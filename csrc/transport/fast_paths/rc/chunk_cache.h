@@ -67,6 +67,8 @@ class ChunkCache {
   // Memory that lies in a block stays registered as long as the block lasts.
   void announce(RegistrationId id, std::span<std::byte> memory, RemoteAccess access,
                 LastingMemory::Holder block = nullptr);
+  // Whether something is announced as `id`.
+  bool knows(RegistrationId id) const { return announced_.contains(id); }
   // Does nothing if nothing was announced as `id`. No slice of the memory may be lent.
   void withdraw(RegistrationId id);
   // Deregisters blocks that were freed, a few chunks at a time, because each takes the system a

@@ -26,7 +26,7 @@ RcDevice::RcDevice(RdmaDevices devices, const RcOptions& options)
     : options_(options),
       rails_(std::move(devices)),
       credits_(CreditsOf(rails_.limits(), options)),
-      memory_(rails_) {
+      memory_(rails_, static_cast<RegistrationId>(options.first_number)) {
   ROCECOLL_CHECK(options.queue_pairs_per_connection >= 1 &&
                  options.queue_pairs_per_connection <= FastPath::kMaxStreams &&
                  options.credits >= 1 && options.credits < UINT16_MAX);

@@ -21,19 +21,28 @@ static_assert(BlockPool::kLargestBytes >= RcOptions::kMaxWriteBytes, "or writes 
 
 }  // namespace
 
-RegisteredMemory::RegisteredMemory(Rails& rails)
+RegisteredMemory::RegisteredMemory(Rails& rails, RegistrationId last_id)
     : rails_(rails),
       buffers_(rails, RemoteAccess::kNone, 2 * kReceivesLimitBytes),
       frames_(rails, RemoteAccess::kNone, kReceivesLimitBytes),
       sources_(rails, RemoteAccess::kNone, kPoolLimitBytes),
       targets_(rails, RemoteAccess::kWrite, kPoolLimitBytes),
-      chunks_(rails) {}
+      chunks_(rails),
+      last_id_(last_id) {}
 
 RegisteredMemory::~RegisteredMemory() {
   for (const auto& [id, allocation] : allocations_) {
     if (allocation.registered) rails_.deregister(allocation.region);
     ::operator delete(allocation.data, kPage);
   }
+}
+
+// After 2^32 announcements ids come again, but for those that are in use and for kUnregistered.
+RegistrationId RegisteredMemory::new_id() {
+  do {
+    ++last_id_;
+  } while (last_id_ == kUnregistered || allocations_.contains(last_id_) || chunks_.knows(last_id_));
+  return last_id_;
 }
 
 Result<LocalSlice> RegisteredMemory::allocate(size_t bytes) {
@@ -44,7 +53,7 @@ Result<LocalSlice> RegisteredMemory::allocate(size_t bytes) {
   }
   Allocation allocation;
   allocation.data = data;
-  const RegistrationId id = next_id_++;
+  const RegistrationId id = new_id();
   // If it cannot be registered, it is treated like memory of the user's.
   if (size <= ChunkCache::kLargestRegionBytes) {
     auto region = rails_.register_memory({data, size}, RemoteAccess::kWrite);
@@ -89,7 +98,7 @@ RegistrationId RegisteredMemory::announce(std::span<std::byte> memory, bool writ
   if (memory.size() < kLeastAnnouncedBytes) return kUnregistered;
   LastingMemory::Holder block = LastingMemory::Find(memory);
   if (block == nullptr && memory.size() < kLeastPassingBytes) return kUnregistered;
-  const RegistrationId id = next_id_++;
+  const RegistrationId id = new_id();
   const RemoteAccess access = writable ? RemoteAccess::kWrite : RemoteAccess::kNone;
   chunks_.announce(id, memory, access, std::move(block));
   return id;

@@ -34,7 +34,8 @@ class RegisteredMemory final : public MemoryDomain {
     bool held = false;
   };
 
-  explicit RegisteredMemory(Rails& rails);
+  // Registrations are numbered from the one after `last_id` on.
+  explicit RegisteredMemory(Rails& rails, RegistrationId last_id = kUnregistered);
   ~RegisteredMemory() override;
 
   Result<LocalSlice> allocate(size_t bytes) override;
@@ -75,6 +76,7 @@ class RegisteredMemory final : public MemoryDomain {
     bool registered = false;
   };
 
+  RegistrationId new_id();
   // Lends memory of this domain, which needs no work. False if the slice is not of that kind.
   bool lend_own(LocalSlice slice, Lease& lease) const;
   static void use(ChunkCache::Chunk& chunk, LocalSlice slice, Lease& lease);
@@ -92,7 +94,7 @@ class RegisteredMemory final : public MemoryDomain {
   ChunkCache chunks_;
   size_t lent_for_read_ = 0;
   std::unordered_map<RegistrationId, Allocation> allocations_;
-  RegistrationId next_id_ = kUnregistered + 1;
+  RegistrationId last_id_;
 };
 
 }  // namespace rocecoll
