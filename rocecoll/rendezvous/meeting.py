@@ -132,11 +132,13 @@ def meet(
     try:
         with forming(group_name, own.rank, global_ranks or range(own.ranks)) as group:
             values = _values(turn, group, timeout)
-    except Exception:
+    except RendezvousError:  # a rank that comes later would find this one's record, and wait for it
+        limit = f"a timeout of {timeout.total_seconds():g} s"
+        _briefly(lambda: store.set(turn.key(own.rank), _end_of_wait(own, limit)))
         raise
     except BaseException as ended:  # raised by a signal handler: nobody should wait for this rank
-        failure = make_failure(own.rank, RuntimeError(f"its wait ended by {type(ended).__name__}"))
-        _briefly(lambda: turn.stand_in(own.rank, to_text(failure)))
+        why = type(ended).__name__
+        _briefly(lambda: turn.stand_in(own.rank, _end_of_wait(own, why)))
         raise
     try:
         records = _fitting(values, group_name)
@@ -145,6 +147,11 @@ def meet(
         _briefly(lambda: turn.leave(own.rank))
         raise
     return met(records, own, group_name, values)
+
+
+def _end_of_wait(own: Record, what: str) -> str:
+    """What this rank leaves in place of its record."""
+    return to_text(make_failure(own.rank, RuntimeError(f"its wait ended by {what}")))
 
 
 def met(

@@ -182,6 +182,44 @@ def test_missing_ranks_are_named() -> None:
         meet(store, record(1, 5), "g", SECOND)
 
 
+def test_a_rank_that_comes_too_late_is_told_who_has_given_up(others_never_leave: None) -> None:
+    """Instead of a group whose first operation waits for a rank that is not in it."""
+    store = dist.HashStore()
+    for rank in (0, 1):
+        with pytest.raises(RendezvousError, match="waited"):
+            meet(store, record(rank, 3), "g", SECOND / 100)
+    gave_up = r"rank 0 \(.*\) could not start: its wait ended by a timeout of 0.01 s; .* rank 1"
+    with pytest.raises(RendezvousError, match=gave_up):
+        meet(store, record(2, 3), "g", LIMIT)
+    assert len(run_ranks([store] * 3, [record(rank, 3) for rank in range(3)])) == 3
+
+
+class AlarmError(Exception):
+    """What a program's handler of SIGALRM raises."""
+
+
+class AlarmingStore:
+    """In a call of which a signal comes."""
+
+    def __init__(self, store: dist.Store) -> None:
+        self.store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def check(self, keys: list[str]) -> bool:
+        raise AlarmError
+
+
+def test_a_rank_that_a_signal_handler_interrupts_keeps_nobody(others_never_leave: None) -> None:
+    store = dist.HashStore()
+    alarming: Any = AlarmingStore(store)
+    with pytest.raises(AlarmError):
+        meet(alarming, record(1, 3), "g", LIMIT)
+    with pytest.raises(RendezvousError, match=r"rank 1 .* its wait ended by AlarmError"):
+        meet(store, record(0, 3), "g", LIMIT)
+
+
 def test_many_missing_ranks_are_counted() -> None:
     with pytest.raises(RendezvousError, match=r"15, 16 and 83 more \(99 of 100\)"):
         meet(dist.HashStore(), record(0, 100, address="10.0.0.1:1"), "g", SECOND)
