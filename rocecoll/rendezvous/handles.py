@@ -11,6 +11,7 @@ import json
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from rocecoll.rendezvous import RendezvousError
 from rocecoll.rendezvous.records import PROTOCOL, Record, check, to_text
@@ -49,7 +50,7 @@ def members(uuid: int, handles: Collection[str], process: int) -> tuple[Members,
         raise ValueError("reconfigure: there are no handles, so no rank would be left")
     told = [_from_handle(handle, number) for number, handle in enumerate(handles)]
     if isinstance(handles, AbstractSet):
-        told.sort(key=lambda one: (one.host_id, one.host_name, one.host, one.port, one.process))
+        told.sort(key=_place)
     numbers: dict[int, int] = {}
     for rank, one in enumerate(told):
         other = numbers.setdefault(one.process, rank)
@@ -67,6 +68,11 @@ def members(uuid: int, handles: Collection[str], process: int) -> tuple[Members,
     own = records[numbers[process]]
     check(records, own, f"reconfigure {uuid}")
     return Members(uuid, tuple(records)), own.rank
+
+
+def _place(one: Record) -> tuple[Any, ...]:
+    """Addresses of different families cannot be compared."""
+    return one.host_id, one.host_name, one.host.version, one.host, one.port, one.process
 
 
 def _from_handle(handle: str, number: int) -> Record:

@@ -223,7 +223,14 @@ def _who(records: Sequence[Record]) -> str:
 
 
 def _check_hosts(records: Sequence[Record], prefix: str) -> None:
-    """Raises RendezvousError if addresses show that a rank cannot be reached from another host."""
+    """Raises RendezvousError if addresses show that a rank cannot be reached from another one."""
+    first = records[0]
+    for record in records:
+        if record.host.version != first.host.version:  # not on one host either: each has one socket
+            raise RendezvousError(
+                f"{prefix} {first} and {record} use different address families; set "
+                "ROCECOLL_SOCKET_FAMILY or ROCECOLL_SOCKET_IFNAME alike"
+            )
     hosts = {record.host_id: record for record in reversed(records)}  # its lowest rank
     if len(hosts) == 1:
         return
@@ -235,15 +242,10 @@ def _check_hosts(records: Sequence[Record], prefix: str) -> None:
                 f"{prefix} {record} offers a loopback address, which {other} on another host "
                 "cannot reach; name an interface with ROCECOLL_SOCKET_IFNAME"
             )
-        if other.host.version != record.host.version:
+        same = at.setdefault(record.host, record)
+        if same.network_id != record.network_id:
             raise RendezvousError(
-                f"{prefix} {record} and {other} use different address families; set "
-                "ROCECOLL_SOCKET_FAMILY or ROCECOLL_SOCKET_IFNAME alike"
-            )
-        first = at.setdefault(record.host, record)
-        if first.network_id != record.network_id:
-            raise RendezvousError(
-                f"{prefix} {first} and {record} are on different hosts that offer the same address "
+                f"{prefix} {same} and {record} are on different hosts that offer the same address "
                 f"{record.host}, as that of a bridge for containers or virtual machines, which "
                 "each host has for itself: on all ranks, name the interface or the network that "
                 "joins the hosts, e.g. ROCECOLL_SOCKET_IFNAME=eth0 or 10.0.0.0/8"

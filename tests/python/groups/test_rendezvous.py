@@ -234,6 +234,7 @@ def test_many_missing_ranks_are_counted() -> None:
         ),
         ({"host_id": "far", "address": "127.0.0.1:7"}, "loopback.*ROCECOLL_SOCKET_IFNAME"),
         ({"host_id": "far", "address": "[fd00::1]:7"}, "families.*ROCECOLL_SOCKET_FAMILY"),
+        ({"address": "[fd00::1]:7"}, "families.*ROCECOLL_SOCKET_FAMILY"),
         ({"protocol": 2}, "protocol"),
     ],
 )

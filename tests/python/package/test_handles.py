@@ -49,6 +49,13 @@ def test_a_set_is_ordered_alike_and_by_host() -> None:
     assert hosts == sorted(hosts) and orders[0] == [2, 4, 1, 3, 5]
 
 
+@pytest.mark.parametrize("kind", [list, set])
+def test_one_host_may_not_have_both_address_families(kind: type[list[str] | set[str]]) -> None:
+    handles = kind([handle(1), handle(2, address="[2001:db8::1]:5000")])
+    with pytest.raises(RendezvousError, match="use different address families"):
+        members(1, handles, 1)
+
+
 @pytest.mark.parametrize(
     ("handles", "why"),
     [
