@@ -33,8 +33,7 @@ Result<std::shared_ptr<Runtime>> RuntimeOwner::start(const OptionValues& setting
   }
   auto options = MakeRuntimeOptions(settings);
   if (!options.ok()) return options.status();
-  if (runtime_ != nullptr) runtime_->progress().shutdown();
-  runtime_.reset();  // before the new one starts, which may want the same port
+  retire();  // before the new one starts, which may want the same port
   RoceUse roce;
   auto progress = StartRuntime(options.value(), &roce);
   if (!progress.ok()) return progress.status();
@@ -45,7 +44,7 @@ Result<std::shared_ptr<Runtime>> RuntimeOwner::start(const OptionValues& setting
 
 TransportStats RuntimeOwner::stats() {
   const std::lock_guard lock(mutex_);
-  return runtime_ == nullptr ? last_stats_ : runtime_->progress().stats();
+  return runtime_ == nullptr ? past_stats_ : past_stats_ + runtime_->progress().stats();
 }
 
 std::vector<PeerStats> RuntimeOwner::peer_stats() {
@@ -66,9 +65,13 @@ std::vector<GroupState> RuntimeOwner::group_states() {
 void RuntimeOwner::end() {
   const std::lock_guard lock(mutex_);
   ended_ = true;
+  retire();
+}
+
+void RuntimeOwner::retire() {
   if (runtime_ == nullptr) return;
   runtime_->progress().shutdown();
-  last_stats_ = runtime_->progress().stats();
+  past_stats_ = past_stats_ + runtime_->progress().stats();
   runtime_.reset();
 }
 

@@ -50,7 +50,7 @@ class RuntimeOwner {
   // Returns the running runtime if it has these settings or if groups use it; otherwise replaces it
   // by a new one.
   Result<std::shared_ptr<Runtime>> start(const OptionValues& settings);
-  // Of the running runtime, or of the one that end() has ended; zeros before there was one.
+  // Of all runtimes so far; zeros before there was one.
   TransportStats stats();
   std::vector<PeerStats> peer_stats();  // of the running runtime, if any
   EngineState state();
@@ -62,10 +62,12 @@ class RuntimeOwner {
  private:
   friend PerProcess<RuntimeOwner>;
   RuntimeOwner() = default;
+  // Ends the running runtime, if any; its last frames are delivered.
+  void retire();
 
   std::mutex mutex_;
   std::shared_ptr<Runtime> runtime_;  // null: not started, or ended
-  TransportStats last_stats_;
+  TransportStats past_stats_;         // of those that have ended
   bool ended_ = false;
 };
 

@@ -106,6 +106,31 @@ TEST(RuntimeOwner, CountsNothingBeforeItStarts) {
   }));
 }
 
+TEST(RuntimeOwner, GoesOnCountingWhenItStartsAnew) {
+  EXPECT_TRUE(InChild([] {
+    RuntimeOwner& owner = RuntimeOwner::instance();
+    const auto first = Start(kSettings);
+    const auto peer = ParseAddress("127.0.0.1:9");
+    GroupSpec spec;
+    spec.name = "pair";
+    spec.key = {1, 2};
+    spec.addresses = {first->progress().address(), peer.value()};
+    spec.timeout = std::chrono::seconds(300);
+    const auto group = first->progress().add_group(std::move(spec));
+    EXPECT_TRUE(group.ok());
+    // The other rank is told.
+    first->progress().abort(group.value(), Status(StatusCode::kAborted, "enough"));
+    first->progress().remove_group(group.value());
+    const TransportStats before = owner.stats();
+    EXPECT_GT(before.packets_sent, 0);
+    EXPECT_NE(Start(kOthers), first);
+    EXPECT_GE(owner.stats().packets_sent, before.packets_sent);
+    const TransportStats later = owner.stats();
+    owner.end();
+    return owner.stats().packets_sent >= later.packets_sent;
+  }));
+}
+
 TEST(RuntimeOwner, CountsTheGroupsOfTheOneThatRuns) {
   EXPECT_TRUE(InChild([] {
     const auto started = Start({});
