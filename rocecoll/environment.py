@@ -19,6 +19,16 @@ def master_address() -> str | None:
     return os.environ.get("MASTER_ADDR") or None
 
 
+def restarts() -> str | None:
+    """How often torchrun has restarted the ranks; None where ranks may differ in what they are told.
+
+    The torchrun of each host counts only the failures of its own ranks.
+    """
+    if os.environ.get("GROUP_WORLD_SIZE") != "1":
+        return None
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT")
+
+
 # The beginnings of other variables that change how a job runs.
 _INFLUENCES = (
     "CUDA_",

@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from rocecoll import status
+from torch._C._distributed_c10d import PrefixStore
+
+from rocecoll import environment, status
 from rocecoll.rendezvous.forming import forming
 from rocecoll.rendezvous.meeting import come, wait_until_come
 
@@ -49,7 +51,7 @@ def _replaced(module: ModuleType, name: str, value: Any) -> Iterator[None]:
 def _create(plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     call = inspect.signature(plain).bind(*args, **kwargs).arguments
     if torch_rendezvous._torchelastic_use_agent_store():  # the launcher serves it
-        return plain(*args, **kwargs)
+        return _of_this_start(plain(*args, **kwargs))
     if call["rank"] > 0:  # it waits for nobody; torch's own wait on rank 0 would count it
         store = plain(*args, **kwargs)
         come(store, call["rank"])
@@ -62,3 +64,12 @@ def _create(plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     with forming(GROUP, 0, range(call["world_size"])) as group:
         wait_until_come(store, group, call["timeout"])
     return store
+
+
+def _of_this_start(store: Any) -> Any:
+    """The part of the launcher's Store that has nothing of ranks that were there before a restart.
+
+    Of a group that only some of them had come to, the others would find what those have left.
+    """
+    restarts = environment.restarts()
+    return store if restarts is None else PrefixStore(f"rocecoll/start {restarts}", store)

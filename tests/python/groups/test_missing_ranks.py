@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from launch import PROGRAMS, environment, free_port, run_programs
@@ -206,3 +207,45 @@ def test_a_rank_that_cannot_load_the_package_keeps_nobody(broken: int) -> None:
     assert [result.returncode for result in results] == [1, 1], results
     last = results[1 - broken].stdout.splitlines()[-1]
     assert f"rank {broken} (" in last and "could not start: import of rocecoll._c10d" in last, last
+
+
+DIES_ONCE_BEFORE_IT_COMES = """
+import os, sys, threading, time
+from pathlib import Path
+import torch, torch.distributed as dist
+import rocecoll
+from rocecoll.rendezvous import forming
+
+waits, rank = Path(sys.argv[1]), int(os.environ["RANK"])
+
+def wait_for(condition):
+    deadline = time.monotonic() + 200
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+def tell():
+    wait_for(forming.snapshot)
+    waits.touch()
+
+if not waits.exists() and rank == 0:
+    threading.Thread(target=tell, daemon=True).start()
+elif not waits.exists():
+    wait_for(waits.exists)
+    sys.exit(3)
+dist.init_process_group("rocecoll")
+total = torch.ones(1)
+dist.all_reduce(total)
+os.write(1, f"rank {rank}: sum {total.item()}\\n".encode())
+"""
+
+
+def test_what_ranks_left_before_a_restart_keeps_nobody_apart(tmp_path: Path) -> None:
+    """torchrun serves the same Store to all starts; in the first, only rank 0 came to the group."""
+    program = tmp_path / "program.py"
+    program.write_text(DIES_ONCE_BEFORE_IT_COMES)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", "--max-restarts", "1"]
+    (result,) = run_programs([[*command, str(program), str(tmp_path / "waits")]], [environment()])
+    assert result.returncode == 0, result.stdout
+    for rank in (0, 1):
+        assert f"rank {rank}: sum 2.0" in result.stdout, result.stdout
