@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -42,20 +43,31 @@ def explain(
     elif found:
         show(found, output.console())
     else:
-        typer.echo("rocecoll explain: no message of rocecoll that docs/messages.md knows", err=True)
+        nothing = "rocecoll explain: no message of rocecoll that docs/messages.md knows"
+        typer.echo(nothing + no_such_files(text or []), err=True)
     output.exit_with(not found)
 
 
 def lines(text: list[str]) -> Iterator[str]:
     """Lines of standard input, of files, or of a message that the shell may have split into words."""
     if not text:
-        yield from sys.stdin
-    elif all(Path(one).is_file() for one in text):
+        if isinstance(sys.stdin, io.TextIOWrapper):  # None if it is closed
+            sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+        yield from sys.stdin or ()
+    elif all(map(os.path.exists, text)):  # also a pipe; False for what is too long to be a name
         for one in text:
             with open(one, encoding="utf-8", errors="replace") as file:
                 yield from file
     else:
         yield from " ".join(text).splitlines()
+
+
+def no_such_files(text: Sequence[str]) -> str:
+    """Names of files that were taken for words, since at least one of them does not exist."""
+    if len(text) > 1 and not any(map(os.path.exists, text)):
+        return ""
+    missing = [one for one in text if len(one.split()) == 1 and not os.path.exists(one)]
+    return f"; there is no file {' or '.join(missing)} either" if missing else ""
 
 
 def show(found: list[Explained], console: Console) -> None:

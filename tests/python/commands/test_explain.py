@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -65,6 +67,42 @@ def test_a_message_as_words_or_from_a_pipe() -> None:
     assert found["line"] == LOST
     assert found["lines"] == 1
     assert found["entry"]["section"] == "While operations run"
+
+
+def test_a_message_may_be_longer_than_the_name_of_a_file() -> None:
+    assert run(LOST + " and more" * 500).output == run(LOST).output
+
+
+def test_a_log_from_a_pipe_that_has_a_name() -> None:
+    """As bash passes `<(zcat job.log.gz)`."""
+    read, write = os.pipe()
+    os.write(write, LOST.encode())
+    os.close(write)
+    try:
+        assert run(f"/dev/fd/{read}").output == run(LOST).output
+    finally:
+        os.close(read)
+
+
+def test_standard_input_need_not_be_text() -> None:
+    command = [sys.executable, "-m", "rocecoll", "explain"]
+    strict = environment(PYTHONIOENCODING="utf-8:strict")
+    told = subprocess.run(
+        command, input=b"\xff\xfe " + LOST.encode(), env=strict, capture_output=True, check=True
+    )
+    assert b"because: its process has ended" in told.stdout
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    log, other = tmp_path / "rank0.log", tmp_path / "rank1.log"
+    log.write_text(LOST)
+    for given in ([other], [log, other]):
+        result = run(*map(str, given))
+        assert result.exit_code == 1
+        assert result.output.endswith(f"knows; there is no file {other} either\n")
+    result = run(str(tmp_path))
+    assert result.exit_code == 1
+    assert f"Is a directory: '{tmp_path}'" in result.output
 
 
 def test_other_words_are_not_explained() -> None:
