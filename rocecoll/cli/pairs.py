@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 import typer
@@ -23,6 +25,8 @@ from rocecoll.diagnosis.pairs.table import PairsError
 from rocecoll.diagnosis.pairs.udp import part, try_pairs
 from rocecoll.diagnosis.pairs.udp_verdicts import Member, Way, judge
 from rocecoll.rendezvous.meeting import Store, local_addresses
+
+ANSWER_LIMIT_S = 5.0  # that a Store has for its first answer once the wait for it is over
 
 
 @dataclass(frozen=True)
@@ -79,22 +83,39 @@ def parse_place(text: str) -> tuple[str, int]:
 
 def open_store(host: str, port: int, wish: Wish) -> tuple[Store, int]:
     """torch's Store, served by rank 0, or without --rank by the first process on that host."""
-    from torch._C._distributed_c10d import TCPStore
-
-    store: Any
-    patience = timedelta(seconds=wish.wait_s)
     if on_this_host(host) if wish.rank is None else wish.rank == 0:
         try:
-            store = TCPStore(host, port, None, True, patience, wait_for_workers=False)
-            return store, 0
+            return reach(host, port, True, wish.wait_s), 0
         except RuntimeError:
             if wish.rank is not None:
                 raise
-    store = TCPStore(host, port, None, False, patience, wait_for_workers=False)
+    store = reach(host, port, False, wish.wait_s)
     rank = store.add("rocecoll/doctor/ranks", 1) if wish.rank is None else wish.rank
     if rank >= wish.ranks:
         raise PairsError(f"this would be rank {rank} of {wish.ranks}: are there more hosts?")
     return store, rank
+
+
+def reach(host: str, port: int, serves: bool, wait_s: float) -> Store:
+    """In a thread of its own, since no signal ends a thread that connects, and no limit the wait for
+    the first answer of a program that is no Store.
+    """
+    from torch._C._distributed_c10d import TCPStore
+
+    made: Future[Any] = Future()
+
+    def attempt() -> None:
+        patience = timedelta(seconds=wait_s)
+        try:
+            made.set_result(TCPStore(host, port, None, serves, patience, wait_for_workers=False))
+        except Exception as error:
+            made.set_exception(error)
+
+    Thread(target=attempt, name="rocecoll_store", daemon=True).start()
+    if not wait([made], wait_s + ANSWER_LIMIT_S).done:
+        raise PairsError("the port is open, but what listens there does not answer as a Store does")
+    store: Store = made.result()
+    return store
 
 
 def on_this_host(host: str) -> bool:

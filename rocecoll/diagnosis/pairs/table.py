@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from rocecoll.rendezvous.meeting import Store
 from rocecoll.rendezvous.records import list_ranks
 
 STEP_LIMIT = timedelta(seconds=60)
+_SHORTEST_LOOK_S, _LONGEST_LOOK_S = 0.001, 0.05
 _PREFIX = "rocecoll/doctor"
 
 
@@ -31,15 +33,20 @@ class Table:
         self._store.set(self._key(name, self._rank), json.dumps(value))
 
     def hear(self, name: str, ranks: Sequence[int], limit: timedelta = STEP_LIMIT) -> list[Any]:
+        """Looks again and again: no signal would end the Store's own wait."""
         keys = [self._key(name, rank) for rank in ranks]
-        try:
-            self._store.wait(keys, limit)
-        except RuntimeError as error:
-            missing = [rank for rank in ranks if not self.has(name, rank)]
-            raise PairsError(
-                f"rank {self._rank} waited {limit.total_seconds():g} s for {list_ranks(missing)} of "
-                f"{self._ranks}: start `rocecoll doctor --store` with the same --ranks there"
-            ) from error
+        begun, limit_s = time.monotonic(), limit.total_seconds()
+        while not self._store.check(keys):
+            waited_s = time.monotonic() - begun
+            if waited_s >= limit_s:
+                missing = [rank for rank in ranks if not self.has(name, rank)]
+                raise PairsError(
+                    f"rank {self._rank} waited {limit_s:g} s for {list_ranks(missing)} of "
+                    f"{self._ranks}: start `rocecoll doctor --store` with the same --ranks there"
+                )
+            time.sleep(
+                min(max(_SHORTEST_LOOK_S, waited_s / 8), _LONGEST_LOOK_S, limit_s - waited_s)
+            )
         return [json.loads(self._store.get(key)) for key in keys]
 
     def hear_all(self, name: str, limit: timedelta = STEP_LIMIT) -> list[Any]:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +17,9 @@ from typing import Any
 import pytest
 from launch import environment, free_port, run_programs
 from namespaces import Host, forbid_udp, ip, run_on_hosts
-from torch.distributed import HashStore
+from torch.distributed import HashStore, TCPStore
 from typer.testing import CliRunner
+from waiting import wait_until
 
 from rocecoll.cli.app import app
 from rocecoll.diagnosis.finding import Level
@@ -182,6 +185,32 @@ def test_those_who_came_learn_who_is_missing() -> None:
         for said in (first, third):
             with pytest.raises(PairsError, match=r"^rank 0 waited 1 s for rank 1 of 3: start"):
                 said.result(timeout=60)
+
+
+def test_ctrl_c_ends_the_wait_for_others() -> None:
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    command = [sys.executable, *doctor(f"127.0.0.1:{store.port}")]
+    with subprocess.Popen(command, env=environment()) as process:
+        try:
+            wait_until(lambda: store.check(["rocecoll/doctor/ranks"]), "the process has come")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == 128 + signal.SIGINT
+        finally:
+            process.kill()
+
+
+def test_a_port_of_another_program_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        command = doctor(f"127.0.0.1:{silent.getsockname()[1]}", "--wait-s", "1")
+        result = subprocess.run(
+            [sys.executable, *command],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert result.returncode == 1, result.stderr
+    assert "the port is open, but what listens there does not answer as a Store" in result.stderr
 
 
 @pytest.mark.quick
