@@ -32,7 +32,10 @@ def doctor(
     rank: Annotated[
         int | None, typer.Option(min=0, help="With --store: which of them this is; else any.")
     ] = None,
-    wait_s: Annotated[float, typer.Option(help="With --store: how long for the others.")] = 300.0,
+    wait_s: Annotated[
+        float,
+        typer.Option(min=1, max=output.DAY_S, help="With --store: how long for the others."),
+    ] = 300.0,
 ) -> None:
     """Says whether this machine is fit, and how to mend it.
 
@@ -45,6 +48,8 @@ def doctor(
     """
     settings = usable_settings()
     if store is not None:
+        if report is not None:
+            raise typer.BadParameter("--report tells of this host alone: leave --store out for it")
         from rocecoll.cli import pairs  # local checks need none of it
 
         pairs.run(pairs.Wish(store, ranks, rank, wait_s, json), settings)

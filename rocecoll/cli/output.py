@@ -14,6 +14,8 @@ from rich.console import Console
 # The option that every command has.
 Json = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
 
+DAY_S = 86_400.0  # the longest that a command waits: much more is no time that a clock has
+
 
 class Status(IntEnum):
     """Exit statuses for scripts; typer uses 2 if the command line itself is wrong."""

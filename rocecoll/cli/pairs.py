@@ -76,7 +76,7 @@ def run(wish: Wish, settings: options.Settings) -> None:
 def parse_place(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdigit():
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise typer.BadParameter(f"--store is HOST:PORT, as node1:29500, not {text}")
     return host, int(port)
 

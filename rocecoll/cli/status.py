@@ -40,7 +40,12 @@ def status(
     peers: Peers = False,
     watch: Annotated[
         float | None,
-        typer.Option("--watch", min=0.1, help="Look again every so many seconds, until Ctrl-C."),
+        typer.Option(
+            "--watch",
+            min=0.1,
+            max=output.DAY_S,
+            help="Look again every so many seconds, until Ctrl-C.",
+        ),
     ] = None,
 ) -> None:
     """Shows what the ranks on this host are doing now.
@@ -52,9 +57,11 @@ def status(
 
     Example: rocecoll status --watch 2
     """
+    if watch is not None and json:
+        raise typer.BadParameter("--watch draws on a terminal: with --json, run the command again")
     console = output.console()
     try:
-        if watch is not None and not json:
+        if watch is not None:
             follow(console, watch, peers)
         processes = ask_all()
     except UnlistedError as error:

@@ -20,6 +20,8 @@ from rocecoll.diagnosis.traces.delays import Lateness, lateness
 from rocecoll.diagnosis.traces.timeline_picture import write_picture
 from rocecoll.diagnosis.traces.trace_files import Kind, Trace
 
+MOST_S = 1e9  # decades; an axis cannot end at infinity
+
 
 def trace(
     files: Annotated[list[Path], typer.Argument(help="Of one job, one of each rank.")],
@@ -32,9 +34,12 @@ def trace(
     ] = None,
     timeline: Annotated[bool, typer.Option(help="Draw it on the terminal, too.")] = False,
     from_s: Annotated[
-        float | None, typer.Option(min=0, help="Only calls from here on: since the first one.")
+        float | None,
+        typer.Option(min=0, max=MOST_S, help="Only calls from here on: since the first one."),
     ] = None,
-    to_s: Annotated[float | None, typer.Option(min=0, help="Only calls until then.")] = None,
+    to_s: Annotated[
+        float | None, typer.Option(min=0, max=MOST_S, help="Only calls until then.")
+    ] = None,
 ) -> None:
     """Says what took how long, and which rank came last.
 

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations, permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -214,8 +215,26 @@ def test_a_port_of_another_program_is_told() -> None:
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("place", ["node1", "node1:", ":29500", "node1:x"])
+@pytest.mark.parametrize(
+    "place", ["node1", "node1:", ":29500", "node1:x", "node1:0", "node1:65536", "node1:\u00b2"]
+)
 def test_a_place_without_port_is_a_wrong_command_line(place: str) -> None:
     result = CliRunner().invoke(app, ["doctor", "--store", place], env={"COLUMNS": "300"})
     assert result.exit_code == 2
     assert "--store is HOST:PORT, as node1:29500" in result.output
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("wait_s", ["inf", "nan", "-1", "0", "1e300"])
+def test_a_wait_that_no_clock_has_is_a_wrong_command_line(wait_s: str) -> None:
+    result = CliRunner().invoke(app, ["doctor", "--store", "node1:29500", "--wait-s", wait_s])
+    assert result.exit_code == 2
+    assert "--wait-s" in result.output
+
+
+@pytest.mark.quick
+def test_a_report_is_of_one_host(tmp_path: Path) -> None:
+    arguments = ["doctor", "--store", "node1:29500", "--report", str(tmp_path / "report.txt")]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
+    assert result.exit_code == 2
+    assert "--report tells of this host alone" in result.output

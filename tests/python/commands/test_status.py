@@ -124,3 +124,18 @@ def test_json_has_what_was_told_and_what_is_wrong(told: list[Process]) -> None:
     assert [one["pid"] for one in found["processes"]] == [100, 101]
     assert found["processes"][0]["answer"]["groups"][0]["waits_for"] == [1, 2]
     assert "process 101" in found["problems"][0]
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan", "0", "1e300"])
+def test_an_interval_that_no_clock_has_is_a_wrong_command_line(
+    seconds: str, told: list[Process]
+) -> None:
+    result = run("--watch", seconds)
+    assert result.exit_code == 2
+    assert "--watch" in result.output
+
+
+def test_watching_writes_no_json(told: list[Process]) -> None:
+    result = run("--watch", "1", "--json")
+    assert result.exit_code == 2
+    assert "--watch draws on a terminal" in result.output

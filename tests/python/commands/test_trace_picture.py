@@ -177,6 +177,9 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
     result = run(file, "--from-s", "2", "--to-s", "1")
     assert result.exit_code == 2
     assert "--to-s 1 is not after --from-s 2" in result.output
+    result = run(file, "--to-s", "inf", "--picture", str(tmp_path / "out.svg"))
+    assert result.exit_code == 2
+    assert "--to-s" in result.output
     result = run(file, "--picture", str(tmp_path / "none" / "out.svg"))
     assert result.exit_code == 1
     assert result.output.endswith("out.svg: No such file or directory\n")
