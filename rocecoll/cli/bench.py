@@ -59,6 +59,8 @@ class Outputs:
     def problem(self, plan: Plan) -> str:
         """Why the results could not be written at the end, if that is known beforehand."""
         for path in filter(None, (self.file, self.plot)):
+            if path.is_dir():
+                return f"cannot write {path}: it is a directory"
             if not path.absolute().parent.is_dir():
                 return f"cannot write {path}: there is no directory {path.absolute().parent}"
         try:
@@ -216,12 +218,20 @@ def present(plan: Plan, collector: Collector, outputs: Outputs) -> output.Status
         bench_view.show(collector)
     for problem in bench_view.problems(rows):
         typer.echo(f"rocecoll bench: {problem}", err=True)
+    written = True
+    if outputs.file is not None:
+        figures = bench_view.all_figures(plan, collector)
+        written &= write(outputs.file, lambda path: output.write_json(path, figures))
+    if outputs.plot is not None:
+        written &= write(outputs.plot, lambda path: plot.draw(rows, path))
+    return verdict(rows) if written else output.Status.PROBLEMS
+
+
+def write(path: Path, how: Callable[[Path], None]) -> bool:
+    """Whether it could; else says why not."""
     try:
-        if outputs.file is not None:
-            output.write_json(outputs.file, bench_view.all_figures(plan, collector))
-        if outputs.plot is not None:
-            plot.draw(rows, outputs.plot)
-    except OSError as error:
-        typer.echo(f"rocecoll bench: cannot write {error.filename}: {error.strerror}", err=True)
-        return output.Status.PROBLEMS
-    return verdict(rows)
+        how(path)
+    except OSError as error:  # which names no file where the disk is full
+        typer.echo(f"rocecoll bench: cannot write {path}: {error.strerror}", err=True)
+        return False
+    return True
