@@ -51,6 +51,8 @@ def trace(
     if to_s is not None and to_s <= (from_s or 0.0):
         raise typer.BadParameter(f"--to-s {to_s:g} is not after --from-s {from_s or 0.0:g}")
     try:
+        for path in filter(None, (merge, picture)):
+            trace_files.check_output(path)
         whole = trace_files.read_all(files)
         window = trace_files.choose_window(whole, from_s, to_s)
         read = trace_files.cut(whole, window)

@@ -105,11 +105,36 @@ def read(path: Path) -> Trace:
     try:
         content = json.loads(path.read_text())
         other = content["otherData"]
-        return Trace(int(other["rank"]), int(other["dropped_calls"]), list(content["traceEvents"]))
+        made = Trace(int(other["rank"]), int(other["dropped_calls"]), list(content["traceEvents"]))
+        if not all(map(_is_ours, made.calls)):
+            raise KeyError
+        return made
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
-        raise TraceError(f"{path} is no trace that rocecoll has written") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise TraceError(f"{path} is no trace of one rank that rocecoll has written") from None
+
+
+def _is_ours(call: Event) -> bool:
+    """Whether it has what tracing.py writes of every call."""
+    numbers, words = (call["ts"], call["dur"]), (call["name"], call["cat"], call["args"]["group"])
+    return all(isinstance(one, int | float) for one in numbers) and all(
+        isinstance(one, str) for one in words
+    )
+
+
+def check_output(path: Path) -> None:
+    """TraceError if the file is itself the trace of a rank, which is not to be lost.
+
+    `--merge trace.*.json` has left the name out, and takes the first of the ranks for it.
+    """
+    if not path.is_file():
+        return
+    try:
+        rank = read(path).rank
+    except TraceError:
+        return
+    raise TraceError(f"{path} is the trace of rank {rank}: name another file to write")
 
 
 def choose_window(traces: Iterable[Trace], from_s: float | None, to_s: float | None) -> Window:

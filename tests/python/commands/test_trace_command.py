@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from launch import environment, run_programs
@@ -74,10 +75,28 @@ def test_other_files_are_named(two_ranks: list[str], tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('{"traceEvents": []}')
     result = run(two_ranks[0], str(tmp_path / "other.json"))
     assert result.exit_code == 1
-    assert result.output.endswith("other.json is no trace that rocecoll has written\n")
+    assert result.output.endswith("other.json is no trace of one rank that rocecoll has written\n")
     result = run(str(tmp_path / "none.json"))
     assert result.exit_code == 1
     assert result.output.endswith("none.json: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    "event", [7, {"ph": "X"}, {"ph": "X", "ts": "soon"}, call(1, 0, 5) | {"args": []}]
+)
+def test_events_of_others_are_told(event: Any, tmp_path: Path) -> None:
+    result = run(write(tmp_path, 0, [event]))
+    assert result.exit_code == 1
+    assert result.output.endswith("is no trace of one rank that rocecoll has written\n")
+
+
+@pytest.mark.parametrize("option", ["--merge", "--picture"])
+def test_a_trace_of_a_rank_is_never_written_over(option: str, two_ranks: list[str]) -> None:
+    before = Path(two_ranks[0]).read_text()
+    result = run(option, *two_ranks)  # the shell's `--merge trace.*.json`
+    assert result.exit_code == 1
+    assert result.output.endswith("is the trace of rank 0: name another file to write\n")
+    assert Path(two_ranks[0]).read_text() == before
 
 
 def test_a_trace_that_was_really_written(tmp_path: Path) -> None:
