@@ -100,8 +100,13 @@ def process_rank(calls: list[Call]) -> int:
 
 
 def rank_path(path: str | os.PathLike[str], rank: int) -> Path:
-    """`path` with %r or {rank} replaced by the rank; without either, it goes before the suffix."""
+    """`path` with %r or {rank} replaced by the rank; without either, it goes before the suffix.
+
+    In a directory the file is trace.json.
+    """
     text = os.fspath(path)
+    if text.endswith("/") or os.path.isdir(text):
+        text = os.path.join(text, "trace.json")
     named = text.replace("%r", str(rank)).replace("{rank}", str(rank))
     if named != text:
         return Path(named)

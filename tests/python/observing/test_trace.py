@@ -191,10 +191,13 @@ def trace_into(path: str) -> str | None:
 
 
 def test_rank_goes_into_the_path(shared_pool, tmp_path: Path) -> None:
-    for name in ("plain.json", "%r-of.json", "new/{rank}"):
-        assert shared_pool(2).run(trace_into, str(tmp_path / name)) == [None, None]
+    (tmp_path / "here").mkdir()
+    for name in ("plain.json", "%r-of.json", "new/{rank}", "here", "there/"):
+        assert shared_pool(2).run(trace_into, f"{tmp_path}/{name}") == [None, None]
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert files == {"plain.0.json", "plain.1.json", "0-of.json", "1-of.json", "new/0", "new/1"}
+    inside = {f"{name}/trace.{rank}.json" for name in ("here", "there") for rank in range(2)}
+    plain = {"plain.0.json", "plain.1.json", "0-of.json", "1-of.json", "new/0", "new/1"}
+    assert files == plain | inside
     for path in files:
         assert json.loads((tmp_path / path).read_text())["traceEvents"]
 
