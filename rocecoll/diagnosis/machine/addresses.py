@@ -32,13 +32,20 @@ def check_addresses(settings: options.Settings) -> list[Finding]:
     try:
         choice = chosen_address(settings)
     except ValueError as error:
-        return [Finding("address", Level.PROBLEM, str(error), "unset ROCECOLL_SOCKET_IFNAME")]
+        return [Finding("address", Level.PROBLEM, str(error), how_to_find_an_interface())]
     address = str(choice.interface.address)
     findings = [check_address(address, choice.interface.name, choice.reason)]
     if not choice.interface.address.is_loopback:
         findings += [check_mtu(row) for row in interfaces if row.address == address]
         findings.append(check_host_name(socket.gethostname(), address))
     return findings + check_meeting_point(environment.master_address())
+
+
+def how_to_find_an_interface() -> str:
+    """Without the variables that exclude those there are; another library's may be among them."""
+    said = options.given([])
+    excluding = [said[name].origin for name in ("socket_ifname", "socket_family") if name in said]
+    return f"unset {' '.join(excluding)}" if excluding else "ip address show up"
 
 
 def check_address(address: str, interface: str, reason: str) -> Finding:

@@ -159,6 +159,26 @@ def test_only_loopback_is_a_warning() -> None:
     assert finding.level is Level.PROBLEM
 
 
+@pytest.mark.parametrize(
+    ("variables", "cure"),
+    [
+        ({}, "ip address show up"),
+        (
+            {"ROCECOLL_SOCKET_IFNAME": "=lo", "NCCL_SOCKET_FAMILY": "AF_INET6"},
+            "unset ROCECOLL_SOCKET_IFNAME NCCL_SOCKET_FAMILY",
+        ),
+        ({"ROCECOLL_SOCKET_FAMILY": "ipv6"}, "unset ROCECOLL_SOCKET_FAMILY"),
+    ],
+)
+def test_only_what_is_set_is_to_be_unset(
+    variables: dict[str, str], cure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    [finding] = addresses.check_addresses(options.complete({"socket_ifname": "=wlan9"}))
+    assert finding.cure == cure
+
+
 def test_small_buffers_cost_and_their_cure() -> None:
     finding = udp_sockets.judge_buffers(4 << 20, 212992, 212992)
     assert finding.level is Level.WARNING

@@ -130,6 +130,8 @@ def test_only_loopback() -> None:
 def test_nothing_fits_lists_what_there_is() -> None:
     with pytest.raises(ValueError, match=r"ROCECOLL_SOCKET_IFNAME='wlan'.*eth1 192\.168\.7\.3"):
         choose_address("wlan", "auto", None, MACHINE, routes())
+    with pytest.raises(ValueError, match=r"FAMILY=ipv6; up are: none with an ipv6 address$"):
+        choose_interface("", "ipv6", None, [])
 
 
 @pytest.mark.parametrize("ifname", ["eth1", "=eth1", "^lo"])
