@@ -50,6 +50,10 @@ def doctor(
     if store is not None:
         if report is not None:
             raise typer.BadParameter("--report tells of this host alone: leave --store out for it")
+        if rank is not None and rank >= ranks:
+            raise typer.BadParameter(
+                f"--rank {rank} is none of {ranks}: accepted is 0 to {ranks - 1}"
+            )
         from rocecoll.cli import pairs  # local checks need none of it
 
         pairs.run(pairs.Wish(store, ranks, rank, wait_s, json), settings)

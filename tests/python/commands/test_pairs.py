@@ -238,3 +238,11 @@ def test_a_report_is_of_one_host(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
     assert result.exit_code == 2
     assert "--report tells of this host alone" in result.output
+
+
+@pytest.mark.quick
+def test_a_rank_that_there_is_not_is_a_wrong_command_line() -> None:
+    arguments = ["doctor", "--store", "127.0.0.1:1", "--rank", "2", "--wait-s", "1"]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
+    assert result.exit_code == 2
+    assert "--rank 2 is none of 2: accepted is 0 to 1" in result.output
