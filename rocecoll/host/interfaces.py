@@ -206,10 +206,9 @@ def _allowed(ifname: str, family: str, interfaces: Sequence[Interface]) -> list[
             f"{link_local[0].name} another address"
         )
     if not allowed:
-        none = "none" if family == "auto" else f"none with an {family} address"
-        table = "; ".join(map(str, interfaces)) or none
+        table = "; ".join(map(str, interfaces)) or "none"
         raise ValueError(
             f"no interface of this host fits ROCECOLL_SOCKET_IFNAME={ifname!r} and "
-            f"ROCECOLL_SOCKET_FAMILY={family}; up are: {table}"
+            f"ROCECOLL_SOCKET_FAMILY={family}; up with such an address are: {table}"
         )
     return allowed

@@ -130,7 +130,7 @@ def test_only_loopback() -> None:
 def test_nothing_fits_lists_what_there_is() -> None:
     with pytest.raises(ValueError, match=r"ROCECOLL_SOCKET_IFNAME='wlan'.*eth1 192\.168\.7\.3"):
         choose_address("wlan", "auto", None, MACHINE, routes())
-    with pytest.raises(ValueError, match=r"FAMILY=ipv6; up are: none with an ipv6 address$"):
+    with pytest.raises(ValueError, match=r"FAMILY=ipv6; up with such an address are: none$"):
         choose_interface("", "ipv6", None, [])
 
 
