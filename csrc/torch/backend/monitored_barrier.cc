@@ -8,13 +8,12 @@
 #include "interpreter/process_end.h"
 #include "interpreter/signals.h"
 #include "torch/process/errors.h"
+#include "torch/tensors/own_tags.h"
 
 namespace rocecoll::torch_adapter {
 namespace {
 
 using std::chrono::milliseconds;
-
-constexpr uint32_t kToken = Tag::kLargestUserTag;  // a tag that users are unlikely to take
 
 std::string Milliseconds(Duration limit) {
   return std::to_string(std::chrono::duration_cast<milliseconds>(limit).count()) + " ms";
@@ -27,7 +26,7 @@ Result<OperationPtr> MonitoredBarrier::exchange_token(Collective collective, Ran
   OperationSpec spec = group_.facts.spec(collective, c10d::kUnsetTimeout);
   spec.timeout = timeout;
   spec.root = peer;
-  spec.user_tag = kToken;
+  spec.user_tag = kMonitoredBarrierTag;
   OperationBuffer& buffer = collective == Collective::kSend ? spec.input : spec.output;
   buffer.partition = Partition::Even(0, 1);  // a message without elements
   auto operation = std::make_shared<Operation>(std::move(spec), nullptr);

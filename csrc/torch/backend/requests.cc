@@ -8,6 +8,7 @@
 #include "torch/backend/arguments.h"
 #include "torch/interface/c10d_interface.h"
 #include "torch/tensors/local_reduction.h"
+#include "torch/tensors/own_tags.h"
 
 namespace rocecoll::torch_adapter {
 
@@ -78,6 +79,11 @@ Request MessageRequest(const char* function, OpType type, const char* title,
   }
   if (tag < 0) {
     Refuse(function, "invalid tag: " + std::to_string(tag) + ". Tag must be nonnegative");
+  }
+  if (static_cast<uint32_t>(tag) >= kFirstOwnTag) {
+    Refuse(function, "invalid tag: " + std::to_string(tag) + ". Tags from " +
+                         std::to_string(kFirstOwnTag) +
+                         " on belong to monitored_barrier and sparse all_reduce");
   }
   const bool sends = type == OpType::SEND;
   Request request(type, title, tensors, tensors, true);

@@ -8,12 +8,11 @@
 #include <utility>
 
 #include "torch/process/errors.h"
+#include "torch/tensors/own_tags.h"
 
 namespace rocecoll::torch_adapter {
 namespace {
 
-// Beside monitoredBarrier's, a tag that users are unlikely to take.
-constexpr uint32_t kTag = Tag::kLargestUserTag - 1;
 // A row: number of elements, then what all ranks must agree on, the sizes last.
 enum Column : int64_t { kElements, kType, kSparseDims, kDenseDims, kSizes };
 constexpr int64_t kMaxDims = 64;  // torch's own limit
@@ -79,7 +78,7 @@ void SparseReduction::exchange(const at::Tensor& tensor, Collective direction, R
   spec.collective = direction;
   spec.type = ToDataType(tensor.scalar_type());
   spec.root = peer;
-  spec.user_tag = kTag;
+  spec.user_tag = kSparseReductionTag;
   const bool sends = direction == Collective::kSend;
   OperationBuffer& buffer = sends ? spec.input : spec.output;
   buffer = EvenBuffer(tensor, 1, sends ? Access::kRead : Access::kWrite, *staging);

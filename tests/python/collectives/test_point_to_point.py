@@ -50,6 +50,33 @@ def test_tags_in_reverse(shared_pool) -> None:
     shared_pool(2).run(check_tags_in_reverse)
 
 
+def check_tags_of_calls() -> None:
+    """Messages with the largest tag do not meet what calls exchange themselves."""
+    peer = 1 - dist.get_rank()
+    largest = 2**31 - 3
+    request = dist.isend(torch.full((3,), 1.0 * dist.get_rank()), peer, tag=largest)
+    total = torch.eye(3).to_sparse()
+    dist.all_reduce(total)
+    assert_same(total.to_dense(), 2 * torch.eye(3), "sum")
+    dist.monitored_barrier()
+    output = torch.empty(3)
+    dist.recv(output, peer, tag=largest)
+    request.wait()
+    assert_same(output, torch.full((3,), 1.0 * peer), "message")
+    for tag in (largest + 1, largest + 2):
+        refused = pytest.raises(RuntimeError, match=f"invalid tag: {tag}")
+        with refused:
+            dist.isend(torch.zeros(3), peer, tag=tag)
+        with refused:
+            dist.irecv(torch.zeros(3), peer, tag=tag)
+        with refused:
+            dist.irecv(torch.zeros(3), tag=tag)
+
+
+def test_tags_of_calls(shared_pool) -> None:
+    shared_pool(2).run(check_tags_of_calls)
+
+
 def check_same_tag_keeps_order() -> None:
     peer = 1 - dist.get_rank()
     outputs = [torch.empty(3) for _ in range(40)]
