@@ -20,7 +20,7 @@ a second one has processes and a table of its own. The hosts of a network are na
 `cache_line_round_trip` is the time that a cache line takes to another core and back, before and after the run: in
 a virtual machine its cores may move closer together or farther apart meanwhile. `torch_call` is the time of a call of
 torch that adds to one element: 1 us on these processors, and several where other machines use up the host's caches.
-Calls of rocecoll and gloo come through torch as well and suffer with it; those of MPI and `raw-udp` do not."""
+Small calls of rocecoll come through torch as well and suffer most from that; those of MPI and `raw-udp` do less."""
 
 
 def markdown_table(columns: Iterable[str], lines: Iterable[Iterable[str]]) -> list[str]:
