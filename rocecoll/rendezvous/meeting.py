@@ -262,10 +262,10 @@ def _wait_for(store: Store, keys: list[str], group: Forming, timeout: timedelta)
             )
         if group.is_due(now):
             group.miss(_missing(store, keys, known), now)
-        time.sleep(min(_look_interval_s(waited_s, len(keys)), limit_s - waited_s))
+        time.sleep(min(look_interval_s(waited_s, len(keys)), limit_s - waited_s))
 
 
-def _look_interval_s(waited_s: float, ranks: int) -> float:
+def look_interval_s(waited_s: float, ranks: int) -> float:
     """An eighth of the time waited so far, so that polling hardly lengthens the wait.
 
     At least the time that the Store needs to answer all ranks, which poll at the same rate.

@@ -23,8 +23,8 @@ class Disposer {
   Disposer(const Disposer&) = delete;
   Disposer& operator=(const Disposer&) = delete;
 
-  // Empties `owners`. The thread is started by the first call for which
-  // the system has one. Bounded by what callers submit.
+  // Empties `owners`. The thread is started by the first call for which the system has one. Bounded
+  // by what callers submit.
   void let_go(Owners& owners);
   // Waits until everything has been released, at most `limit`.
   void drain(Duration limit);

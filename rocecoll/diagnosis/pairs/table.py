@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from rocecoll.rendezvous.meeting import Store
+from rocecoll.rendezvous.meeting import Store, look_interval_s
 from rocecoll.rendezvous.records import list_ranks
 
 STEP_LIMIT = timedelta(seconds=60)
-_SHORTEST_LOOK_S, _LONGEST_LOOK_S = 0.001, 0.05
 _PREFIX = "rocecoll/doctor"
 
 
@@ -44,9 +43,7 @@ class Table:
                     f"rank {self._rank} waited {limit_s:g} s for {list_ranks(missing)} of "
                     f"{self._ranks}: start `rocecoll doctor --store` with the same --ranks there"
                 )
-            time.sleep(
-                min(max(_SHORTEST_LOOK_S, waited_s / 8), _LONGEST_LOOK_S, limit_s - waited_s)
-            )
+            time.sleep(min(look_interval_s(waited_s, len(keys)), limit_s - waited_s))
         return [json.loads(self._store.get(key)) for key in keys]
 
     def hear_all(self, name: str, limit: timedelta = STEP_LIMIT) -> list[Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ranks of rocecoll._core in one process, which forks: a child uses the group, or just ends.
+"""The two ranks of core_ranks.py in one process, which forks: a child uses the group, or just ends.
 
 The parent prints what each child wrote and its exit status, then uses the group itself.
 """
@@ -11,9 +11,9 @@ import os
 import sys
 from collections.abc import Callable
 
-from rocecoll import _core as core
+from core_ranks import LIMIT_S, two_ranks
 
-LIMIT_S = 200.0
+from rocecoll import _core as core
 
 
 def sums(groups: list[core.Group]) -> list[list[float]]:
@@ -52,13 +52,7 @@ def use_all(runtime: core.Runtime, group: core.Group, pending: core.Operation) -
 
 
 def main() -> None:
-    runtimes = [core.Runtime() for _ in range(2)]
-    addresses = [runtime.address for runtime in runtimes]
-    key = os.urandom(16)
-    groups = [
-        core.Group(runtime, "test", key, rank, addresses, LIMIT_S)
-        for rank, runtime in enumerate(runtimes)
-    ]
+    runtimes, groups = two_ranks()
     sums(groups)
     received = array.array("f", [0.0])
     pending = groups[0].recv(received, "float32", 1)
@@ -72,7 +66,7 @@ def main() -> None:
                 del pending, groups, runtimes
             elif what == "begin anew":
                 main_again = core.Runtime()
-                alone = core.Group(main_again, "alone", key, 0, [main_again.address], LIMIT_S)
+                alone = core.Group(main_again, "alone", bytes(16), 0, [main_again.address], LIMIT_S)
                 assert alone.barrier().wait(LIMIT_S)
             sys.exit(0)
         print(f"{what}: {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}")

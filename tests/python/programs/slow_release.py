@@ -6,14 +6,12 @@ The end of the interpreter takes longer than that.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 
-from rocecoll import _core as core
+from core_ranks import LIMIT_S, two_ranks
 
-LIMIT_S = 200.0
 RELEASE_S = 0.5
 END_S = 2.0
 
@@ -34,13 +32,7 @@ class AtTheEnd:
 
 
 def main() -> None:
-    runtimes = [core.Runtime() for _ in range(2)]
-    addresses = [runtime.address for runtime in runtimes]
-    key = os.urandom(16)
-    groups = [
-        core.Group(runtime, "test", key, rank, addresses, LIMIT_S)
-        for rank, runtime in enumerate(runtimes)
-    ]
+    _runtimes, groups = two_ranks()
     groups[0].recv(Slow(4), "uint8", 1)  # nobody waits, so a thread of ours releases it
     groups[1].send(b"abcd", "uint8", 0)
     assert Slow.begun.wait(LIMIT_S)
